@@ -1,12 +1,11 @@
 import os
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
 import pytest
 from outside_methods import with_outside_methods
-from processes import SECONDS, end_of, environment
+from processes import SECONDS, end_of, environment, start_command
 from ray_nodes import ray_nodes
 from store_contents import assert_stores_agree
 
@@ -69,15 +68,9 @@ def test_the_script_for_slurm_runs_a_sweep_on_a_ray_of_its_own(new_sweep, tmp_pa
             "SLURM_JOB_ID": str(os.getpid()),
             "CSE_DASHBOARD": "",
         }
-        command = subprocess.Popen(
-            ["bash", str(SCRIPT), str(sweep.file), "--runs", str(sweep.runs)],
-            env=environment() | with_outside_methods() | slurm,
-            stdout=output,
-            stderr=output,
-            text=True,
-            start_new_session=True,
-        )
-        with end_of(command) as process:
+        command = ["bash", SCRIPT, sweep.file, "--runs", sweep.runs]
+        env = environment() | with_outside_methods() | slurm
+        with end_of(start_command(command, env=env, stdout=output, stderr=output)) as process:
             process.wait(timeout=SECONDS)
     assert process.returncode == 0, said.read_text()
     assert {trial.state for trial in sweep.history().trials.values()} == {"COMPLETE"}

@@ -1,12 +1,7 @@
-from collections.abc import Callable
-from pathlib import Path
-from subprocess import CompletedProcess
-
 import pytest
 from browser import PATIENCE, note_troubles, settled
 from playwright.sync_api import expect
 from processes import run_command
-from sweeps import Sweep
 
 expect.set_options(timeout=PATIENCE)
 
@@ -14,28 +9,13 @@ ALWAYS = {"leaderboard", "search_history", "dev_curves_dev_stsb_spearman", "heat
 """Some that every sweep has which is complete and keeps a model."""
 
 
-@pytest.fixture(scope="module")
-def export(swept: Sweep) -> Callable[..., CompletedProcess[str]]:
-    def run(sweep: str, folder: Path, *options: str) -> CompletedProcess[str]:
-        return run_command(
-            "cse-dashboard", "export", sweep, str(folder), "--runs", str(swept.runs), *options
-        )
-
-    return run
-
-
-def missing_of(ended: CompletedProcess[str]) -> dict[str, str]:
-    """Name of each figure that is not there, and the sentence that says why."""
+@pytest.mark.slow
+def test_the_report_draws_all_its_figures_without_a_network(swept, browser, tmp_path) -> None:
+    folder = tmp_path / "pictures"
+    ended = run_command("cse-dashboard", "export", "tiny", str(folder), "--runs", str(swept.runs))
     assert ended.returncode == 0, ended.stderr
     told = (line.removeprefix("no ").partition(": ") for line in ended.stderr.splitlines())
-    return {name: why for name, _, why in told}
-
-
-@pytest.mark.slow
-def test_the_report_draws_all_its_figures_without_a_network(export, browser, tmp_path) -> None:
-    folder = tmp_path / "pictures"
-    ended = export("tiny", folder)
-    missing = missing_of(ended)
+    missing = {name: why for name, _, why in told}
     drawn = {file.stem for file in (folder / "figures").glob("*.html")}
     assert ended.stdout == (
         f"{folder / 'report.html'}: {len(drawn)} figures, each alone in {folder / 'figures'}\n"

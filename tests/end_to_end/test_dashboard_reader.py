@@ -1,8 +1,6 @@
-from typing import Literal
-
 import pytest
 from browser import PATIENCE, assert_accessible, settled
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Page, expect
 
 expect.set_options(timeout=PATIENCE)
 pytestmark = pytest.mark.slow
@@ -16,11 +14,7 @@ VIEWS = (
 
 @pytest.mark.parametrize(("scheme", "width"), [("light", 1440), ("dark", 420)])
 def test_nothing_keeps_a_view_from_a_reader(
-    browser: Browser,
-    page_address: str,
-    best_trial: str,
-    scheme: Literal["light", "dark"],
-    width: int,
+    browser, page_address, best_trial, scheme, width
 ) -> None:
     with browser.new_context(
         viewport={"width": width, "height": 900}, color_scheme=scheme

@@ -4,6 +4,7 @@ import sys
 import tomllib
 from importlib.metadata import distribution
 from pathlib import Path
+from typing import Any
 
 import pytest
 from doc_blocks import blocks
@@ -41,20 +42,16 @@ def fresh_environment(folder: Path, requirements: list[str], method: Path) -> Pa
     return folder / "bin" / "python"
 
 
-def write_data(folder: Path) -> None:
-    (folder / "my-corpus.txt").write_text("\n".join(builtin_corpus()[:400]))
-    dev, test = load_dev_set("stsb", "builtin"), load_pair_set("sickr", "builtin")
-    for name, pairs in (("my-dev", dev), ("my-test", test)):
-        rows = zip(pairs.first, pairs.second, pairs.gold, strict=True)
-        (folder / f"{name}.tsv").write_text("".join(f"{a}\t{b}\t{c}\n" for a, b, c in rows))
-
-
 @pytest.mark.slow
 def test_the_first_week_works_as_its_page_says(tmp_path: Path) -> None:
     """Every command in its order, but for pip, whose environment is made of what is here."""
     package = tmp_path / "labcse"
     python = Path(sys.executable)
-    write_data(tmp_path)
+    (tmp_path / "my-corpus.txt").write_text("\n".join(builtin_corpus()[:400]))
+    dev, test = load_dev_set("stsb", "builtin"), load_pair_set("sickr", "builtin")
+    for name, pairs in (("my-dev", dev), ("my-test", test)):
+        rows = zip(pairs.first, pairs.second, pairs.gold, strict=True)
+        (tmp_path / f"{name}.tsv").write_text("".join(f"{a}\t{b}\t{c}\n" for a, b, c in rows))
     printed: dict[str, str] = {}
     for block in blocks(ROOT / "docs" / "first-week.md"):
         if block.file is not None:
@@ -71,15 +68,9 @@ def test_the_first_week_works_as_its_page_says(tmp_path: Path) -> None:
                 lay_metadata(package, "labcse", {"labcse": "labcse"})
                 continue
             command = [python, "-m", name] if name == "pytest" else [script(name)]
-            done = subprocess.run(
-                [*command, *arguments],
-                env=environment() | {"PYTHONPATH": str(package)},
-                cwd=tmp_path,
-                capture_output=True,
-                text=True,
-                timeout=SECONDS,
-                check=False,
-            )
+            env = environment() | {"PYTHONPATH": str(package)}
+            how: dict[str, Any] = {"capture_output": True, "text": True, "timeout": SECONDS}
+            done = subprocess.run([*command, *arguments], cwd=tmp_path, env=env, **how)
             assert done.returncode == 0, (line, done.stdout, done.stderr)
             printed[line] = done.stdout
     assert "9 passed" in printed["pytest labcse"]

@@ -5,7 +5,6 @@ the weights of `mini` under the names of BERT and its teachers.
 """
 
 import json
-import subprocess
 import tarfile
 from io import BytesIO
 from pathlib import Path
@@ -15,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from loopback_hub import LoopbackHub
-from processes import SECONDS, environment, script
+from processes import run_command
 
 from cse_methods.data.dev_sets import DEV_TABLES, load_dev_set
 from cse_methods.data.senteval import ARCHIVE
@@ -29,14 +28,9 @@ RELEASED = SWEEP.with_name("released.yaml")
 PCL = "qiyuw/pcl-bert-base-uncased"
 BRIEF = {
     "corpus": "{name: wiki1m, first: 512}",  # teachers read all of it
-    "search.trials": 1,
-    "search.sampler": "random",
-    "seeds": "{search: 42}",
-    "pruner": "none",
+    **{"search.trials": 1, "search.sampler": "random", "seeds": "{search: 42}", "pruner": "none"},
+    **{"fixed.max_steps": 2, "fixed.eval_steps": 2, "fixed.batch_size": 8},
     "resources": "{gpu: 0, cpu: 1}",
-    "fixed.max_steps": 2,
-    "fixed.eval_steps": 2,
-    "fixed.batch_size": 8,
 }
 
 
@@ -73,15 +67,8 @@ def whole_hub(loopback_hub: LoopbackHub, shared: Path) -> LoopbackHub:
 def command(hub: LoopbackHub, home: Path, name: str, *arguments: str, **more: str) -> Any:
     """Run a command against the hub, with a cache of its own."""
     own = {"HF_ENDPOINT": hub.url, "HF_HOME": str(home / "hf"), "CSE_CACHE": str(home / "cse")}
-    own |= {"HF_HUB_DISABLE_XET": "1", "HF_HUB_OFFLINE": "0", "HOME": str(home)}
-    return subprocess.run(
-        [script(name), *arguments],
-        env=environment() | own | more,
-        capture_output=True,
-        text=True,
-        timeout=SECONDS,
-        check=False,
-    )
+    own |= {"HF_HUB_DISABLE_XET": "1", "HF_HUB_OFFLINE": "0", "HOME": str(home)} | more
+    return run_command(name, *arguments, **own)
 
 
 def test_a_shipped_sweep_runs_from_an_empty_cache(whole_hub: LoopbackHub, tmp_path: Path) -> None:

@@ -62,7 +62,10 @@ def test_killed_workers_then_ctrl_c(swept: Sweep, tmp_path: Path) -> None:
     sweep = write_sweep(tmp_path, TINY, resources={"checkpoint_every": "0s"})
     with end_of(sweep.start()) as process:
         sweep.wait_for(process, TrialPoint, 5)  # both have passed step 0
-        for worker in _workers(process.pid):
+        below = psutil.Process(process.pid).children(recursive=True)
+        workers = [one for one in below if one.name().startswith("ray::ResourceTrainable")]
+        assert workers, [one.name() for one in below]
+        for worker in workers:
             worker.kill()
         sweep.wait_for(process, TrialStarted, 4)
         known = sum(isinstance(event, TrialPoint) for event in sweep.events())
@@ -191,14 +194,6 @@ def test_killed_while_mlflow_makes_its_tables(tmp_path: Path) -> None:
     store = f"sqlite:///{sweep.runs / 'mlflow.db'}"
     assert open_experiment(store, "cse", artifacts=sweep.runs / "artifacts")
     assert not unfinished()
-
-
-def _workers(driver: int) -> list[psutil.Process]:
-    """The processes that train, of the Ray that this driver has started."""
-    below = psutil.Process(driver).children(recursive=True)
-    found = [process for process in below if process.name().startswith("ray::ResourceTrainable")]
-    assert found, [process.name() for process in below]
-    return found
 
 
 def test_a_killed_driver_goes_on_from_the_object_store(new_sweep, tmp_path, bucket) -> None:

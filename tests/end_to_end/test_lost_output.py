@@ -1,8 +1,5 @@
 import json
 import sys
-from collections.abc import Callable
-from pathlib import Path
-from typing import TextIO
 
 import cheap as _registers_it  # noqa: F401
 import pytest
@@ -16,11 +13,7 @@ pytestmark = pytest.mark.slow
 
 @pytest.mark.parametrize("lost", [full_disk, lost_terminal])
 def test_a_file_goes_on_without_its_output(
-    run_in_process,
-    new_sweep: Callable[..., Sweep],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    lost: Callable[[], TextIO],
+    run_in_process, new_sweep, tmp_path, monkeypatch, lost
 ) -> None:
     sweep = new_sweep(tmp_path)  # and its stores
     one_trial = {**CHEAP, "search": {"sampler": "random", "trials": 1}}

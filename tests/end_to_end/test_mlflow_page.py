@@ -43,15 +43,10 @@ def runs(address: str) -> Runs:
     return {run.info.run_name: run for run in client.search_runs([experiment])}
 
 
-@pytest.fixture
-def parent(address: str, runs: Runs) -> str:
-    info = runs["tiny"].info
-    return f"{address}/#/experiments/{info.experiment_id}/runs/{info.run_id}"
-
-
-def test_description_ranks_configurations_and_leads_to_their_trials(page, parent, runs) -> None:
+def test_description_ranks_configurations_and_leads_to_their_trials(page, address, runs) -> None:
     trials = [run for name, run in runs.items() if name != "tiny"]
-    page.goto(parent)
+    info = runs["tiny"].info
+    page.goto(f"{address}/#/experiments/{info.experiment_id}/runs/{info.run_id}")
     page.get_by_text("Show more").click()
     expect(page.get_by_role("columnheader", name="best trial")).to_be_visible()
     link = page.locator("td a").first

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from outside_methods import with_outside_methods
-from processes import SECONDS, end_of, environment
+from processes import SECONDS, end_of, environment, start_command
 from ray_nodes import ray_nodes
 from sweeps import CHEAP, Sweep
 
@@ -78,19 +78,10 @@ def bare(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @contextmanager
 def node_of(commands: Path, address: str) -> Iterator[None]:
-    with end_of(
-        subprocess.Popen(
-            [
-                *(commands / "ray", "start", "--block", f"--address={address}", "--num-cpus=1"),
-                *("--object-store-memory=80000000", "--disable-usage-stats"),
-            ],
-            env=environment() | {"RAY_AUTH_MODE": "disabled"},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            start_new_session=True,
-        )
-    ) as process:
+    command = [commands / "ray", "start", "--block", f"--address={address}", "--num-cpus=1"]
+    command += ["--object-store-memory=80000000", "--disable-usage-stats"]
+    env = environment() | {"RAY_AUTH_MODE": "disabled"}
+    with end_of(start_command(command, env=env, stderr=subprocess.STDOUT)) as process:
         assert process.stdout is not None
         assert any("Ray runtime started" in line for line in process.stdout)
         yield

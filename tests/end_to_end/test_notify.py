@@ -1,22 +1,12 @@
-from collections.abc import Callable
-from pathlib import Path
-
 import cheap as _registers_it  # noqa: F401
 import pytest
-from click.testing import Result
-from hook_server import Hook
-from sweeps import Sweep
 
 pytest.importorskip("apprise")
 
 
 @pytest.mark.slow
 def test_end_of_a_sweep_is_told_and_the_address_is_not_kept(
-    new_sweep: Callable[..., Sweep],
-    run_in_process: Callable[..., Result],
-    tmp_path: Path,
-    hook: Hook,
-    monkeypatch: pytest.MonkeyPatch,
+    new_sweep, run_in_process, tmp_path, hook, monkeypatch
 ) -> None:
     sweep = new_sweep(tmp_path, notify=[hook.url])
     typed = "--set", f"notify.0={hook.url}"

@@ -66,14 +66,11 @@ def outcomes(new_sweep, tmp_path_factory: pytest.TempPathFactory) -> Callable[[]
     The last is the best, and has two seeds.
     """
     temperatures = [0.1, TOO_HOT, 0.9, 0.05]
+    points = [{"temperature": one} for one in temperatures]
     return lambda: new_sweep(
         tmp_path_factory.mktemp("outcomes"),
         space={"temperature": temperatures},
-        search={
-            "sampler": "random",
-            "trials": 4,
-            "start_from": [{"temperature": one} for one in temperatures],
-        },
+        search={"sampler": "random", "trials": 4, "start_from": points},
         pruner={"kind": "successive_halving", "min_step": 2, "reduction_factor": 2},
         seeds={"search": 42, "confirm": {"top": 1, "seeds": [0]}},
         keep={"models": 1},

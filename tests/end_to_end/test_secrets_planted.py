@@ -1,13 +1,12 @@
 import gzip
 import os
-import subprocess
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from outside_methods import lay_metadata, with_outside_methods
-from processes import environment, git, script
+from processes import git, run_command
 from sweeps import Sweep
 
 from cse_platform.tracking.events import TrialFinished
@@ -143,9 +142,6 @@ def run(sweep: Sweep, *arguments: str) -> str:
 
 
 def command(sweep: Sweep, name: str, *arguments: str) -> str:
-    surroundings = environment() | dict(sweep.surroundings)
-    done = subprocess.run(
-        [script(name), *arguments], env=surroundings, capture_output=True, text=True, check=False
-    )
+    done = run_command(name, *arguments, **sweep.surroundings)
     assert done.returncode == 0, done.stderr
     return done.stdout + done.stderr

@@ -8,7 +8,15 @@ from pathlib import Path
 import pytest
 import requests
 from outside_methods import lay_metadata, with_outside_methods
-from processes import SECONDS, end_of, environment, run_command, script, wait_until
+from processes import (
+    SECONDS,
+    end_of,
+    environment,
+    run_command,
+    script,
+    start_command,
+    wait_until,
+)
 from ray_nodes import RayNodes, ray_nodes
 from sweeps import CHEAP, Sweep
 
@@ -60,15 +68,9 @@ def start_submit(
 ) -> "subprocess.Popen[str]":
     """`cse-sweep submit` on a laptop, in a process group of its own."""
     to = ("--address", nodes.dashboard, "--runs", str(sweep.runs))
-    return subprocess.Popen(
-        [script("cse-sweep"), "submit", str(sweep.file), *to, *arguments],
-        cwd=sweep.file.parent,
-        env=environment() | with_outside_methods() | surroundings,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
+    command = [script("cse-sweep"), "submit", str(sweep.file), *to, *arguments]
+    env = environment() | with_outside_methods() | surroundings
+    return start_command(command, cwd=sweep.file.parent, env=env)
 
 
 def submit(

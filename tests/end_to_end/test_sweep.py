@@ -19,11 +19,6 @@ perf/wall_seconds best/sickr_spearman best/step
 """That MLflow has of every trial."""
 
 
-@pytest.fixture
-def again(swept: Sweep, tmp_path: Path) -> Sweep:
-    return swept.copied(tmp_path)
-
-
 def test_sweep_runs_to_its_end_and_says_what_it_found(swept: Sweep) -> None:
     said = (swept.file.parent / "said.txt").read_text()
     assert "tiny: complete, 5 trials (5 complete)" in said
@@ -92,8 +87,9 @@ def test_a_trial_on_a_cpu_says_what_it_costs(swept: Sweep) -> None:
 
 
 def test_complete_sweep_changes_nothing_and_no_other_space_goes_by_its_name(
-    again: Sweep, run_in_process
+    swept: Sweep, run_in_process, tmp_path: Path
 ) -> None:
+    again = swept.copied(tmp_path)
     before = again.journal_file.read_bytes()
     ended = run_in_process(again)
     assert ended.stderr == ""

@@ -72,7 +72,11 @@ def test_suspended_driver_that_lost_its_sweep_stops(first, second, cluster) -> N
         first.wait_for(process, TrialPoint, 2)
         suspend(process, first)
         move_journal(first, second)
-        let_lease_end(first)
+        engine = create_engine(f"sqlite:///{first.runs / 'leaderboard.db'}")
+        with engine.begin() as connection:  # as if time had passed
+            long_ago = text("UPDATE sweep_leases SET heartbeat = '2020-01-01 00:00:00'")
+            assert connection.execute(long_ago).rowcount == 1
+        engine.dispose()
         first.let(6)
         done = second.run()  # on a Ray of its own: the trials of the first hold the cluster
         assert (done.returncode, done.stderr) == (0, "")
@@ -104,11 +108,3 @@ def is_locked(file: Path) -> bool:
         except sqlite3.OperationalError:
             return True
     return False
-
-
-def let_lease_end(sweep: Sweep) -> None:
-    engine = create_engine(f"sqlite:///{sweep.runs / 'leaderboard.db'}")
-    with engine.begin() as connection:
-        long_ago = text("UPDATE sweep_leases SET heartbeat = '2020-01-01 00:00:00'")
-        assert connection.execute(long_ago).rowcount == 1
-    engine.dispose()
