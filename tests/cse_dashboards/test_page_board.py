@@ -28,7 +28,7 @@ def methods(html: str) -> list[str]:
     return [row["method"].lower() for row in body(html)]
 
 
-def test_rows_are_those_of_the_leaderboard(lab: Leaderboard, client: FlaskClient) -> None:
+def test_rows_and_files_are_those_of_the_leaderboard(lab: Leaderboard, client: FlaskClient) -> None:
     html = told(client, "/parts/standing/")
     assert not html.lstrip().startswith("<!doctype")
     for shown, row in zip(body(html), lab.rows(), strict=True):
@@ -48,6 +48,15 @@ def test_rows_are_those_of_the_leaderboard(lab: Leaderboard, client: FlaskClient
         assert row.keys[max(row.keys)].startswith(shown["trial"])
         assert f'href="/trials/{shown["trial"]}"' in html
         assert f'href="/sweeps/{row.sweep}"' in html
+    answer = client.get("/as/csv/?method=hicl")
+    assert answer.headers["Content-Disposition"] == "attachment; filename=leaderboard.csv"
+    [row] = csv.DictReader(io.StringIO(answer.text))
+    [expected] = lab.rows(Filters(method="hicl"))
+    assert float(row["avg_sts"]) == expected.scores["avg_sts"].mean
+    [told_as_json] = json.loads(client.get("/as/json/?method=hicl").text)
+    assert told_as_json["rank"]["among"] == 1
+    assert client.get("/as/md/?method=hicl").text.startswith("### Spearman")
+    assert r"\begin{table" in client.get("/as/tex/?method=hicl").text
 
 
 def test_the_page_stands_before_anything_is_resampled(lab_url: str, tmp_path: Path) -> None:
@@ -115,18 +124,6 @@ def test_published_rows_stand_beside_ours(lab: Leaderboard, client: FlaskClient)
     assert {row.paper for row in lab.published()} <= {*PAPER_PAGES}
     ours = told(client, "/parts/standing/?method=simcse")
     assert "†1" not in ours
-
-
-def test_files_hold_the_same_rows(lab: Leaderboard, client: FlaskClient) -> None:
-    answer = client.get("/as/csv/?method=hicl")
-    assert answer.headers["Content-Disposition"] == "attachment; filename=leaderboard.csv"
-    [row] = csv.DictReader(io.StringIO(answer.text))
-    [expected] = lab.rows(Filters(method="hicl"))
-    assert float(row["avg_sts"]) == expected.scores["avg_sts"].mean
-    [told_as_json] = json.loads(client.get("/as/json/?method=hicl").text)
-    assert told_as_json["rank"]["among"] == 1
-    assert client.get("/as/md/?method=hicl").text.startswith("### Spearman")
-    assert r"\begin{table" in client.get("/as/tex/?method=hicl").text
 
 
 def test_a_released_encoder_is_compared_by_the_trial_that_scored_it() -> None:

@@ -258,7 +258,7 @@ def links(source: str, name: str) -> str:
     return html.unescape(found)
 
 
-def test_every_trial_in_every_state_newest_first(many: FlaskClient) -> None:
+def test_every_trial_in_every_state_newest_first_and_as_a_file(many: FlaskClient) -> None:
     source = told(many, "/sweeps/many")
     table = source[source.index('id="trials"') :]
     shown = body(table)
@@ -272,6 +272,14 @@ def test_every_trial_in_every_state_newest_first(many: FlaskClient) -> None:
     assert failed["key"] == f"{125:064x}"[:8]
     assert "1 to 50 of 130" in text(table)
     assert EVIL not in source and html.escape(EVIL) in source.replace("&#39;", "&#x27;")
+    answer = many.get("/as/csv/sweeps/many?where=learning_rate<=1e-3&sort=-score")
+    assert answer.mimetype == "text/csv"
+    rows = list(csv.DictReader(io.StringIO(answer.text)))
+    assert len(rows) == 100
+    assert [int(row["number"]) for row in rows][:6] == [99, 98, 97, 96, 95, 94]
+    best = rows[0]
+    assert (float(best["score"]), float(best["learning_rate"])) == (0.599, pytest.approx(1e-3))
+    assert best["rank_loss"] == f"'{EVIL}" and best["key"] == f"{99:064x}"
 
 
 def test_pages_heads_counts_and_columns_of_the_table(many: FlaskClient) -> None:
@@ -307,17 +315,6 @@ def test_a_form_adds_a_condition_and_a_link_takes_it_away(many: FlaskClient) -> 
     ]
     assert trials(many, "?where=rank_loss=null") == []
     assert "No trial passes this filter." in told(many, "/sweeps/many?where=rank_loss=null")
-
-
-def test_the_file_has_all_that_pass(many: FlaskClient) -> None:
-    answer = many.get("/as/csv/sweeps/many?where=learning_rate<=1e-3&sort=-score")
-    assert answer.mimetype == "text/csv"
-    rows = list(csv.DictReader(io.StringIO(answer.text)))
-    assert len(rows) == 100
-    assert [int(row["number"]) for row in rows][:6] == [99, 98, 97, 96, 95, 94]
-    best = rows[0]
-    assert (float(best["score"]), float(best["learning_rate"])) == (0.599, pytest.approx(1e-3))
-    assert best["rank_loss"] == f"'{EVIL}" and best["key"] == f"{99:064x}"
 
 
 def test_the_figures_are_of_the_trials_that_pass(many: FlaskClient) -> None:

@@ -49,7 +49,7 @@ def found_in(trials: list[Trial]) -> SearchFindings:
     return search_findings(history_of(trials, SPACE))
 
 
-def test_the_best_against_the_number_of_trials() -> None:
+def test_the_best_against_the_number_of_trials_and_of_fewer() -> None:
     trials = trials_of(40)
     pruned = searched(40, trials[0].values, state="PRUNED", value=0.3)
     failed = searched(41, trials[0].values, state="FAIL", value=None)
@@ -63,9 +63,6 @@ def test_the_best_against_the_number_of_trials() -> None:
     assert found.expected[0].mean == pytest.approx(
         (sum(one.value or 0 for one in trials) + 0.3) / 41
     )
-
-
-def test_the_expected_best_of_fewer_trials_is_told() -> None:
     for count in (20, 60):
         first = format_findings(found_in(trials_of(count)))[0]
         told = [int(n) for n in re.findall(r"(?:of|,) (\d+) [\d.]+ \[", first)]

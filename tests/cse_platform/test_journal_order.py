@@ -83,15 +83,10 @@ class Writer:
         self, trial: int, attempt: Attempt, what: str, value: int, time: datetime
     ) -> list[Event]:
         start, point, finish = trial_life(
-            trial,
-            {len(attempt.curve): value / 4},
-            sweep=self.sweep,
-            configuration=f"c{trial // 2}",
-            seed=trial,
-            state=what if what in ENDS else "FAIL",
-            code=f"code of {self.sweep}",
-            searched=("tau2",) if self.sweep == "a" else ("tau2", "rank_loss"),
-        )
+            trial, {len(attempt.curve): value / 4}, sweep=self.sweep, seed=trial,
+            configuration=f"c{trial // 2}", state=what if what in ENDS else "FAIL",
+            code=f"code of {self.sweep}", searched=("tau2", "rank_loss")[: 1 + (self.sweep != "a")],
+        )  # fmt: skip
         if attempt.state == "COMPLETE":
             return []
         told = []

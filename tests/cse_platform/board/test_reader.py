@@ -14,7 +14,7 @@ from cse_platform.stores.sql import tables
 from cse_platform.tracking.events import TrialScore
 
 
-def test_means_intervals_and_best_over_seeds(reader) -> None:
+def test_intervals_are_over_seeds_and_of_a_single_one_over_pairs(reader) -> None:
     from scipy import stats
 
     [row] = reader.rows(Filters(method="hicl"))
@@ -28,9 +28,6 @@ def test_means_intervals_and_best_over_seeds(reader) -> None:
         assert score.interval is not None
         assert (score.interval.low, score.interval.high) == pytest.approx((low, high))
         assert score.interval.over == "seeds"
-
-
-def test_a_single_seed_has_an_interval_over_pairs_and_no_deviation(reader) -> None:
     [row] = reader.rows(Filters(method="sncse"))
     assert row.dev_score.interval is None
     for score in row.scores.values():

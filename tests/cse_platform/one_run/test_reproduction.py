@@ -56,7 +56,7 @@ def test_the_folder_of_a_trial(fill, runs) -> None:
     assert "venv/bin/pip install -r requirements.txt\n" in readme
 
 
-def test_a_checkout_is_asked_for_by_its_commit_and_changes(fill) -> None:
+def test_a_checkout_is_asked_for_by_its_commit_and_the_trials_own_threads(fill) -> None:
     diff = "-one\r\n+two\r\n"
     for remote, address in (
         ("git@host:lab/cse.git", "git+ssh://git@host/lab/cse.git"),
@@ -71,10 +71,7 @@ def test_a_checkout_is_asked_for_by_its_commit_and_changes(fill) -> None:
         assert (folder / "package.diff").read_bytes() == diff.encode()
         told = f"cse-platform was at commit c0ffee of {remote}, with changes (package.diff)."
         assert told in said
-
-
-def test_the_trials_own_threads_count(fill) -> None:
-    """The budget of a sweep may be edited while it runs."""
+    # The budget of a sweep may be edited while it runs.
     fill(began(), *life(provenance={"threads": "3", "device": "cpu"}))
     one_run("reproduce", KEY)
     (spec,) = load_sweep(FOLDER / "sweep.yaml").stages
@@ -114,16 +111,13 @@ UNKNOWN: list[tuple[dict[str, Any], dict[str, Any], str]] = [
 ]
 
 
-def test_what_is_unknown_is_said(fill) -> None:
+def test_what_is_unknown_and_code_that_changed_under_way_are_said(fill) -> None:
     for number, (start, end, told) in enumerate(UNKNOWN):
         folder = Path(f"reproduce-{number}")
         fill(began(**start), *life(**end))
         done = one_run("reproduce", KEY, "--to", folder)
         assert f"note: {told}" in done.stderr
         assert f"- {told}" in (folder / "README.md").read_text()
-
-
-def test_code_that_changed_under_way_is_said(fill) -> None:
     first, *_ = events = life(begin=1)
     again = began(3, diffs={"package": "a diff"})
     fill(began(0), *events[:3], again, first.model_copy(update={"resumed_from": 10}), *events[3:])

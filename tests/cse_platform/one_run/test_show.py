@@ -20,7 +20,7 @@ def page(done: Result) -> str:
     return " ".join(done.stdout.split())
 
 
-def test_the_page_of_any_other(fill) -> None:
+def test_the_page_of_any_other_and_of_an_imported_trial(fill) -> None:
     failed = {"state": "FAIL", "best_value": None, "best_step": None, "error": "loss is [NaN]"}
     ends: list[tuple[dict[str, object], str]] = [
         ({"state": None, "curve": {}}, "RUNNING, no dev value on stsb"),
@@ -34,9 +34,6 @@ def test_the_page_of_any_other(fill) -> None:
         text = page(one_run("show", KEY))
         assert told in text and "package code differed from its commit by a diff of 2 lines" in text
         assert "None was kept: it" in text and "cse-leaderboard reproduce 0a1b2c3d" in text
-
-
-def test_the_page_of_an_imported_trial(fill) -> None:
     old, *_, end = life()
     bare = old.model_copy(update={"revision": 0, "values": {}, "searched": ()})
     facts = {"imported_from": "train.log"}

@@ -300,7 +300,7 @@ def test_a_gap_of_a_cell_by_hand_also_with_the_papers_own_noise() -> None:
     assert gap.verdict == "above"
 
 
-def test_built_in_data_is_left_out_and_told() -> None:
+def test_what_is_left_out_or_limits_the_comparison_is_told() -> None:
     """It is the data of the score that counts, and else of the row."""
     row = our_row(values=LISTNET, scores={"avg_sts": estimate(0.8)}, source="builtin")
     table = paper_table("rankcse", "2", [row])
@@ -318,9 +318,6 @@ def test_built_in_data_is_left_out_and_told() -> None:
     mixed = our_row(values=LISTNET, scores=scores, source="builtin")
     assert listnet_line([mixed]).ours == {"avg_sts": scores["avg_sts"]}
     assert "Scores of 1 of our rows" in paper_table("rankcse", "2", [mixed]).notes[0]
-
-
-def test_what_limits_the_comparison_is_told() -> None:
     rows = [
         our_row(values=LISTNET, identity="d1", scores={"avg_sts": estimate(0.8, identity="e1")}),
         our_row(values=LISTNET, identity="d2", scores={"avg_sts": estimate(0.8, identity="e1")}),

@@ -130,7 +130,7 @@ def test_what_papers_repeat_is_one_row_with_all_sources() -> None:
 Write = Callable[..., Path]
 
 
-def test_a_labs_rows_follow_the_packages(lab_file: Write) -> None:
+def test_a_labs_rows_follow_the_packages_with_columns_in_any_order(lab_file: Write) -> None:
     settings = "groups=32;tau2=0.05;head=true;base=simcse"
     file = lab_file(
         f"ours 2030,table 1,bert-base,rankcse,{settings};seeds=3,stsb,test,spearman,81.5,0.25,",
@@ -147,10 +147,7 @@ def test_a_labs_rows_follow_the_packages(lab_file: Write) -> None:
     assert (fancy.system, fancy.method, fancy.configuration) == ("fancy", "rankcse", {})
     assert fancy.scores == {"stsb": -0.035}
     assert (glove.scores, glove.configuration) == ({"stsb_kcc": 0.5}, None)
-
-
-def test_columns_may_be_left_out_and_stand_in_any_order(lab_file: Write) -> None:
-    """And a spreadsheet's mark at the start is no part of the head."""
+    # And a spreadsheet's mark at the start is no part of the head.
     file = lab_file(
         "80.36 , spearman,test,avg_sts,rankcse,bert-base,t,p",
         head="value,metric,split,task,method,backbone,table,paper",

@@ -253,7 +253,7 @@ def test_draws_of_many_pairs_are_scipys(pairs, levels, groups, resamples) -> Non
     assert draws == pytest.approx(plain_draws(task_pairs, resamples, 3), abs=1e-9)
 
 
-def test_all_encoders_see_the_same_resamples_in_every_call() -> None:
+def test_draws_are_the_same_in_every_call_and_nan_counts_as_0() -> None:
     both = made_pairs(200, 2, levels=10)
     alone = Pairs(both.task, both.gold, both.cosines[1:])
     draws = spearman_draws(*both, resamples=100, seed=1)
@@ -262,9 +262,6 @@ def test_all_encoders_see_the_same_resamples_in_every_call() -> None:
     sickr = both._replace(task="sickr")  # another task, or seed, draws others
     for other, seed in ((sickr, 1), (both, 0)):
         assert not np.array_equal(draws, spearman_draws(*other, resamples=100, seed=seed))
-
-
-def test_nan_counts_as_0_as_in_the_score() -> None:
     gold = np.arange(4.0)
     with_nan = Pairs("stsb", gold, np.array([[-1, np.nan, 1, 2]], dtype=np.float32))
     with_zero = Pairs("stsb", gold, np.array([[-1, 0, 1, 2]], dtype=np.float32))
