@@ -53,7 +53,7 @@ def test_a_spread_falls_from_the_highest_gold(gold: list[float], count: int) -> 
     assert count == 1 or found[-1] == min(gold)
 
 
-def test_cosines_planes_and_diversity_by_hand() -> None:
+def test_cosines_planes_directions_and_diversity_by_hand() -> None:
     vectors = np.array([[3.0, 0], [1, 1], [0, 0]])
     half = 1 / np.sqrt(2)
     assert all_cosines(vectors) == pytest.approx(
@@ -71,6 +71,11 @@ def test_cosines_planes_and_diversity_by_hand() -> None:
     assert positives == pytest.approx([1, 0])
     # Different sentences: at right angles in the first view, the same direction in the second.
     assert others == pytest.approx(0.5)
+    # Both are 0.8 along the first axis, and opposite on the other.
+    plane = by_direction(np.array([[-8.0, 0.0, 6.0], [-4.0, 0.0, -3.0]]))
+    assert plane.axes == ("direction 1, 64.0% of length²", "direction 2, 36.0% of length²")
+    assert plane.points[:, 0] == pytest.approx([0.8, 0.8])
+    assert sorted(plane.points[:, 1]) == pytest.approx([-0.6, 0.6])
 
 
 @settings(max_examples=25, deadline=None)
@@ -82,14 +87,6 @@ def test_each_view_is_whitened_in_groups_of_its_own(seed: int, groups: int) -> N
     assert white.std(axis=1) == pytest.approx(np.ones((2, 8)), rel=1e-3)
     # Groups of one coordinate leave nothing to draw; others make two positives of one encoding.
     assert np.allclose(white[0], white[1], atol=1e-3) == (groups == 8)
-
-
-def test_directions_are_those_of_the_vectors_and_not_of_what_they_differ_in() -> None:
-    """Both are 0.8 along the first axis, and opposite on the other."""
-    plane = by_direction(np.array([[-8.0, 0.0, 6.0], [-4.0, 0.0, -3.0]]))
-    assert plane.axes == ("direction 1, 64.0% of length²", "direction 2, 36.0% of length²")
-    assert plane.points[:, 0] == pytest.approx([0.8, 0.8])
-    assert sorted(plane.points[:, 1]) == pytest.approx([-0.6, 0.6])
 
 
 def test_each_target_is_a_line_through_its_ranks() -> None:

@@ -131,14 +131,11 @@ def test_long_runs_are_masked_in_one_pass() -> None:
         assert "hunter2" not in mask_text(run * 50_000 + f"\npassword: {SECRET}")
 
 
-def test_values_are_masked_at_every_depth() -> None:
+def test_values_errors_tags_and_commands_are_masked() -> None:
     value = {"a": ["p://u:secret@h", 1, None], "b": {"c": "http://h?token=secret"}}
     assert mask_values(value) == {"a": ["p://u:***@h", 1, None], "b": {"c": "http://h?token=***"}}
     assert "secret" not in format_value(value)
     assert "cret" not in format_value({"search": 'p://u:se"cret@h'})
-
-
-def test_what_an_error_a_tag_and_a_command_say_is_masked() -> None:
     from ray.exceptions import RayTaskError
 
     error = CseError("no s3://key:secret@bucket/m")

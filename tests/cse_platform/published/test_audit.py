@@ -22,7 +22,7 @@ def printed(method: str, settings: str, score: float, std: str = "", task: str =
     return f"lab,1,bert-base,{method},{settings},{task},test,spearman,{score},{std},-"
 
 
-def test_a_claim_by_hand(lab_file: Write) -> None:
+def test_a_claim_by_hand_and_over_the_pairs_of_printed_tasks(lab_file: Write) -> None:
     file = lab_file(
         printed("lab", "seeds=4;x=1", 80.0, "0.6"),
         printed("lab", "seeds=4;x=2", 79.5, "0.1"),
@@ -41,9 +41,6 @@ def test_a_claim_by_hand(lab_file: Write) -> None:
     assert claim.verdict == "apart, if not selected"  # .0002 is less than .0017
     # One seed a side: hypot(.6, 1.6) = 1.709; (2.8016 x 1.709)^2 = 22.9.
     assert (claim.seeds_needed, claim.seeds_needed_elsewhere) == (23, 23)
-
-
-def test_pairs_are_of_the_printed_tasks(lab_file: Write) -> None:
     tasks = (*STS_TASKS, "avg_sts")
     rows = [printed(name, "", 80, task=task) for name in ("lab", "other") for task in tasks]
     [claim] = audit_claims("lab", files=[lab_file(*rows)])

@@ -214,7 +214,10 @@ def test_counts_of_a_store_are_of_the_files_seeds_and_data(filled, paper_events)
     assert counts(of(small.papers(), "whitenedcse", "table5")) == (0, 0, 0)
 
 
-def test_trials_on_a_cut_corpus_are_told_by_their_sweep(files) -> None:
+def test_values_are_as_the_store_has_them_and_a_cut_corpus_is_told_by_its_sweep(files) -> None:
+    for file in files:
+        for one in file.configurations:
+            assert json.loads(json.dumps(one.setup.values)) == one.setup.values
     [file] = [one for one in files if one.path.stem == "hicl-table6"]
     vanilla, full = (
         next(one for one in file.configurations if one.stage.sweep == f"hicl-table6-simcse-{cut}")
@@ -229,12 +232,6 @@ def test_trials_on_a_cut_corpus_are_told_by_their_sweep(files) -> None:
 
     assert done("hicl-table6-simcse-vanilla") == 1
     assert done("hicl-table6-simcse-full") == 2  # a store cannot tell the cut one from the other
-
-
-def test_values_are_compared_as_the_store_has_them(files: list[PaperFile]) -> None:
-    for file in files:
-        for one in file.configurations:
-            assert json.loads(json.dumps(one.setup.values)) == one.setup.values
 
 
 def test_shipped_sweeps_are_known_by_name_wherever_one_stands(tmp_path, monkeypatch) -> None:

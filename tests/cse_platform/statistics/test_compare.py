@@ -49,7 +49,7 @@ def test_single_seeds_differ_as_their_paired_draws_do_and_several_as_means(conte
     assert sampled.errors["stsb"].std() > 0  # two seeds have an error
 
 
-def test_seeds_alone_have_welchs_interval_and_averages_vary_as_theirs() -> None:
+def test_seeds_alone_have_welchs_interval_and_add_to_pairs_what_these_leave(contender) -> None:
     # Both tasks swing by seed, but against each other: every seed's average is the same.
     a = Contender("a", {"mr": [0.70, 0.80, 0.75], "cr": [0.80, 0.70, 0.75]})
     b = Contender("b", {"mr": [0.71, 0.75, 0.73], "cr": [0.75, 0.71, 0.73]})
@@ -65,9 +65,6 @@ def test_seeds_alone_have_welchs_interval_and_averages_vary_as_theirs() -> None:
         pytest.approx(low, abs=0.0005), pytest.approx(high, abs=0.0005), "seeds"
     )
     assert row.p == pytest.approx(expected.pvalue, rel=0.1)
-
-
-def test_a_spread_of_seeds_that_pairs_explain_is_not_added_to_theirs(contender: Make) -> None:
     a, b = contender("a", [0.5, 0.6, 0.7]), contender("b", [1.0])
     a = replace(a, scores={"stsb": [0.8, 0.8, 0.8]})
     [left, right] = sample((a, b), ["stsb"], resamples=300, seed=0)
@@ -111,7 +108,7 @@ def test_tests_of_a_comparison_are_those_by_hand(contender: Make) -> None:
     assert found.average.p_holm is found.average.williams_p is None
 
 
-def test_one_seed_and_no_pairs_say_nothing() -> None:
+def test_what_is_not_paired_and_what_one_seed_does_not_say(contender: Make) -> None:
     one, many = Contender("one", {"mr": [0.8]}), Contender("many", {"mr": [0.7, 0.71]})
     for other in (many, Contender("other", {"mr": [0.7]})):
         found = compare(one, other, tasks=["mr"], average="avg", resamples=10)
@@ -119,9 +116,6 @@ def test_one_seed_and_no_pairs_say_nothing() -> None:
             assert row.effect > 0.09
             assert (row.interval, row.p, row.p_holm, row.pairs) == (None, None, None, None)
         assert any(note.startswith("one has one seed, so ") for note in found.notes)
-
-
-def test_pairs_that_are_not_the_same_are_not_paired(contender: Make) -> None:
     a, b = contender("a", [0.8, 0.9]), contender("b", [1.0, 1.1])
     b.gold["stsb"][0] += 1  # type: ignore[index]
     stsb, sickr = compare(a, b, tasks=TASKS, average=None, resamples=200).tasks

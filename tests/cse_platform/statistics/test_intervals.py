@@ -78,9 +78,6 @@ def test_ranks_by_hand() -> None:
     draws = np.full((2, 40), [[0.8], [0.7]])
     draws[0, 0] = 0.6
     assert rank_intervals(draws) == [RankInterval(1, 1, among=2), RankInterval(1, 2, among=2)]
-
-
-def test_rows_share_pairs_and_one_seed_without_pairs_is_not_ranked() -> None:
     # Each moves by 0.01 over pairs, but the first is always 0.001 ahead.
     pairs = np.random.default_rng(0).normal(0.76, 0.01, 500)
     first, second = ([0.761], pairs + 0.001), ([0.76], pairs)

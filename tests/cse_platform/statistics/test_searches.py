@@ -22,7 +22,7 @@ TENTH: dict[BorderSide, float] = {"low": 0.1, "high": 0.1}
 THIRD: dict[BorderSide, float] = {"low": 1 / 3, "high": 1 / 3}
 
 
-def test_the_border_of_a_dimension() -> None:
+def test_borders_and_the_winners_curse_by_hand() -> None:
     for sides, chances, found in (
         (["high", None, "high", "high", None], TENTH, ("high", 3)),
         (["low"] * 5, TENTH, ("low", 5)),
@@ -35,9 +35,6 @@ def test_the_border_of_a_dimension() -> None:
     ):
         assert border_side(sides, chances=chances) == found
         assert border_side([*sides[:5], "low", "low"], chances=chances) == found or len(sides) < 5
-
-
-def test_the_winners_curse_by_hand() -> None:
     found = winners_curse(0.9, [0.7, 0.8, 0.9], [[0.5, 0.7], [0.4]])
     assert (found.fresh, found.excess) == (pytest.approx(0.8), pytest.approx(0.1))
     # Squares 0.02 and 0.02 over 2 + 1 degrees of freedom; 0.4 says nothing of a spread.
