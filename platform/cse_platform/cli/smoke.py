@@ -11,6 +11,7 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from cse_methods.errors import CseError
+from cse_methods.tasks import Tasks
 from cse_platform.cli.checks import check_and_fetch, check_stages
 from cse_platform.cli.run import run_stage
 from cse_platform.errors import SweepRefusedError
@@ -135,15 +136,19 @@ def _examine_stage(spec: SweepSpec, folder: Path) -> tuple[str, list[str]]:
     total = format_count(len(trials), "trial")
     if not history.configurations():
         return f"{total}; no numbers", failures or ["no trial is complete"]
-    asked = spec.evaluate.asked.parts if spec.evaluate else set()
+    tasks = spec.evaluate.asked if spec.evaluate else Tasks()
     chosen = chosen_trials(history, spec, top=spec.evaluate.top if spec.evaluate else 0)
     done = [set().union(*trial.evaluated.values()) for trial in chosen]
-    failures += [f"{part}: no number" for part in sorted(asked) if not all(part in d for d in done)]
+    expected = {part for part in tasks.parts if not all(part in parts for parts in done)}
     with open_leaderboard(where.leaderboard) as board:
         rows = board.rows(Filters(sweep=spec.sweep), per_configuration=True, ranked=False)
     scores = {name: score.mean for row in rows for name, score in row.scores.items()}
+    expected |= {*tasks.sts, *tasks.transfer, *tasks.long} - scores.keys()
+    if tasks.ranking and spec.data != "builtin":
+        expected |= {*BOARD_FAMILIES["ranking"].averages} - scores.keys()
     means = {f"dev {row.dev.search}": row.dev_score.mean for row in rows} | scores
     failures += [f"{name}: a score is not a number" for name in means if not isfinite(means[name])]
+    failures += [f"{part}: no number" for part in sorted(expected)]
     families = [
         f"{family.name} ({format_count(count, 'column')})"
         for family in BOARD_FAMILIES.values()
