@@ -38,7 +38,7 @@ check: .venv/installed-dev  ## lint, types and imports only
 test-slow: .venv/installed-dev  ## run the tests that take minutes; SLOW="tests/cse_platform" selects a folder
 	$(PYTEST) -m slow $(SLOW)
 
-papers-smoke: .venv/installed-dev  ## rehearse every sweep of the papers with --smoke, 20 minutes on two calm cores; PAPER=rankcse selects one
+papers-smoke: .venv/installed-dev  ## rehearse every sweep of the papers with --smoke, 20 to 45 minutes on two cores; PAPER=rankcse selects one
 	OMP_NUM_THREADS=1 $(BIN)/pytest --numprocesses 2 -m slow tests/end_to_end/test_papers_smoke.py $(if $(PAPER),-k $(PAPER))
 
 test-real: .venv/installed-real  ## run the tests with real data and a real encoder
