@@ -73,7 +73,9 @@ class Shipment:
         if installs:
             pins = [f"{name}=={version}" for name, version in self.packages.items()]
             environment["pip"] = {"packages": pins, "pip_install_options": _PIP_OPTIONS}
-            environment["config"] = {"setup_timeout_seconds": _SETUP_SECONDS}
+            # Not eagerly: every node would copy its Python, also those that run no task, as a head.
+            config = {"setup_timeout_seconds": _SETUP_SECONDS, "eager_install": False}
+            environment["config"] = config
         return environment
 
 
