@@ -12,7 +12,6 @@ from commands import invoke
 from failing import failing
 
 from cse_methods.contract import MethodConfig, PublishedSettings
-from cse_methods.describe import describe_method
 from cse_methods.registry import get_method
 from cse_platform.cli.sweep import main
 from cse_platform.sweep.file import draft_sweep, load_sweep
@@ -56,16 +55,6 @@ def bare_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hub"))
     monkeypatch.chdir(tmp_path)
-
-
-def test_a_head_says_how_to_launch_and_what_it_needs(shipped: Shipped) -> None:
-    def check(path: Path) -> None:
-        launch = path.relative_to(ROOT).as_posix()
-        assert commands(path)[0] == launch
-        assert {command.split()[0] for command in commands(path)} == {launch}
-        assert "Needs:" in path.read_text()
-
-    assert not failing(check, shipped)
 
 
 @pytest.mark.usefixtures("bare_machine")
@@ -491,27 +480,3 @@ def columns_of(stage: SweepSpec, found: Facts) -> list[PublishedSettings]:
     ]
     assert columns or not get_method(stage.method).published
     return columns
-
-
-def test_a_head_says_where_its_file_departs_from_the_paper() -> None:
-    """What it says, and no more, is what `describe` and the page of the papers say."""
-
-    def check(name: str) -> None:
-        paper, table = name.split("-")
-        told = describe_method(get_method(paper)).departures
-        expected = [f"Departs: {one.text}" for one in told if table in one.tables]
-        said = head(FILES[name])
-        assert [one for one in expected if one not in said] == [], "mend it or departures.csv"
-        assert said.count("Departs: ") == len(expected)
-
-    assert not failing(check, FILES)
-
-
-def test_the_head_of_a_whole_paper_says_where_the_method_departs() -> None:
-    def check(name: str) -> None:
-        said = head(WHOLE[name])
-        for note in describe_method(get_method(name)).notes:
-            if note.startswith(("Departs from it", "Departs from both", "Where it")):
-                assert note in said
-
-    assert not failing(check, WHOLE)
