@@ -74,7 +74,7 @@ def test_it_is_the_module_and_what_it_imports(hashes: Write) -> None:
     assert not {name for name in found if name.startswith("cse_methods.papers.")}
 
 
-def test_a_change_is_seen_where_it_is(hashes: Write) -> None:
+def test_a_change_is_seen_where_it_is_and_comments_and_layout_are_none(hashes: Write) -> None:
     before = hashes()
     for change, where in (
         ({"helpers": "WEIGHT = 0.25\n"}, "outside_package.helpers"),
@@ -83,10 +83,6 @@ def test_a_change_is_seen_where_it_is(hashes: Write) -> None:
         ({"sibling": "SCALE = 3\n"}, "outside_sibling"),
     ):
         assert changed(before, hashes(**change)) == {where}
-
-
-def test_comments_docstrings_layout_and_other_modules_have_no_effect(hashes: Write) -> None:
-    before = hashes()
     for change in (
         {"helpers": '"""Weights."""\n\n# half\nWEIGHT = (\n    0.5  # of the whole\n)\n'},
         {"method": PACKAGE["method.py"].replace("Train.", "Train it.")},

@@ -62,9 +62,6 @@ def test_a_column_of_a_table(tmp_path: Path) -> None:
             assert (corpus.name, list(corpus.sentences)) == (path.name, SENTENCES)
             assert corpus.sha256 == sha256_of(SENTENCES)  # as of the same sentences in a text
             assert corpus.columns == ()
-
-
-def test_a_column_of_a_parquet_file_or_by_its_number_without_a_header(tmp_path: Path) -> None:
     write_table(pyarrow.table({"n": [1, 2], "text": SENTENCES}), tmp_path / "a.parquet")
     assert list(load(tmp_path / "a.parquet", column="text").sentences) == SENTENCES
     path = written(tmp_path / "a.tsv", "1\tA cat sleeps.\n2\tA dog, old, runs.\n")
@@ -244,14 +241,11 @@ def test_the_first_rows_alone(folder: Path) -> None:
     assert CorpusSpec.model_validate_json(one.model_dump_json()) == one
 
 
-def test_line_ends_and_margins_do_not_matter(tmp_path: Path) -> None:
+def test_line_ends_and_margins_do_not_matter_and_empty_lines_are_dropped(tmp_path: Path) -> None:
     plain = load(written(tmp_path / "a.txt", "Café one.\nTwo.\n"))
     windows = load(written(tmp_path / "b.txt", "\ufeffCafé one.\r\n  Two.\t"))
     assert list(windows.sentences) == ["Café one.", "Two."]
     assert plain.sha256 == windows.sha256
-
-
-def test_empty_lines_are_dropped_and_counted(tmp_path: Path) -> None:
     corpus = load(written(tmp_path / "a.txt", "One.\n\nTwo\u2028still two.\n\n"), drop_empty=True)
     assert list(corpus.sentences) == ["One.", "Two\u2028still two."]  # only line feeds end a line
     assert corpus.dropped == 2

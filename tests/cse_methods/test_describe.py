@@ -27,10 +27,6 @@ def rows(description: Description) -> list[SettingRow]:
     return [row for group in description.groups for row in group.rows]
 
 
-def row(method: str, setting: str) -> SettingRow:
-    return next(row for row in rows(describe_method(get_method(method))) if row.name == setting)
-
-
 def validated(method: Method, setting: str, value: Any) -> Any:
     field = method.config.model_fields[setting]
     kind: Any = Annotated[field.annotation, field]
@@ -104,21 +100,6 @@ def test_every_published_value_and_search_is_told(described: Described) -> None:
         searched = [space for p in method.published for space in p.searched.items()]
         expected = {(name, yaml_text(space)) for name, space in searched}
         assert {(s.name, s.space) for s in told.searched} == expected
-
-
-def test_rankcse_by_hand() -> None:
-    assert row("rankcse", "tau3") == SettingRow(
-        name="tau3", symbol="τ3", kind="number > 0", default="0.0125",
-        only_with="rank_loss: listnet", description="the teachers' temperature", source="eq. 4"
-    )  # fmt: skip
-    found = describe_method(get_method("rankcse"))
-    assert found.columns[0].values["tau2"] == "0.025"
-    assert found.columns[0].variant == "rank_loss: listnet"
-    assert found.throughout["batch_size"] == "128"
-    taus = "[0.0125, 0.025, 0.05]"
-    assert found.searched[1:] == (
-        SearchedSetting("tau2", taus, "all"), SearchedSetting("tau3", taus, "rank_loss: listnet")
-    )  # fmt: skip
 
 
 class Widened(TrainingConfig):

@@ -46,7 +46,7 @@ def test_each_sentence_is_encoded_once_for_all_tasks(letters: tuple[Letters, Eva
     assert set(letters[1].seconds) == {"encoding", "geometry", *STS_TASKS, *TRANSFER_TASKS}
 
 
-def test_the_scores_are_those_of_the_stored_cosines(letters: tuple[Letters, Evaluation]) -> None:
+def test_scores_are_of_the_stored_cosines_and_averages(letters: tuple[Letters, Evaluation]) -> None:
     found = values(letters[1])
     for stored in letters[1].similarities:
         if stored.split == "test":
@@ -55,10 +55,6 @@ def test_the_scores_are_those_of_the_stored_cosines(letters: tuple[Letters, Eval
             assert stored.cosines.dtype == np.float32
             again = correlations(stored.cosines, stored.gold, stored.subsets)
             assert all(found[stored.task, "test", m] == value for m, value in again.items())
-
-
-def test_averages_are_over_all_seven(letters: tuple[Letters, Evaluation]) -> None:
-    found = values(letters[1])
     for metric in ("spearman", "pearson_wmean"):
         mean = np.mean([found[task, "test", metric] for task in STS_TASKS])
         assert found["avg_sts", "test", metric] == pytest.approx(mean)

@@ -990,9 +990,6 @@ def test_parameters_of_one_kind_are_one_group() -> None:
     alone = ParameterGroup([own.bias], learning_rate=2e-3)
     *_, fast = grouped_parameters(modules, [alone], config)
     assert (fast["params"], fast["learning_rate_factor"]) == ([own.bias], 2.0)
-
-
-def test_a_parameter_is_in_one_group_of_what_is_trained() -> None:
     first, second = nn.Linear(2, 2), nn.Linear(2, 2)
     both = [ParameterGroup([first]), ParameterGroup([first, second])]
     with pytest.raises(TrainingError, match=r"of Linear, Linear has .* in another group too"):

@@ -23,7 +23,7 @@ def test_gold_by_hand() -> None:
         assert gold(LOAN, other) == expected
 
 
-def test_corpus_and_dev_sets_share_no_sentence() -> None:
+def test_corpus_and_dev_sets_share_no_sentence_and_are_drawn_alike() -> None:
     corpus = builtin_corpus()
     assert len(set(corpus)) == len(corpus) == 6000
     stsb, sickr = (
@@ -31,8 +31,5 @@ def test_corpus_and_dev_sets_share_no_sentence() -> None:
     )
     assert not stsb & sickr
     assert not (stsb | sickr) & set(corpus)
-
-
-def test_drawing_again_gives_the_same() -> None:
     assert builtin_corpus.__wrapped__() == builtin_corpus()
     assert builtin_pairs.__wrapped__("stsb") == builtin_pairs("stsb")

@@ -24,13 +24,17 @@ def texts(own_hub: LoopbackHub) -> HubFile:
     return HubFile("lab/texts", "corpus.txt", "main")
 
 
-def test_a_file_is_fetched_once(own_hub: LoopbackHub, texts: HubFile) -> None:
+def test_a_file_is_fetched_once_and_then_also_offline(own_hub, texts, monkeypatch) -> None:
     assert not texts.cached
     assert texts.fetch().read_bytes() == TEXT
     texts.fetch()
     assert texts.cached and own_hub.bytes_sent("corpus.txt") == 1
     full = OSError(errno.ENOSPC, "No space left on device")  # no fault of the hub
     assert explain_hub_error(full, "lab/texts", kind="datasets").endswith("No space left on device")
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    assert texts.fetch().read_bytes() == TEXT
+    with pytest.raises(DataError, match=r"HF_HUB_OFFLINE is set, and .* cache lacks it"):
+        HubFile("lab/texts", "other.txt", "main").fetch()
 
 
 def test_a_pinned_encoder_is_asked_for_by_its_revision(own_hub, tiny_bert) -> None:
@@ -77,14 +81,6 @@ def test_what_the_hub_has_not_is_named() -> None:
     for file, told in table:
         with pytest.raises(DataError, match=told):
             file.fetch()
-
-
-def test_offline_the_cache_is_enough_or_the_lack_is_named(texts, monkeypatch) -> None:
-    texts.fetch()
-    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
-    assert texts.fetch().read_bytes() == TEXT
-    with pytest.raises(DataError, match=r"HF_HUB_OFFLINE is set, and .* cache lacks it"):
-        HubFile("lab/texts", "other.txt", "main").fetch()
 
 
 def test_a_hub_out_of_reach_is_said(own_hub: LoopbackHub, monkeypatch: pytest.MonkeyPatch) -> None:

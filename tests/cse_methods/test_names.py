@@ -19,15 +19,12 @@ def test_hyperparameters() -> None:
     assert {name: hyperparameter_name(name) for name in table} == table
 
 
-def test_what_has_no_other_name_keeps_its_own() -> None:
+def test_every_method_has_its_authors_name_and_what_has_none_its_own() -> None:
     assert method_name("rankcse") == "RankCSE"
     assert task_name("stsb") == "STS-B"
     assert backbone_name("roberta-base") == "RoBERTa-base"
     for named in (method_name, task_name, backbone_name):
         assert named("ours-2") == "ours-2"
-
-
-def test_every_method_of_the_project_has_its_authors_name() -> None:
     assert {method_name(name).lower().replace("-", "") for name in own_methods()} == own_methods()
     assert all(method_name(name) != name for name in own_methods() - {"untrained"})
 
@@ -39,7 +36,7 @@ def test_a_source_leads_to_the_paper_that_the_method_names() -> None:
     assert paper_page("a lab's own") is None
 
 
-def test_the_kind_of_a_file() -> None:
+def test_the_kind_of_a_file_and_its_name_without_endings() -> None:
     table: list[tuple[str, str]] = [
         *(("a.txt", ".txt"), ("a.csv", ".csv"), ("A.TSV", ".tsv"), ("a.parquet", ".parquet")),
         *(("a.jsonl.gz", ".jsonl"), ("a.txt.xz", ".txt"), ("a.csv.zst", ".csv")),
@@ -49,9 +46,6 @@ def test_the_kind_of_a_file() -> None:
     for name, kind in table:
         assert kind_of_file(name) == kind
         assert is_file_name(name) is (bool(kind) or "/" in name)
-
-
-def test_a_file_without_its_endings_is_called_what_is_no_file() -> None:
     table = [("lab/NLI.csv.gz", "NLI"), ("a.v2.tsv", "a.v2"), ("my.JSONL.XZ", "my")]
     table += [("x.csv.tsv", "x"), ("x.csv.gz.tsv.bz2", "x"), ("my.dat.zst", "my"), ("a/my", "my")]
     for file, name in table:

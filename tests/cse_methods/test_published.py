@@ -184,7 +184,7 @@ def test_every_column_is_the_paper_s(shared: Path) -> None:
     assert sorted(others ^ set(tables)) == [f"{name}.csv" for name in METHODS]
 
 
-def test_a_table_by_hand(tmp_path: Path) -> None:
+def test_a_table_by_hand_and_malformed_ones_are_named_with_their_line(tmp_path: Path) -> None:
     table = tmp_path / "toy.csv"
     table.write_text(
         HEAD + "mini,base=a;beta=3e-5,batch_size,64,table 1\n"
@@ -212,10 +212,6 @@ def test_a_table_by_hand(tmp_path: Path) -> None:
     assert first.searched == {"tau": (0.5, 1, "none")}
     assert (second.variant, second.settings) == ({}, {"tau": 0.5})
     assert second.searched == {"tau": (0.5,), "length": {"low": 16, "high": 40}}
-
-
-def test_a_malformed_table_is_named_with_its_line(tmp_path: Path) -> None:
-    table = tmp_path / "toy.csv"
     malformed: list[tuple[str, int, str]] = [
         ("backbone,variant,name,value,source\n", 1, "expected backbone, .*, got .*'name'"),
         (HEAD + "mini,,tau,1,t\nmini,,tau2,1\n", 3, "expected backbone, .*, got .*'tau2', '1'"),

@@ -34,13 +34,10 @@ def registry_as_before(monkeypatch: pytest.MonkeyPatch) -> None:
     keep_registry(monkeypatch)
 
 
-def test_the_folder_of_papers_is_the_catalogue() -> None:
+def test_the_folder_of_papers_is_the_catalogue_and_a_file_names_its_method() -> None:
     papers = Path(registry.papers.__path__[0]).glob("*.py")
     assert available_methods() == sorted(p.stem for p in papers if p.stem != "__init__")
     assert {"simcse", "rankcse"} <= set(available_methods())
-
-
-def test_a_method_bears_the_name_of_its_file() -> None:
     for name in available_methods():
         method = get_method(name)
         assert method.name == name

@@ -11,15 +11,11 @@ from pydantic import ValidationError
 from torch import Tensor
 from torch.testing import assert_close
 
-from cse_methods.data.corpora import Corpus
-from cse_methods.data.language.negations import negations_of
-from cse_methods.errors import DataError
 from cse_methods.papers.sncse import SNCSE, SNCSEConfig
 from cse_methods.training.student import Batch, Student
 
 SENTENCES = ["The nurse thanks the pilot.", "Rain falls on the town", "Two men play chess"]
 NEGATIONS = ["The nurse does not thank the pilot.", "Rain does not fall on the town", "No men play"]
-CORPUS = Corpus("three", SENTENCES, "a1")
 FIRST, SECOND = 'This sentence : " {} " means [MASK] .', 'This sentence of " {} " means [MASK] .'
 configured = partial(started_papers.configured, "sncse", dropout=0.0, negations="unread")
 
@@ -92,23 +88,10 @@ def test_embeddings_are_the_first_prompt_s_without_head(tiny_bert: Path) -> None
     assert_close(encoder.encode([SENTENCES[0], long]), torch.stack(expected).detach())
 
 
-def test_negations_from_a_file_or_by_rule(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    file = tmp_path / "negations.tsv"
-    pairs = zip(reversed(SENTENCES), reversed(NEGATIONS), strict=True)
-    file.write_text("".join(f"{one}\t{other}\n" for one, other in pairs), encoding="utf-8")
-    config = configured(negations=str(file))
-    assert negations_of(CORPUS, file=config.negations) == NEGATIONS
-    assert config.files() == (str(file),)
-    assert config.ingredients() == {}
-    with pytest.raises(DataError, match="lacks 1 of the 2 sentences of corpus two"):
-        negations_of(Corpus("two", [SENTENCES[0], "A dog runs."], "a2"), file=config.negations)
+def test_negations_by_rule_need_a_tagger() -> None:
     pytest.importorskip("lemminflect", reason="no tagger to negate with")
-    monkeypatch.setenv("CSE_CACHE", str(tmp_path))
     config = configured(negations=None)
-    corpus = Corpus("one", ["The dog is old."], "b1")
-    assert negations_of(corpus, file=config.negations) == ["The dog is not old."]
-    assert config.files() == ()
-    assert config.ingredients().keys() == {"tagger"}
+    assert (config.files(), config.ingredients().keys()) == ((), {"tagger"})
 
 
 def test_what_is_refused() -> None:

@@ -154,14 +154,7 @@ def test_the_rule_of_words_decides_the_score(shared: Path) -> None:
         assert scores == pytest.approx(expected, abs=5e-5)
 
 
-def test_another_pooler_is_refused(glove: Path) -> None:
-    for pooler in ("cls", "avg_first_last"):
-        for use in (check_encoder, load_sentence_encoder):
-            with pytest.raises(BackboneError, match=f"set pooler: avg instead of {pooler}"):
-                use(str(glove), pooler=pooler)
-
-
-def test_what_needs_a_transformer_is_refused(glove: Path, saved: Path) -> None:
+def test_what_needs_a_transformer_and_another_pooler_are_refused(glove: Path, saved: Path) -> None:
     for place in (glove, saved):
         with pytest.raises(BackboneError, match=r"the method untrained scores it .* bert-base"):
             load_encoder(str(place), pooler="avg")
@@ -169,6 +162,10 @@ def test_what_needs_a_transformer_is_refused(glove: Path, saved: Path) -> None:
             load_tokenizer(str(place))
         assert own_dropout(str(place)) is None
         assert backbone_width(str(place)) is None
+    for pooler in ("cls", "avg_first_last"):
+        for use in (check_encoder, load_sentence_encoder):
+            with pytest.raises(BackboneError, match=f"set pooler: avg instead of {pooler}"):
+                use(str(glove), pooler=pooler)
 
 
 def test_a_folder_that_lacks_something_is_refused(saved: Path) -> None:

@@ -43,7 +43,7 @@ def test_other_data_is_not_compared(board, reader) -> None:
         compare_rows(session, {"hicl": row, "simcse": other}, family="sts")
 
 
-def test_what_lacks_tasks_is_left_out_of_the_matrix_and_named(reader, another) -> None:
+def test_what_lacks_tasks_is_named_beside_the_matrix_with_its_interval(reader, another) -> None:
     another("rankcse", 20, tasks=("stsb",))
     another("compcse", 21, data="other")
     found = reader.compare_all()
@@ -53,6 +53,12 @@ def test_what_lacks_tasks_is_left_out_of_the_matrix_and_named(reader, another) -
     assert found.told[0] == "hicl: hicl@aaaaaaaa on mini, stsb (builtin), seeds 0 1 2"
     with pytest.raises(ComparisonError, match="of sts; there is compcse"):
         reader.compare_all(Filters(identity="cls-other"))
+    [row] = [row for row in reader.rows() if row.method == "rankcse"]
+    assert (row.headline, row.rank) == ("avg_sts", None)
+    interval = row.scores["stsb"].interval
+    assert interval is not None
+    assert interval.over == "pairs"
+    assert interval.low < row.scores["stsb"].mean < interval.high
 
 
 def test_ranking_is_compared_by_one_metric(board, reader) -> None:
@@ -103,16 +109,6 @@ def test_a_seed_that_lacks_tasks_gets_no_average_over_the_others(board) -> None:
         "stsb": {0, 1},
         "avg_sts": {0},
     }
-
-
-def test_a_single_task_keeps_its_interval_beside_averages(reader, another) -> None:
-    another("rankcse", 20, tasks=("stsb",))
-    [row] = [row for row in reader.rows() if row.method == "rankcse"]
-    assert (row.headline, row.rank) == ("avg_sts", None)
-    interval = row.scores["stsb"].interval
-    assert interval is not None
-    assert interval.over == "pairs"
-    assert interval.low < row.scores["stsb"].mean < interval.high
 
 
 def test_a_sweep_and_a_tag_count_their_own_trials_only(board, reader) -> None:

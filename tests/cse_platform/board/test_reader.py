@@ -113,26 +113,6 @@ def test_without_test_scores_rows_are_ranked_on_dev(board) -> None:
     assert [row.rank.among for row in rows if row.rank] == [2, 2]
 
 
-def test_comparing_methods(reader) -> None:
-    found = reader.compare("hicl", "simcse")
-    assert (found.a, found.b, found.n_a, found.n_b) == ("hicl", "simcse", 3, 2)
-    assert [task.task for task in found.tasks] == list(STS_TASKS)
-    [hicl], [simcse] = (reader.rows(Filters(method=name)) for name in ("hicl", "simcse"))
-    assert found.average is not None
-    assert found.average.effect == pytest.approx(
-        hicl.scores["avg_sts"].mean - simcse.scores["avg_sts"].mean
-    )
-    assert found.average.p is not None and found.average.p < 0.05
-    assert all(task.pairs == 80 and task.williams_p is not None for task in found.tasks)
-    matrix = reader.compare_all()
-    assert matrix.names == ("hicl", "simcse", "sncse")
-    assert np.allclose(np.array(matrix.effects), -np.array(matrix.effects).T)
-    assert matrix.effects[0][1] == pytest.approx(found.average.effect)
-    itself = reader.compare("hicl", "hicl")
-    assert (itself.a, itself.b) == ("hicl (A)", "hicl (B)")
-    assert itself.average is not None and (itself.average.effect, itself.average.p) == (0, 1)
-
-
 def test_a_trial_is_one_seed_and_seeds_without_a_score_are_told(reader, board) -> None:
     found = reader.compare("0a0100", "simcse@bbbb")
     assert (found.a, found.b, found.n_a, found.n_b) == ("0a0100", "simcse@bbbb", 1, 2)

@@ -32,7 +32,7 @@ def long_search() -> list[Event]:
     return told
 
 
-def test_the_best_half_and_an_even_sample_stand_for_all(board) -> None:
+def test_the_best_half_and_an_even_sample_stand_for_all_in_statistics_too(board) -> None:
     apply_events(board, long_search())
     reader = Leaderboard(board)
     complete = [number for number in range(TRIALS) if number % 5]
@@ -53,12 +53,6 @@ def test_the_best_half_and_an_even_sample_stand_for_all(board) -> None:
     whole = reader.search("first", limit=TRIALS)
     assert (len(whole.trials), whole.is_sample) == (TRIALS, False)
     assert {trial.weight for trial in reader.search("first").trials} == {1}
-
-
-def test_statistics_of_a_sample_are_those_of_all_trials(board) -> None:
-    """Half of a sample are the best trials; nothing but hyperparameters is taken from it."""
-    apply_events(board, long_search())
-    reader = Leaderboard(board)
     whole = asdict(search_findings(reader.search("first", limit=TRIALS)))
     found = asdict(search_findings(reader.search("first", limit=12)))
     for told in ("importances", "borders"):

@@ -49,7 +49,7 @@ def kept(fill, mini_model) -> Callable[..., None]:
     return put
 
 
-def test_it_is_the_same_model(fill, mini_model) -> None:
+def test_it_is_the_same_model_also_from_a_store(fill, mini_model, tmp_path) -> None:
     model = mini_model()
     fill(began(), *life(model=str(model)))
     done = one_run("export", KEY[:8], OUT)
@@ -57,6 +57,11 @@ def test_it_is_the_same_model(fill, mini_model) -> None:
     assert similarity(OUT) == similarity(model) < 0.999
     names = [path.name for path in model.iterdir()]
     assert {path.name for path in OUT.iterdir()} == {"README.md", *names}
+    shutil.copytree(model, tmp_path / "store")
+    (tmp_path / "store" / TRIAL_FILE).write_text(KEY)
+    fill(began(), *life(model=f"file://{tmp_path / 'store'}"))
+    one_run("export", KEY, "fetched")
+    assert Path("fetched", TRIAL_FILE).read_text() == KEY
 
 
 def test_of_a_sweep_it_is_the_best_trial(kept) -> None:
@@ -107,7 +112,7 @@ def test_the_hub_s_names_of_backbone_and_corpus(fill, mini_model) -> None:
     assert told["datasets"] == ["princeton-nlp/datasets-for-simcse", "Salesforce/wikitext"]
 
 
-def test_a_pooler_that_the_library_lacks_is_said(kept) -> None:
+def test_a_pooler_that_the_library_lacks_is_said_and_not_registered(kept, runs) -> None:
     from cse_methods.encoders.loading import load_encoder
     from cse_methods.metrics import cosines
 
@@ -119,6 +124,9 @@ def test_a_pooler_that_the_library_lacks_is_said(kept) -> None:
     assert 'encoder = load_encoder("FOLDER")' in card
     vectors = load_encoder(str(OUT)).encode(PAIR)
     assert cosines(vectors[:1], vectors[1:]).item() == pytest.approx(similarity(OUT), abs=1e-6)
+    (runs / "mlflow.db").touch()
+    done = one_run("register", KEY, "encoder", code=1)
+    assert "avg_top2" in done.stderr
 
 
 def test_a_trial_without_a_model(runs, fill) -> None:
@@ -152,14 +160,6 @@ def test_a_folder_with_something_in_it_or_of_another_trial_is_refused(kept) -> N
     done = one_run("export", KEY, "other", code=1)
     assert not Path("other").exists()
     assert "is not the model of trial 0a1b2c3d" in done.stderr
-
-
-def test_a_model_in_a_store_is_fetched(fill, mini_model, tmp_path) -> None:
-    shutil.copytree(mini_model(), tmp_path / "store")
-    (tmp_path / "store" / TRIAL_FILE).write_text(KEY)
-    fill(began(), *life(model=f"file://{tmp_path / 'store'}"))
-    one_run("export", KEY, OUT)
-    assert (OUT / TRIAL_FILE).read_text() == KEY
 
 
 def test_an_exported_model_can_be_scored_without_another_row(kept, runs) -> None:
@@ -275,13 +275,6 @@ def test_without_an_mlflow_store_none_is_made(runs, fill, mini_model, monkeypatc
     assert (runs / "leaderboard.db").read_bytes() == before
     assert not (runs / "mlflow.db").exists()
     assert [path.name for path in runs.parent.iterdir()] == ["runs"]
-
-
-def test_a_pooler_unknown_there_is_refused(runs, fill, mini_model) -> None:
-    fill(began(), *life(model=str(mini_model("avg_top2"))))
-    (runs / "mlflow.db").touch()
-    done = one_run("register", KEY, "encoder", code=1)
-    assert "avg_top2" in done.stderr
 
 
 @pytest.mark.real

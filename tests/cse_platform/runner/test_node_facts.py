@@ -95,11 +95,15 @@ def test_a_node_that_fails_what_does_well_elsewhere_is_bad_and_what_failed_is_na
     assert len(failed) <= 6
 
 
-def test_no_node_is_bad_while_none_does_better() -> None:
+def test_no_node_is_bad_while_none_does_better_or_for_one_trial() -> None:
     nodes = BadNodes()
     for number in range(50):
         assert not run(nodes, f"one {number}", "a", well=False)
         assert not run(nodes, f"other {number}", "b", well=False)
+    nodes = BadNodes()
+    for number in range(20):
+        run(nodes, f"good {number}", "a", well=True)
+    assert [run(nodes, "too large", "b", well=False) for _ in range(9)] == [[]] * 9
 
 
 def test_methods_that_fail_by_chance_cost_no_node() -> None:
@@ -112,10 +116,3 @@ def test_methods_that_fail_by_chance_cost_no_node() -> None:
         ]
         lost += any(told)
     assert lost <= 2
-
-
-def test_one_trial_that_dies_again_and_again_is_no_fault_of_its_node() -> None:
-    nodes = BadNodes()
-    for number in range(20):
-        run(nodes, f"good {number}", "a", well=True)
-    assert [run(nodes, "too large", "b", well=False) for _ in range(9)] == [[]] * 9

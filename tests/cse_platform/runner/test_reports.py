@@ -20,14 +20,11 @@ from cse_platform.runner.tune import SweepScheduler
 SCORE = {"dev/stsb_spearman": 0.5}
 
 
-def test_a_report_arrives_as_it_was_sent() -> None:
+def test_a_report_arrives_as_it_was_sent_and_another_kind_is_called_invalid() -> None:
     numbers = {"dev/a": float("-inf"), "train/b": 0.1 + 0.2, "train/c": float("nan")}
     error = report_of(ValueError("a file \udcff\0"))
     sent = Report(attempt="one", step=0, metrics=numbers, model_problem="", error=error)
     assert repr(read_report(make_result(sent)[REPORT])) == repr(sent)
-
-
-def test_a_report_of_another_kind_is_called_invalid() -> None:
     sent = make_result(Report(attempt="one", step=0, metrics={"a": 1.0}))[REPORT]
     for text, what in (
         (sent.replace("1.0", '"x"'), r"metrics\.a: Input "),

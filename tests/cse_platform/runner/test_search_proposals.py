@@ -17,7 +17,7 @@ MIXED: dict[str, Any] = {
 }
 
 
-def test_the_sequence_follows_from_seed_and_number() -> None:
+def test_the_sequence_follows_from_seed_and_number_in_any_order_of_the_file() -> None:
     spec, history = new_spec(space=MIXED), History()
     expected = asked(opened(spec), 4)
     first = asked(opened(spec), 2, history)
@@ -26,9 +26,6 @@ def test_the_sequence_follows_from_seed_and_number() -> None:
     assert len({str(one) for one in expected}) > 1
     elsewhere = new_spec(space=MIXED, search={"seed": 2})
     assert preview(elsewhere, start_points=(), count=4) != expected
-
-
-def test_the_order_of_the_file_changes_nothing() -> None:
     turned = dict(reversed(MIXED.items()))
     one, other = (preview(new_spec(space=s), start_points=(), count=5) for s in (MIXED, turned))
     assert one == other

@@ -154,12 +154,9 @@ def test_the_bar_is_the_last_of_the_top() -> None:
     assert not verdict(curve, past, best=best, top=3).stop
 
 
-def test_a_fall_after_the_peak_does_not_lower_what_is_kept() -> None:
+def test_a_fall_after_the_peak_and_what_is_no_number_lower_nothing() -> None:
     fallen = {0: 0.3, 100: 0.5, 200: 0.66, 300: 0.5, 400: 0.4}
     assert not verdict(fallen, past_of(peaked, 20)).stop
-
-
-def test_values_that_are_no_number_are_left_out() -> None:
     past = past_of(rising, 20)
     good = {0: 0.3, 100: 0.6, 200: 0.62}
     assert verdict({**good, 150: math.nan}, past) == verdict(good, past)

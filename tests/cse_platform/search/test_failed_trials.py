@@ -135,17 +135,14 @@ def test_what_failed_of_itself_counts_as_the_worst() -> None:
     assert _told(_trials(_complete(0.5), pruned, _failed("trial")))[2] == ("COMPLETE", [0.3])
 
 
-def test_a_failure_that_was_tried_again_says_nothing() -> None:
-    again = {**_complete(0.9), "user_attrs": {RETRY_OF: 1}}
-    assert _told(_trials(_complete(0.5), _failed("trial"), again))[1] == ("FAIL", None)
-
-
-def test_no_value_that_is_not_finite_reaches_a_sampler() -> None:
+def test_neither_a_failure_tried_again_nor_what_is_not_finite_reaches_a_sampler() -> None:
     pruned = {"state": TrialState.PRUNED, "intermediate_values": {1: 0.4, 2: math.nan}}
     trials = _trials(_complete(math.inf), _complete(0.5), pruned)
     assert _told(trials) == [("COMPLETE", [0.5])] * 3
     assert _told(_trials(_complete(-math.inf))) == [("FAIL", None)]
     assert _told(_trials(_failed("trial"))) == [("FAIL", None)]  # nothing is worse than nothing
+    again = {**_complete(0.9), "user_attrs": {RETRY_OF: 1}}
+    assert _told(_trials(_complete(0.5), _failed("trial"), again))[1] == ("FAIL", None)
 
 
 @pytest.mark.parametrize("last", slow(math.nan, math.inf, -math.inf))

@@ -86,7 +86,7 @@ def test_an_outlier_does_not_hide_where_the_best_lies(monkeypatch: pytest.Monkey
     assert floored < 0.4 < measure_distance()
 
 
-def test_of_many_trials_the_best_and_the_newest_are_fitted_to() -> None:
+def test_of_many_trials_the_newest_and_the_best_of_each_objective_are_fitted_to() -> None:
     values = np.random.default_rng(1).random(1000)
     trials = _trials([[value] for value in values])
     chosen = _selected(trials)
@@ -96,9 +96,6 @@ def test_of_many_trials_the_best_and_the_newest_are_fitted_to() -> None:
     assert {*best, *range(900, 1000)} <= set(chosen)
     lowest = np.argsort(values)[:150].tolist()
     assert {*lowest, *range(900, 1000)} <= set(_selected(trials, MINIMIZE))
-
-
-def test_the_best_of_each_objective_is_fitted_to() -> None:
     rows = np.random.default_rng(2).random((600, 2))
     rows[410], rows[420] = (2.0, 0.9), (0.0, -2.0)
     chosen = _selected(_trials(rows.tolist()), MAXIMIZE, MINIMIZE)

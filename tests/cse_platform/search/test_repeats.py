@@ -19,7 +19,7 @@ def test_what_a_normal_value_exceeds_by_hand() -> None:
     assert _expect_excess(50.0, 1.0) == 0.0
 
 
-def test_the_noise_is_learned_from_the_two_best() -> None:
+def test_the_noise_is_learned_from_the_two_best_and_seeds_that_agree_end_it() -> None:
     few = dict(list(TWELVE.items())[-9:])
     assert choose_repeat(few, running=(), trials=9) is None
     assert choose_repeat(TWELVE, running=(), trials=12) == "11"
@@ -27,9 +27,6 @@ def test_the_noise_is_learned_from_the_two_best() -> None:
     assert choose_repeat(TWELVE, running=("11", "10"), trials=14) is None
     lucky = {**TWELVE, "11": [0.61, 0.57]}
     assert choose_repeat(lucky, running=(), trials=13) == "10"  # 0.60 is above 0.59
-
-
-def test_seeds_that_agree_are_not_repeated() -> None:
     assert choose_repeat(KNOWN, running=(), trials=100) is None
 
 

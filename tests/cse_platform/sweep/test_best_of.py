@@ -67,17 +67,6 @@ def test_a_value_can_have_another_name_and_come_by_a_third_stage(tmp_path: Path)
     assert load_sweep(file).stages[2].config({}).temperature == 2
 
 
-def test_values_of_one_stage_come_together_as_it_tries_them(tmp_path: Path) -> None:
-    file = tmp_path / "a.yaml"
-    search = later("{temperature: 1}", name="search", space="{views: [2, 3], epochs: [1, 2]}")
-    file.write_text(stages(search, later(
-        "{temperature: 1, views: {best_of: search}, epochs: {best_of: search}}"
-    )))  # fmt: skip
-    *_, draft = read_draft(file).stages
-    found = {(one.fixed["views"], one.fixed["epochs"]) for one in draft.possible}
-    assert found == {(2, 1), (3, 1), (2, 2)}
-
-
 def test_an_include_keeps_what_its_stages_take(tmp_path: Path) -> None:
     (tmp_path / "two.yaml").write_text(
         stages(later("{temperature: 1, views: {best_of: first}, epochs: 9}"))

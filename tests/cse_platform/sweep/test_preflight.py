@@ -329,21 +329,15 @@ def test_steps_are_whole_batches_of_the_epochs(spec: Callable[..., SweepSpec]) -
     assert doubts(unknown, sizes(unknown)) == []  # nothing is claimed of a method without steps
 
 
-def test_a_batch_above_the_corpus_is_refused(spec: Callable[..., SweepSpec]) -> None:
+def test_what_does_not_fit_corpus_or_width_is_refused(spec: Callable[..., SweepSpec]) -> None:
     for place, batch in (("fixed", 101), ("space", [50, 101])):
         refused = refusals(spec(**{"fixed": {}, place: {"batch_size": batch}}))
         assert re.search("batch_size 101.*100 sentences", refused)
-
-
-def test_what_does_not_fit_the_width_is_refused(spec: Callable[..., SweepSpec]) -> None:
     for place, groups in (("fixed", 7), ("space", [64, 7])):
         refused = refusals(spec(method="whitenedcse", **{"fixed": {}, place: {"groups": groups}}))
         assert "groups: 7 does not divide the 192 " in refused
     assert sizes(spec(method="whitenedcse", fixed={"groups": 64}))
     assert "d0 is 193, and the embeddings" in refusals(spec(method="compcse", fixed={"d0": 193}))
-
-
-def test_what_must_be_fetched_is_not_opened(spec: Callable[..., SweepSpec]) -> None:
     cut = [{"name": str(spec().corpus[0].name), "split_at": 32}]
     assert refusals(spec(backbone="bert-large", corpus=cut)) == ""
 

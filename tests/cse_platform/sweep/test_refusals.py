@@ -111,14 +111,6 @@ def refused(tmp_path: Path) -> Refused:
     return run
 
 
-def test_corpus_with_nothing_in_it(refused: Refused, tmp_path: Path) -> None:
-    corpus = tmp_path / "corpus.txt"
-    for content, datum in (("one\n\ntwo\n", "line 2"), ("", "no sentences")):
-        corpus.write_text(content)
-        line = refused(corpus=str(corpus))
-        assert str(corpus) in line and datum in line
-
-
 NO_SERVER = "postgresql+psycopg://me:secret@127.0.0.1:1/x"
 
 

@@ -42,7 +42,7 @@ def alone(spec: SweepSpec) -> Rehearsal:
     return found
 
 
-def test_what_is_large_is_replaced() -> None:
+def test_what_is_large_is_replaced_and_it_writes_below_its_folder_alone() -> None:
     spec = alone(sweep()).spec
     found = (spec.backbone, spec.data, spec.sweep, spec.method)
     assert found == ("mini", "builtin", "lab", "rankcse")
@@ -56,19 +56,12 @@ def test_what_is_large_is_replaced() -> None:
     assert spec.seeds.confirm is not None
     assert (spec.seeds.confirm.top, spec.seeds.confirm.seeds) == (3, (0,))
     assert spec.evaluate == sweep().evaluate
-
-
-def test_it_writes_below_its_folder_alone_and_is_marked() -> None:
-    spec = alone(sweep()).spec
     here = Path("runs").absolute()
     stores = ("leaderboard", "search", "mlflow")
     assert dict(spec.stores) == {name: f"sqlite:///{here}/{name}.db" for name in stores}
     assert (spec.storage, spec.notify) == (None, ())
     assert spec.tags == ("table-2", "smoke")
-
-
-def test_a_search_tries_each_value_and_what_its_sampler_draws() -> None:
-    search = alone(sweep()).spec.search
+    search = spec.search
     assert search.sampler.kind == "tpe"
     assert search.start_from == (
         {"tau2": 0.025, "alpha": 0.0},

@@ -268,7 +268,7 @@ DIFFERENCES: list[tuple[dict[str, Any], str]] = [
 ]  # fmt: skip
 
 
-def test_what_makes_another_sweep_is_refused(stored: dict[str, Any]) -> None:
+def test_what_makes_another_sweep_is_refused_and_files_may_move(stored: dict[str, Any]) -> None:
     for changes, difference in DIFFERENCES:
         with pytest.raises(SweepRefusedError, match="NEWNAME") as caught:
             refuse_changes(stored, changed(**changes))
@@ -276,9 +276,6 @@ def test_what_makes_another_sweep_is_refused(stored: dict[str, Any]) -> None:
         text, _, reuse = str(caught.value).partition("NEWNAME")
         assert f"{text}NEWNAME" == f"{told}NEWNAME"
         assert ("learn_from: [a]" in reuse) == (difference.startswith(("space", "search")))
-
-
-def test_a_data_file_may_move() -> None:
     before = changed(corpus="my.txt")
     refuse_changes(before, changed(corpus="/lab/my.txt"))
     with pytest.raises(SweepRefusedError, match=r"corpus\.0\.name = 'my\.txt'.+other\.txt"):

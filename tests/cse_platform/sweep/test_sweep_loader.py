@@ -131,13 +131,10 @@ AIMS = [
 ]  # fmt: skip
 
 
-def test_each_wrong_aim_of_a_search_in_its_words(tmp_path: Path) -> None:
+def test_each_wrong_aim_of_a_search_in_its_words_and_other_tools_in_ours(tmp_path: Path) -> None:
     for aims, start in AIMS:
         (line,) = problems(tmp_path, edited("{trials: 4}", f"{{trials: 4, {aims}}}"))
         assert line.startswith(f"  line 11, search.{start}"), aims
-
-
-def test_words_of_other_tools_are_answered_by_ours(tmp_path: Path) -> None:
     answers = {
         "bayes": "did you mean 'tpe'?",
         "grid_search": "did you mean 'grid'?",
@@ -211,9 +208,6 @@ def test_each_problem_in_its_words(tmp_path: Path) -> None:
     for old, new, start in ONE_PROBLEM:
         (line,) = problems(tmp_path, edited(old, new))
         assert line.startswith(f"  {start}"), new
-
-
-def test_a_range_of_words_is_told_where_it_is_and_where_it_is_asked_for(tmp_path: Path) -> None:
     assert problems(tmp_path, edited("[listnet, listmle]", "{low: 1, high: 2}")) == [
         "  line 8, space.rank_loss: not a number, so it has no range; list its choices",
         "  line 9, space.tau3.when.rank_loss: this dimension is a range; compare it "
@@ -229,9 +223,6 @@ def test_all_problems_at_once_in_the_order_of_the_lines(tmp_path: Path) -> None:
         *("line 11, search.trials", "line 12, budget", "line 13, dev.checkpoint"),
         "line 14, pruner",
     ]
-
-
-def test_a_fixed_setting_is_blamed_on_its_line(tmp_path: Path) -> None:
     text = edited("epochs: 2", "epochs: 2,\n  tau3: 0.3").replace(
         "  tau3: {choices: [0.1, 0.2], when: {rank_loss: listnet}}\n", ""
     )

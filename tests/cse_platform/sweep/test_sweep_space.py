@@ -156,9 +156,6 @@ def test_grid_by_hand() -> None:
     assert len({canonical_json(point) for point in points}) == 10
     assert points == list(space(**CONDITIONAL).grid_points())
     assert list(space().grid_points()) == [{}]
-
-
-def test_grid_of_ranges() -> None:
     ranges = space(a={"low": 1, "high": 2}, b={"low": 0.1, "high": 0.3, "step": 0.1})
     grid = [{"a": a, "b": b} for a in (1, 2) for b in (0.1, 0.2, 0.3)]
     assert list(ranges.grid_points()) == grid

@@ -81,7 +81,7 @@ def sweep(*start_from: Any, space: Any = SPACE, fixed: Any = None, **others: Any
     return SweepSpec.model_validate(given | others)
 
 
-def test_published_points_hold_dimensions_only(toy: Method) -> None:
+def test_published_points_hold_dimensions_only_and_else_the_default(toy: Method) -> None:
     spec = sweep("published", {"temperature": 0.1}, {"rank_loss": "listmle", "temperature": 0.1})
     assert start_problems(spec, toy) == []
     assert start_points(spec, toy) == [
@@ -89,9 +89,6 @@ def test_published_points_hold_dimensions_only(toy: Method) -> None:
         {"temperature": 0.1, "rank_loss": "listmle"},
         {"temperature": 0.1},
     ]
-
-
-def test_what_a_paper_leaves_open_starts_at_the_method_s_default(toy: Method) -> None:
     space = {"temperature": [0.05, 0.1], "views": [2, 4], "batch_size": [8, 16]}
     spec = sweep("published", space=space, fixed={"rank_loss": "listmle"})
     assert start_points(spec, toy) == [{"temperature": 0.1, "views": 2}]  # 64 is not in the space

@@ -109,16 +109,3 @@ def test_a_trial_that_another_sweep_holds_stays_whole(board, ran_there) -> None:
     check_counters(board)
     delete(board, "second", "j2")
     assert not any(contents(board).values())
-
-
-def test_models_that_other_trials_were_trained_with_are_needed(board) -> None:
-    key, model = "a" * 64, f"/runs/artifacts/models/{'a' * 16}"
-    first = [sweep_started(), *trial_life(0, {5: 0.3}, trial=key, model=model)]
-    taught = trial_life(
-        0, {5: 0.2}, sweep="second", configuration="c9", values={"teachers": [model]}
-    )
-    apply_events(board, first, journal="j1")
-    apply_events(board, [sweep_started("second"), *taught], journal="j2")
-    with board.session() as session:
-        content = find_content(session, find_sweep(session, "first"))
-    assert content.needed_models == {key}
