@@ -3,10 +3,12 @@
 PYTHON ?= python3
 BIN := .venv/bin
 # In three processes, because tests of sweeps wait for most of their time; each takes 1 to 2 GB. Tests
-# that share something dear are a group, which one process runs. Bytecode is kept, whatever the
-# environment says, because tests start many processes.
-PYTEST := PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 $(BIN)/pytest --numprocesses 3 --dist loadgroup --no-loadscope-reorder
+# that share something dear are a group, which one process runs.
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/pytest --numprocesses 3 --dist loadgroup --no-loadscope-reorder
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
+
+# Bytecode is kept, whatever the environment says, because a sweep starts many processes.
+unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help plotly-js quickstart docs docs-record golden test check test-slow papers-smoke test-real test-postgres cluster-test release-check chaos screenshots bench bench-train bench-sweep bench-costs bench-hicl bench-gpu bench-eval bench-resampling bench-choosing bench-leaderboard bench-modules bench-store bench-rebuild bench-cluster bench-scale bench-dashboard bench-search bench-search-cost bench-search-parallel clean
