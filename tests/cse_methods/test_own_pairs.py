@@ -211,6 +211,7 @@ BROKEN: list[tuple[str, bytes, str]] = [
     *(("my.tsv", as_tsv(ROWS[:n]), rf"{n} pairs, expected at least 10") for n in (0, 9)),
     ("my.tsv", as_tsv(ROWS, ("a", "b", "c")), r"line 1: 'c' .*columns: \["),
     ("my.tsv", edited(5, "a\tb\thigh"), r"line 5: the score is 'high'"),
+    ("my.tsv", edited(1, "a\tb\t2,5"), r"line 1: the score is '2,5'; write 2\.5"),
     ("my.tsv", edited(5, "a\tb\t "), r"line 5: the score is ''; .*leave out pairs"),
     ("my.jsonl", as_jsonl(ROWS).replace(b"2.5", b"true"), r"line 6: the score is True"),
     ("my.jsonl", as_jsonl(NUMBER), r"line 6: the second sentence is 3; expected text"),

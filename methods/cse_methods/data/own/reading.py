@@ -213,8 +213,8 @@ def _is_header(first: Sequence[str], spec: OwnPairs, where: str) -> bool:
             f"{where}: {len(first)} column{'s' * (len(first) > 1)}, expected two sentences and a "
             "score; state what stands between them, {file: …, separator: …}"
         )
-    if place < len(first) and is_number(first[place]):
-        return False
+    if place < len(first) and is_number(first[place].replace(",", ".")):
+        return False  # a decimal comma, which is refused with the score
     if spec.columns is not None:
         return True
     raise DataError(
