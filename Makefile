@@ -94,7 +94,7 @@ bench-choosing: .venv/installed-real  ## measure what selecting on STS-B dev gai
 bench-leaderboard: .venv/installed  ## time queries of a leaderboard with a million trials, and of MLflow; BENCH="--trials 100000"
 	$(BIN)/python benchmarks/leaderboard_speed.py $(BENCH)
 
-bench-modules: .venv/installed-dev  ## print the modules that a query, each page view and a dev point pass
+bench-modules: .venv/installed-dev  ## print the modules that a query, each page view, a dev point and a sweep pass
 	$(BIN)/python benchmarks/modules_passed.py
 
 bench-store: .venv/installed-dev  ## measure the driver's load from 64 busy workers, on SQLite and PostgreSQL; BENCH="--seconds 10"

@@ -1,9 +1,10 @@
-"""Print the modules that a query of the leaderboard, each page view and a dev point on its way from
-the journal to SQL pass: the path of a reader.
+"""Print the modules that a query of the leaderboard, each page view, a dev point on its way to SQL
+and a sweep file on its way to its first trial pass: the path of a reader.
 
 Launch: make bench-modules
 A module is passed if one of its functions is called; templates and what an import calls do not
-count. Fills a store with 1,000 trials, and asks each question once before it is traced.
+count. Fills a store with 1,000 trials, and asks each question once before it is traced. Of a sweep,
+the driver's main thread is traced until the journal has the start of the first trial.
 """
 
 import json
@@ -25,13 +26,20 @@ from sqlalchemy import create_engine
 
 from cse_dashboards.page.app import create_app
 from cse_platform.cli.leaderboard import main as leaderboard
+from cse_platform.cli.sweep import main as sweep
 from cse_platform.stores.sql.lease import Lease
 from cse_platform.stores.sql.sink import LeaderboardSink
 from cse_platform.stores.sql.store import open_store
-from cse_platform.tracking.events import EVENT
+from cse_platform.tracking.events import EVENT, TrialStarted
 from cse_platform.tracking.journal import Journal
+from cse_platform.tracking.recorder import Recorder
 
 PACKAGES = ("cse_platform", "cse_dashboards")
+SWEEP = {
+    "sweep": "traced", "method": "simcse", "backbone": "mini", "corpus": "builtin",
+    "data": "builtin", "fixed": {"max_steps": 2, "eval_steps": 2, "batch_size": 8},
+    "space": {"temperature": {"low": 0.01, "high": 1.0, "log": True}}, "search": {"trials": 1},
+}  # fmt: skip
 
 
 @contextmanager
@@ -47,6 +55,9 @@ def tracing() -> Iterator[set[str]]:
             name = str(frame.f_globals.get("__name__", ""))
             if name.partition(".")[0] in PACKAGES:
                 passed.add(name)
+            records = frame.f_code is Recorder.record.__code__
+            if records and isinstance(frame.f_locals["event"], TrialStarted):
+                sys.setprofile(None)
 
     sys.setprofile(trace)
     try:
@@ -55,9 +66,10 @@ def tracing() -> Iterator[set[str]]:
         sys.setprofile(None)
 
 
-def show(what: str, ask: Callable[[], object]) -> None:
-    """Ask, and print the modules that the second time passes."""
-    ask()
+def show(what: str, ask: Callable[[], object], *, again: bool = True) -> None:
+    """Ask, and print the modules that are passed, the second time if it is asked again."""
+    if again:
+        ask()
     with tracing() as passed:
         ask()
     click.echo(f"{what}: {len(passed)} modules\n  {' '.join(sorted(passed))}")
@@ -66,6 +78,13 @@ def show(what: str, ask: Callable[[], object]) -> None:
 def query(url: str) -> None:
     with redirect_stdout(StringIO()):
         leaderboard(["--backbone", "bert-base", "--store", url], standalone_mode=False)
+
+
+def run_sweep(folder: Path) -> None:
+    file = folder / "sweep.yaml"
+    file.write_text(json.dumps(SWEEP))  # JSON is YAML
+    with redirect_stdout(StringIO()):
+        sweep([str(file), "--runs", str(folder / "runs")], standalone_mode=False)
 
 
 def make_point_writer(folder: Path) -> Callable[[], None]:
@@ -80,7 +99,7 @@ def make_point_writer(folder: Path) -> Callable[[], None]:
 
 
 def main() -> None:
-    """Fill a store, and trace a query, every page and a dev point."""
+    """Fill a store, and trace a query, every page, a dev point and a sweep."""
     with tempfile.TemporaryDirectory(prefix="cse-modules-") as folder:
         url = f"sqlite:///{Path(folder) / 'leaderboard.db'}"
         with open_store(url) as board:
@@ -92,6 +111,7 @@ def main() -> None:
         for address, _ in listed:
             show(address.link(), partial(client.get, address.link()))
         show("a dev point, from the journal to SQL", make_point_writer(Path(folder)))
+        show("a sweep file to its first trial", partial(run_sweep, Path(folder)), again=False)
 
 
 if __name__ == "__main__":
