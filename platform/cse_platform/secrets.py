@@ -6,7 +6,7 @@ Passwords and tokens are masked, and characters that files or databases refuse a
 import re
 from typing import Any
 
-from cse_platform.nested import map_leaves
+from cse_platform.values import map_leaves
 
 _NAME = (
     r"(?:api[_-]?key|access[_-]?key(?:[_-]id)?|secret(?:[_-](?:access[_-])?key)?|private[_-]key"

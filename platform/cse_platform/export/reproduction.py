@@ -15,9 +15,9 @@ from cse_platform.export.folders import make_empty
 from cse_platform.export.sweep_file import one_trial_sweep, sweep_text
 from cse_platform.export.trial_code import trial_code
 from cse_platform.leaderboard.trial_details import TrialDetails
-from cse_platform.nested import iterate_leaves
 from cse_platform.render.table import to_json
 from cse_platform.sweep.file import load_sweep
+from cse_platform.values import iterate_leaves
 
 _README = """\
 # Trial {trial.key}

@@ -7,7 +7,7 @@ from typing import Any
 
 from cse_methods.files.named import is_file_name
 from cse_platform.leaderboard.trial_details import TrialDetails
-from cse_platform.nested import map_leaves
+from cse_platform.values import map_leaves
 
 
 def one_trial_sweep(trial: TrialDetails) -> dict[str, Any]:

@@ -68,12 +68,12 @@ from cse_platform.stores.sql.tables import (
     find_sweep,
 )
 from cse_platform.sweep.stores import sweep_folder
-from cse_platform.sweep.values import canonical_json
 from cse_platform.tracking.events import MAIN_METRICS, TrialScore
 from cse_platform.tracking.history import EPOCH_MINUTES, EPOCHS
 from cse_platform.tracking.method_code import METHOD_SOURCE
 from cse_platform.tracking.output import output_file
 from cse_platform.tracking.packing import unpack_cosines, unpack_gold
+from cse_platform.values import canonical_json
 
 if TYPE_CHECKING:
     from cse_methods.evaluation.results import Similarities, Split

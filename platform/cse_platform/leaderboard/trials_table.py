@@ -47,8 +47,8 @@ from cse_platform.stores.sql.tables import (
 from cse_platform.sweep.conditions import SIGNS, Condition, write_value
 from cse_platform.sweep.problems import did_you_mean
 from cse_platform.sweep.space.space import Space
-from cse_platform.sweep.values import canonical_json, is_number
 from cse_platform.tracking.history import order_metrics
+from cse_platform.values import canonical_json, is_number
 
 NUMBERS: dict[str, ColumnElement[Any]] = {
     "number": SweepTrialRecord.number.expression,

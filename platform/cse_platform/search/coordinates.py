@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from cse_platform.sweep.space.dimensions import Choices
 from cse_platform.sweep.space.space import Space
-from cse_platform.sweep.values import encode
+from cse_platform.values import encode
 
 Floats = NDArray[np.float64]
 

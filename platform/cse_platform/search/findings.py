@@ -24,7 +24,7 @@ from cse_platform.render.table import format_count, percent, short_value
 from cse_platform.stores.optuna.trials import build_distribution
 from cse_platform.sweep.space.dimensions import Choices, Dimension
 from cse_platform.sweep.space.space import find_value
-from cse_platform.sweep.values import encode, is_number
+from cse_platform.values import encode, is_number
 
 MOST_COUNTED = 500
 """The most trials from which importances are computed; more hardly change them."""

@@ -27,8 +27,8 @@ from cse_platform.stores.optuna.trials import (
 from cse_platform.sweep.samplers import Gp, Sampler
 from cse_platform.sweep.space.space import Space
 from cse_platform.sweep.spec import SweepSpec
-from cse_platform.sweep.values import canonical_json
 from cse_platform.tracking.events import LearnedTrial, SearchNotes
+from cse_platform.values import canonical_json
 
 
 class Draft:

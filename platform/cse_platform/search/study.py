@@ -20,9 +20,9 @@ from cse_platform.stores.optuna.trials import (
 from cse_platform.sweep.objectives import compute_excesses
 from cse_platform.sweep.space.space import find_value
 from cse_platform.sweep.spec import SweepSpec
-from cse_platform.sweep.values import canonical_json
 from cse_platform.tracking.events import LearnedTrial
 from cse_platform.tracking.history import History, TrialHistory
+from cse_platform.values import canonical_json
 
 
 class SearchStudy:

@@ -7,11 +7,11 @@ from pathlib import Path, PurePosixPath
 
 from cse_methods.files.named import absolute_name, expand, is_file_name
 from cse_platform.errors import SweepRefusedError
-from cse_platform.nested import iterate_leaves, map_leaves
 from cse_platform.secrets import mask_url
 from cse_platform.sweep.file import read_draft
 from cse_platform.sweep.problems import dotted_path
 from cse_platform.sweep.spec import SweepFile
+from cse_platform.values import iterate_leaves, map_leaves
 
 SWEEP_FILE = "sweep.yaml"
 LARGEST = 100 << 20

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from cse_platform.sweep.problems import format_value
-from cse_platform.sweep.values import canonical_json, is_number
+from cse_platform.values import canonical_json, is_number
 
 EXAMPLE = "learning_rate >= 1e-4 and kind in [a, b]"
 SIGNS: dict[str, Callable[[Any, Any], Any]] = {

@@ -11,7 +11,7 @@ from cse_methods.contract import Method
 from cse_platform.sweep.problems import Problem, Steps, problems_in
 from cse_platform.sweep.space.dimensions import Choices, Dimension
 from cse_platform.sweep.space.space import Space
-from cse_platform.sweep.values import canonical_json
+from cse_platform.values import canonical_json
 
 MAX_TRIED = 400
 """The most configurations that are built to check the rules between settings."""

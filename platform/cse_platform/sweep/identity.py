@@ -32,10 +32,10 @@ from cse_methods.files.text import file_sha256
 from cse_methods.published.released import teachers_of
 from cse_methods.registry import get_method
 from cse_platform.errors import SweepRefusedError
-from cse_platform.nested import map_leaves
 from cse_platform.sweep.objectives import metric_of
 from cse_platform.sweep.problems import format_value
 from cse_platform.sweep.spec import SweepSpec
+from cse_platform.values import map_leaves
 
 CODE = "code"
 _CORPORA: TypeAdapter[Corpora] = TypeAdapter(Corpora)

@@ -32,7 +32,6 @@ from cse_methods.encoders.static_files import refuse_static
 from cse_methods.errors import CseError
 from cse_methods.training.schedule import Schedule
 from cse_platform.errors import NotInstalledError, SweepRefusedError
-from cse_platform.nested import iterate_leaves
 from cse_platform.render.table import format_count
 from cse_platform.sweep.blocks import Resources
 from cse_platform.sweep.problems import Inspection, Problem, Steps
@@ -40,6 +39,7 @@ from cse_platform.sweep.pruners import NoPruner
 from cse_platform.sweep.references import BestReference
 from cse_platform.sweep.spec import SweepSpec, best_references
 from cse_platform.sweep.start_points import published_notes
+from cse_platform.values import iterate_leaves
 
 
 @dataclass(frozen=True)

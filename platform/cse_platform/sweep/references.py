@@ -15,7 +15,7 @@ from typing import Any
 from cse_methods.errors import UnknownMethodError
 from cse_methods.registry import get_method
 from cse_platform.sweep.problems import Problem, Steps, did_you_mean, format_value
-from cse_platform.sweep.values import canonical_json
+from cse_platform.values import canonical_json
 
 
 @dataclass(frozen=True)

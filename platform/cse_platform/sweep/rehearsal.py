@@ -25,7 +25,7 @@ from cse_platform.sweep.samplers import Random
 from cse_platform.sweep.space.dimensions import Choices, Dimension
 from cse_platform.sweep.space.space import Space
 from cse_platform.sweep.spec import SweepSpec, best_references
-from cse_platform.sweep.values import canonical_json
+from cse_platform.values import canonical_json
 
 SMOKE = "smoke"
 """The tag of rehearsals, and the name of their folder inside the runs folder."""

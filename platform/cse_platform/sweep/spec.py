@@ -16,7 +16,6 @@ from cse_methods.precision import auto_precision
 from cse_methods.registry import get_method
 from cse_methods.settings import Settings
 from cse_platform.errors import SweepRefusedError
-from cse_platform.nested import iterate_leaves
 from cse_platform.secrets import mask_text
 from cse_platform.sweep.blocks import (
     Evaluate,
@@ -54,6 +53,7 @@ from cse_platform.sweep.references import (
 )
 from cse_platform.sweep.space.dimensions import Choices
 from cse_platform.sweep.space.space import Space
+from cse_platform.values import iterate_leaves
 
 MOST_REFUSED = 20_000
 """The most points of a grid in a row that a method may refuse."""

@@ -11,7 +11,7 @@ from cse_platform.sweep.problems import Problem, Steps, did_you_mean, format_val
 from cse_platform.sweep.references import best_reference_problems, with_examples
 from cse_platform.sweep.space.space import find_value
 from cse_platform.sweep.spec import SweepSpec
-from cse_platform.sweep.values import canonical_json
+from cse_platform.values import canonical_json
 
 
 @dataclass(frozen=True)

@@ -17,9 +17,9 @@ from pydantic import (
 )
 
 from cse_methods.settings import Settings
-from cse_platform.nested import map_leaves
 from cse_platform.sweep.blocks import Slug
 from cse_platform.sweep.stores import complete_location, shorten_location
+from cse_platform.values import map_leaves
 
 TrialState = Literal["COMPLETE", "PRUNED", "FAIL"]
 SweepAction = Literal["stop", "retry", "enqueue"]

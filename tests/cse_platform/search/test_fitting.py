@@ -16,8 +16,8 @@ from cse_platform.search.samplers.gp import build_gp
 from cse_platform.stores.optuna.trials import FAILURE_CAUSE, SOURCE, build_distribution
 from cse_platform.sweep.samplers import Gp
 from cse_platform.sweep.space.space import Space
-from cse_platform.sweep.values import encode
 from cse_platform.tracking.events import LearnedTrial
+from cse_platform.values import encode
 
 MAXIMIZE, MINIMIZE = StudyDirection.MAXIMIZE, StudyDirection.MINIMIZE
 

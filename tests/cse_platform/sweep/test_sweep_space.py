@@ -11,7 +11,7 @@ from cse_methods.registry import get_method
 from cse_platform.sweep.conditions import parse_conditions
 from cse_platform.sweep.space.dimensions import Choices, Range
 from cse_platform.sweep.space.space import Space, find_value
-from cse_platform.sweep.values import canonical_json
+from cse_platform.values import canonical_json
 
 CONDITIONAL = {
     "tau3": {"choices": [0.1, 0.2, 0.3], "when": {"rank_loss": "listnet"}},

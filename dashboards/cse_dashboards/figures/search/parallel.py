@@ -8,7 +8,7 @@ from cse_dashboards.figures.search.study import StudiedSearch, nothing_searched,
 from cse_methods.names import hyperparameter_name
 from cse_platform.search.findings import pick_evenly, sort_by_value
 from cse_platform.sweep.space.dimensions import Choices
-from cse_platform.sweep.values import canonical_json
+from cse_platform.values import canonical_json
 
 MOST_LINES = 200
 """Most trials, evenly picked by score; each is a trace, and browsers get slow."""

@@ -9,7 +9,7 @@ from typing import Any
 
 from cse_platform.leaderboard.records import Trial
 from cse_platform.sweep.space.dimensions import Choices, Dimension
-from cse_platform.sweep.values import canonical_json
+from cse_platform.values import canonical_json
 
 TINY = 1e-3
 LOG_TICKS = 4

@@ -38,7 +38,7 @@ from cse_platform.leaderboard.trials_table import (
 )
 from cse_platform.render.table import as_text, csv_cell
 from cse_platform.secrets import mask_url
-from cse_platform.sweep.values import canonical_json
+from cse_platform.values import canonical_json
 
 TRIALS_SHOWN, SWEEPS_SHOWN = 50, 50
 """Trials and sweeps per page."""

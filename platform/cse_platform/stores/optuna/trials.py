@@ -20,8 +20,8 @@ from cse_platform.sweep.objectives import DEV_VALUE, compute_excesses, measure
 from cse_platform.sweep.space.dimensions import Choices, Dimension
 from cse_platform.sweep.space.space import find_value
 from cse_platform.sweep.spec import SweepSpec
-from cse_platform.sweep.values import encode
 from cse_platform.tracking.history import TrialHistory
+from cse_platform.values import encode
 
 FIXED = "fixed_params"
 """Optuna's system attribute with the values of a start point."""

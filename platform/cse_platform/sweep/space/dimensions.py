@@ -18,7 +18,7 @@ from pydantic import (
 from cse_methods.settings import Settings
 from cse_platform.sweep.conditions import Condition, dump_when, read_when
 from cse_platform.sweep.problems import Problem, ProblemsError, format_value
-from cse_platform.sweep.values import canonical_json, encode, is_number
+from cse_platform.values import canonical_json, encode, is_number
 
 CELLS = 100
 """Number of equal parts of a real range; two values in the same part count as the same trial."""

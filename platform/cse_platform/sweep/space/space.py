@@ -23,7 +23,7 @@ from cse_methods.registry import get_method
 from cse_platform.sweep.conditions import SIGNS, Condition, format_conditions
 from cse_platform.sweep.problems import Problem, ProblemsError, did_you_mean
 from cse_platform.sweep.space.dimensions import Choices, Dimension, Range
-from cse_platform.sweep.values import canonical_json, is_number
+from cse_platform.values import canonical_json, is_number
 
 MOST_OUTCOMES = 10_000
 """The most outcomes of conditions for which the points of a grid are counted."""
