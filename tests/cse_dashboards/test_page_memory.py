@@ -70,7 +70,6 @@ def test_what_fails_behind_is_computed_by_who_asks_next() -> None:
 
 VIEW = "/parts/search/sweeps/simcse"
 PART = {"X-Part": "1"}
-PATIENCE = 60.0
 
 
 def change(file: Path, statement: str, *values: Any) -> list[tuple[Any, ...]]:

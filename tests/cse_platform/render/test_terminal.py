@@ -38,29 +38,6 @@ def on_a_terminal(width: int, show: Callable[[], None]) -> str:
     return re.sub(r"\x1b\[[0-9;]*m", "", out.getvalue())
 
 
-def test_a_table_by_hand() -> None:
-    table = Table(
-        (ColumnHead("name"), ColumnHead("score", "right")),
-        (
-            ((Cell("a", mark="*"), Cell("78.12", "0.35", emphasis="best")),),
-            ((Cell("[b]"), Cell("7.00")),),
-        ),
-        "Title",
-        ("* meant.", "A note."),
-    )
-    rows = [
-        "name        score",
-        "─────────────────",
-        "a *   78.12 ±0.35",
-        "─────────────────",
-        "[b]          7.00",
-    ]
-    assert printed([table, table]) == [
-        *("Title", *rows, "* meant.", "A note."),
-        *("", "Title", *rows),  # what is said once is not said again
-    ]
-
-
 def test_the_best_is_bold_and_the_second_underlined(monkeypatch) -> None:
     monkeypatch.setenv("FORCE_COLOR", "1")
     cells = (Cell("8", emphasis="best"), Cell("7", emphasis="second"), Cell("6"))
