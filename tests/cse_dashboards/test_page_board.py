@@ -176,16 +176,6 @@ def test_each_row_is_compared_with_the_first_as_the_leaderboard_does(client, lab
     assert '<a href="/compare?rows=hicl,simcse,sncse">compare with this one</a>' in against
 
 
-def test_rows_without_test_scores_have_their_dev_curves(client: FlaskClient) -> None:
-    answer = told(client, f"/compare?{BOTH}&tasks=transfer")
-    assert "SimCSE and HiCL have no test scores of transfer." in text(answer)
-    assert "/parts/pairs/" not in answer
-    differences = told(client, f"/parts/differences/compare?{BOTH}&tasks=transfer")
-    assert "cannot be compared" not in text(differences)  # the page has said why
-    assert body(differences)[0]["task"] == "dev"
-    assert figures(told(client, f"/parts/curves/compare?{BOTH}&tasks=transfer"))
-
-
 def test_dev_curves_and_pairs(client: FlaskClient) -> None:
     curves = figures(told(client, f"/parts/curves/compare?{BOTH}"))
     assert list(curves) == ["dev_curves_dev_stsb_spearman"]
@@ -196,6 +186,13 @@ def test_dev_curves_and_pairs(client: FlaskClient) -> None:
     others = told(client, "/parts/pairs/compare?rows=simcse,hicl,sncse&x=hicl&y=sncse")
     [drawn] = figures(others).values()
     assert "hicl" in str(drawn["layout"]["xaxis"]).lower()
+    answer = told(client, f"/compare?{BOTH}&tasks=transfer")
+    assert "SimCSE and HiCL have no test scores of transfer." in text(answer)
+    assert "/parts/pairs/" not in answer
+    differences = told(client, f"/parts/differences/compare?{BOTH}&tasks=transfer")
+    assert "cannot be compared" not in text(differences)  # the page has said why
+    assert body(differences)[0]["task"] == "dev"
+    assert figures(told(client, f"/parts/curves/compare?{BOTH}&tasks=transfer"))
 
 
 def test_a_name_of_several_rows_offers_them(filled_with, two_methods: list[Event]) -> None:

@@ -315,9 +315,6 @@ def test_a_form_adds_a_condition_and_a_link_takes_it_away(many: FlaskClient) -> 
     ]
     assert trials(many, "?where=rank_loss=null") == []
     assert "No trial passes this filter." in told(many, "/sweeps/many?where=rank_loss=null")
-
-
-def test_the_figures_are_of_the_trials_that_pass(many: FlaskClient) -> None:
     query = "?where=learning_rate<=1e-4"
     search = told(many, f"/parts/search/sweeps/many{query}")
     points: Any = figures(search)["search_history"]["data"][0]

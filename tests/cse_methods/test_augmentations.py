@@ -61,16 +61,13 @@ def test_what_becomes_of_word_pieces(content, rate, seed, longest) -> None:
     assert set(longer) == set(content)
 
 
-def test_every_span_is_drawn_and_counted_by_hand() -> None:
+def test_spans_by_hand_and_changes_one_after_another() -> None:
     assert [span_length(n, 0.2) for n in (1, 4, 5, 9, 10, 30)] == [1, 1, 1, 1, 2, 6]
     spans = {tuple(drawn([7, 8, 9, 6], ("span", 0.5), seed=seed)) for seed in range(40)}
     assert spans == {(MASK, MASK, 9, 6), (7, MASK, MASK, 6), (7, 8, MASK, MASK)}
     with pytest.raises(TrainingError, match="span hides word pieces by a mask"):
         change_pieces([7], [("span", 0.2)], Row(LONGEST, mask=None))
-
-
-def test_changes_follow_one_another_as_the_view_has_them() -> None:
-    """A copy of one of two pieces, then half of the three masked: never a mask twice."""
+    # A copy of one of two pieces, then half of the three masked: never a mask twice.
     both: View = [("repeat", 0.5), ("span", 0.4)]
     for view, masks in ((both, {1}), (both[::-1], {1, 2})):
         assert {drawn([7, 8], *view, seed=seed).count(MASK) for seed in range(20)} == masks

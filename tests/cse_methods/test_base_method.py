@@ -142,6 +142,11 @@ def test_a_part_whose_name_is_taken_is_the_base_s_by_prefix() -> None:
     one, two, three = torch.tensor([1.0, 2.0, 3.0])
     parts = ObjectiveOnBase.add_parts({"rank": one, "margin": two}, {"rank": three})
     assert parts == {"base_rank": one, "margin": two, "rank": three}
+    # HiCL's `temperature` and that of the base have one name.
+    config = configured("hicl", base="mixcse", temperature=0.1, base_temperature=0.2)
+    assert (config.temperature, config.of_base.temperature) == (0.1, 0.2)  # type: ignore[attr-defined]  # of these two
+    with pytest.raises(ValidationError, match="are made by `model_validate`"):
+        HiCLConfig(backbone="mini", corpus="builtin", base="mixcse")  # type: ignore[arg-type]  # one corpus
 
 
 def test_settings_of_both() -> None:
@@ -160,14 +165,6 @@ def test_settings_of_both() -> None:
     rows = {row.name: row for group in told.groups for row in group.rows}
     assert rows["base_denoise"].kind == "true or false"
     assert "base_denoise: true" in rows["base_freeze_template"].only_with
-
-
-def test_a_setting_of_the_method_is_not_one_of_its_base() -> None:
-    """HiCL's `temperature` and that of the base have one name."""
-    config = configured("hicl", base="mixcse", temperature=0.1, base_temperature=0.2)
-    assert (config.temperature, config.of_base.temperature) == (0.1, 0.2)  # type: ignore[attr-defined]  # of these two
-    with pytest.raises(ValidationError, match="are made by `model_validate`"):
-        HiCLConfig(backbone="mini", corpus="builtin", base="mixcse")  # type: ignore[arg-type]  # one corpus
 
 
 def test_encoders_files_and_code_are_of_both() -> None:

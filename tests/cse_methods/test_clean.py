@@ -30,7 +30,7 @@ def test_the_same_sentence_whatever_its_case_punctuation_and_tokenisation() -> N
     assert pair_key("a man", "a man") != pair_key("a man", "a dog")
 
 
-def test_rows_of_a_dev_set_or_an_earlier_task_are_left_out() -> None:
+def test_rows_of_a_dev_set_or_an_earlier_task_have_no_part_in_the_correlation() -> None:
     sets = [
         made("sts12", ("a dog", "a cat"), ("a cow", "a pig"), ("A cow", "a pig")),
         made("sts13", ("A cat!", "a dog"), ("a hen", "a fox"), ("in dev", "too")),
@@ -40,9 +40,6 @@ def test_rows_of_a_dev_set_or_an_earlier_task_are_left_out() -> None:
     assert found["sts12"].tolist() == [False, False, False]  # a pair that repeats in a task stays
     assert found["sts13"].tolist() == [True, False, True]
     assert "sts15" not in found  # without sts14, what stands before it is not known
-
-
-def test_the_correlation_is_over_the_rows_that_are_kept() -> None:
     cosines, gold = np.arange(12, dtype=np.float32), np.arange(12.0)
     gold[[2, 7]] = 100, -100
     left_out = np.isin(np.arange(12), [2, 7])

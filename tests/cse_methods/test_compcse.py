@@ -99,11 +99,7 @@ def test_what_is_composed(tiny_bert: Path) -> None:
     for compose, (anchors, positives) in views.items():
         student, objective = started(configured(tiny_bert, compose=compose))
         assert_close(loss_of(student, objective), contrast(anchors, positives))
-
-
-def test_more_than_two_parts(tiny_bert: Path) -> None:
-    """numpy cuts alike: parts differ by one at most, the longer ones first."""
-    for partitions in (3, 4):
+    for partitions in (3, 4):  # numpy cuts alike: by one at most, the longer parts first
         student, objective = started(configured(tiny_bert, partitions=partitions))
         own = [np.array_split(pieces(student, text), partitions) for text in SENTENCES]
         parts = [encoded(student, [p.tolist() for p in place]) for place in zip(*own, strict=True)]

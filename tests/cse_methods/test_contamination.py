@@ -46,7 +46,7 @@ def counts(
     }
 
 
-def test_different_sentences_are_counted_in_each_place(training: TrainingData) -> None:
+def test_different_sentences_are_counted_in_each_place(training: TrainingData, caplog) -> None:
     assert counts(training) == {
         ("test", "sts12", "in_corpus"): (2, 3),
         ("dev", "lab", "in_corpus"): (1, 22),
@@ -54,6 +54,13 @@ def test_different_sentences_are_counted_in_each_place(training: TrainingData) -
     }
     [first, *_] = count_contamination(TESTS, training)
     assert (first.share, first.settings["in"]) == (2 / 3, ["corpus.txt"])
+    away = training.model_copy(update={"corpora": (CorpusSpec(name="wiki1m"),)})
+    assert counts(away).keys() == {("test", "sts12", "in_dev")}
+    assert "cse-data fetch" in caplog.text
+    Path(training.corpora[0].name).unlink()
+    Path(training.dev.files["lab"].file).unlink()
+    assert counts(training) == {}
+    assert "corpus.txt" in caplog.text and "lab.tsv" in caplog.text
 
 
 def test_the_corpora_that_teachers_declare_are_looked_through(
@@ -74,16 +81,6 @@ def test_the_corpora_that_teachers_declare_are_looked_through(
     both = counts(taught("simcse-bert-base", "princeton-nlp/sup-simcse-bert-base-uncased"))
     assert both["test", "sts12", "in_teachers"] == (2, 3)
     assert found["test", "sts12", "in_corpus"] == (2, 3)
-
-
-def test_what_is_not_here_is_not_counted_and_nothing_is_fetched(training, caplog) -> None:
-    away = training.model_copy(update={"corpora": (CorpusSpec(name="wiki1m"),)})
-    assert counts(away).keys() == {("test", "sts12", "in_dev")}
-    assert "cse-data fetch" in caplog.text
-    Path(training.corpora[0].name).unlink()
-    Path(training.dev.files["lab"].file).unlink()
-    assert counts(training) == {}
-    assert "corpus.txt" in caplog.text and "lab.tsv" in caplog.text
 
 
 def test_an_evaluation_has_the_counts_of_its_tasks(training: TrainingData) -> None:

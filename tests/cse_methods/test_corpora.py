@@ -109,9 +109,6 @@ def test_columns_that_belong_together(tmp_path: Path) -> None:
     assert corpus.sentences == corpus.columns[0]
     assert corpus.sha256 != load(path, columns=["z", "x"]).sha256
     assert len(load(path, columns=["x", "y", "z"]).columns) == 3
-
-
-def test_rows_with_an_empty_sentence_are_dropped_whole(tmp_path: Path) -> None:
     path = written(tmp_path / "a.csv", "x,y\na,b\n ,c\nd,\ne,f\n")
     corpus = load(path, columns=["x", "y"], drop_empty=True)
     assert (corpus.columns, corpus.dropped) == ((("a", "e"), ("b", "f")), 2)
@@ -137,7 +134,6 @@ BROKEN: list[tuple[str, str | bytes, dict[str, Any], str]] = [
     ("a.csv", "text\n", TEXT, "no sentences"),
     ("a.csv", "id,text\n1,\n2,b\n", TEXT, "line 2: an empty sentence; remove"),
     ("a.csv", "id,text\n1,a\n2,b, c\n", TEXT, "line 3: 3 columns"),
-    ("a.csv", "id,text\n1,a\n2\n", TEXT, "line 3: 1 columns"),
     ("a.csv", "Hello, world\nOne.\nTwo.\n", {"column": 1}, "line 1: 2 columns, but other lines"),
     ("a.csv", 'id,text\n1,"a\n2,b\n', TEXT, "line 2: no CSV"),
     ("a.csv", "id;text\n1;a\n", TEXT, "separated by semicolons"),
@@ -170,18 +166,6 @@ BROKEN: list[tuple[str, str | bytes, dict[str, Any], str]] = [
 ]  # fmt: skip
 
 
-def test_broken_files(tmp_path: Path) -> None:
-    def check(row: tuple[int, tuple[str, str | bytes, dict[str, Any], str]]) -> None:
-        number, (name, content, spec, datum) = row
-        path = written(tmp_path / str(number) / name, content)
-        with pytest.raises(DataError) as caught:
-            load(path, **spec)
-        message = str(caught.value)
-        assert str(path) in message and datum in message and "\n" not in message, message
-
-    assert failing(check, enumerate(BROKEN)) == {}
-
-
 @example(content=b",", name="a.txt", spec={})  # a table without a row
 @given(
     content=st.binary(max_size=60) | st.text(max_size=60).map(str.encode),
@@ -199,7 +183,7 @@ def test_whatever_a_file_holds_it_is_read_or_refused(content, name, spec, tmp_pa
         assert all(corpus.sentences)
 
 
-def test_columns_that_make_no_corpus() -> None:
+def test_columns_that_make_no_corpus_and_broken_files(tmp_path: Path) -> None:
     refused: list[tuple[dict[str, Any], str]] = [
         ({"column": "a", "columns": ["a", "b"]}, "excludes 'column'"),
         ({"columns": ["a"]}, "two columns or more"),
@@ -211,6 +195,16 @@ def test_columns_that_make_no_corpus() -> None:
     for spec, datum in refused:
         with pytest.raises(ValueError, match=datum):
             CorpusSpec(name="a.csv", **spec)
+
+    def check(row: tuple[int, tuple[str, str | bytes, dict[str, Any], str]]) -> None:
+        number, (name, content, spec, datum) = row
+        path = written(tmp_path / str(number) / name, content)
+        with pytest.raises(DataError) as caught:
+            load(path, **spec)
+        message = str(caught.value)
+        assert str(path) in message and datum in message and "\n" not in message, message
+
+    assert failing(check, enumerate(BROKEN)) == {}
 
 
 @pytest.fixture

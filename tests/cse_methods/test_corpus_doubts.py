@@ -17,10 +17,11 @@ def doubts(path: Path, lines: list[str], *, backbone: str = "mini", **spec: Any)
     return corpus_doubts(load_corpus(specs, "builtin"), backbone=backbone)
 
 
-def test_nothing_is_said_of_a_plain_corpus(tmp_path: Path) -> None:
+def test_nothing_is_said_of_a_plain_corpus_or_an_absent_backbone(tmp_path: Path) -> None:
     assert doubts(tmp_path / "a.txt", PLAIN) == []
     specs = [CorpusSpec(name="builtin")]
     assert corpus_doubts(load_corpus(specs, "builtin"), backbone="mini") == []
+    assert doubts(tmp_path / "a.txt", CHINESE, backbone="nobody/nothing") == []
 
 
 def test_what_is_said(tmp_path: Path) -> None:
@@ -85,10 +86,6 @@ def test_rows_are_duplicates_as_a_whole_and_every_column_is_looked_at(tmp_path: 
     assert "50 % of the 80 rows" in of_rows(*alike, *alike)[0]
     (found,) = of_rows(*(f"{line},自然语言处理" for line in PLAIN))
     assert "are unknown" in found
-
-
-def test_a_backbone_that_is_not_here_is_not_asked(tmp_path: Path) -> None:
-    assert doubts(tmp_path / "a.txt", CHINESE, backbone="nobody/nothing") == []
 
 
 def test_a_large_corpus_is_sampled_evenly(tmp_path: Path) -> None:

@@ -114,7 +114,7 @@ def test_weights_are_float32_whatever_is_stored() -> None:
     assert half.encode(SENTENCES).dtype == torch.float32
 
 
-def test_weights_that_do_not_fit_or_are_damaged(edited: Edit) -> None:
+def test_weights_that_do_not_fit_and_families_that_are_not_read(edited: Edit) -> None:
     with pytest.raises(BackboneError, match=r"lack 16 of the model's tensors, encoder\.layer\.2"):
         load_encoder(str(edited(num_hidden_layers=3)))
     wider, damaged = edited(intermediate_size=128), edited()
@@ -123,6 +123,17 @@ def test_weights_that_do_not_fit_or_are_damaged(edited: Edit) -> None:
     for folder in (wider, damaged):
         with pytest.raises(BackboneError, match=f"cannot be loaded from {folder}: "):
             load_encoder(str(folder))
+    own_code = {"model_type": "new", "auto_map": {"AutoModel": "a/b--modeling.NewModel"}}
+    configs: list[tuple[dict[str, Any], str]] = [
+        ({"model_type": "gpt2"}, "of the family 'gpt2'; encoders of"),
+        ({"model_type": "t5", "is_encoder_decoder": True}, "'t5', which decodes as well"),
+        ({"is_decoder": True}, "is a decoder of the family 'bert'"),
+        (own_code, "'new', whose code comes with the model and is not run here"),
+    ]
+    for config, datum in configs:
+        message = refused(edited(**config))
+        assert datum in message
+        assert "deberta-v2, distilbert, electra" in message
 
 
 def refused(name: Path | str, **settings: Any) -> str:
@@ -137,25 +148,17 @@ def refused(name: Path | str, **settings: Any) -> str:
     return said[0]
 
 
-def test_families_that_are_not_read(edited: Edit) -> None:
-    own_code = {"model_type": "new", "auto_map": {"AutoModel": "a/b--modeling.NewModel"}}
-    configs: list[tuple[dict[str, Any], str]] = [
-        ({"model_type": "gpt2"}, "of the family 'gpt2'; encoders of"),
-        ({"model_type": "t5", "is_encoder_decoder": True}, "'t5', which decodes as well"),
-        ({"is_decoder": True}, "is a decoder of the family 'bert'"),
-        (own_code, "'new', whose code comes with the model and is not run here"),
-    ]
-    for config, datum in configs:
-        message = refused(edited(**config))
-        assert datum in message
-        assert "deberta-v2, distilbert, electra" in message
-
-
-def test_more_word_pieces_than_positions(edited: Edit) -> None:
+def test_no_positions_no_mask_and_no_marks_around_a_sentence(edited: Edit) -> None:
     folder = edited()
     check_encoder(str(folder), max_length=64)
     message = refused(folder, max_length=65)
     assert "max_length 65" in message and "64 positions" in message
+    change_tokenizer(folder := edited(), mask_token=None)
+    check_encoder(str(folder), pooler="cls")
+    assert "no mask token" in refused(folder, pooler="mask", prompt="{} means [MASK] .")
+    for lacking in ("cls", "sep", "pad"):
+        change_tokenizer(folder := edited(), **{f"{lacking}_token": None})
+        assert f"no {lacking}_token" in refused(folder)
 
 
 def change_tokenizer(folder: Path, **tokens: str | None) -> None:
@@ -164,12 +167,3 @@ def change_tokenizer(folder: Path, **tokens: str | None) -> None:
     PreTrainedTokenizerFast(
         tokenizer_object=tokenizer.backend_tokenizer, **(names | tokens)
     ).save_pretrained(folder)
-
-
-def test_no_mask_to_pool_at_and_no_marks_around_a_sentence(edited: Edit) -> None:
-    change_tokenizer(folder := edited(), mask_token=None)
-    check_encoder(str(folder), pooler="cls")
-    assert "no mask token" in refused(folder, pooler="mask", prompt="{} means [MASK] .")
-    for lacking in ("cls", "sep", "pad"):
-        change_tokenizer(folder := edited(), **{f"{lacking}_token": None})
-        assert f"no {lacking}_token" in refused(folder)

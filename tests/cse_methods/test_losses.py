@@ -52,15 +52,12 @@ def test_cosine_matrix_by_hand_and_exact_in_mixed_precision() -> None:
     assert cosine_matrix(first.half(), second.half()).dtype == torch.float32
 
 
-def test_a_weight_of_minus_infinity_leaves_the_own_hard_negative_out() -> None:
+def test_hard_negatives_left_out_and_the_queue_without_gradient() -> None:
     # Beside the own positive, e, stand the other positive, 1, and the other's hard negative, 1.
     axes = torch.eye(2, requires_grad=True)
     loss = info_nce(axes, axes, temperature=1, negatives=axes, hard_negative_weight=-math.inf)
     assert loss.item() == pytest.approx(math.log(math.e + 2) - 1)
     assert is_finite(loss, axes)
-
-
-def test_the_queue_receives_no_gradient_and_an_empty_one_is_none() -> None:
     first, second, queue = (view.requires_grad_() for view in views(0, 4, count=3))
     empty = info_nce(first, second, temperature=0.1, queue=queue[:0])
     assert empty.item() == info_nce(first, second, temperature=0.1).item()
@@ -105,9 +102,6 @@ def test_one_segment_a_sequence_is_info_nce() -> None:
         how = {"same_sequence": same, "negatives": negatives, "negatives_from": origin}
         found = local_contrast(first, second, torch.arange(6), temperature=0.2, **how).item()
         assert found == pytest.approx(expected.item()), how
-
-
-def test_a_single_sequence_has_nothing_to_learn_from() -> None:
     for same in ("neither", "positive"):
         first, second = (view.requires_grad_() for view in views(0, 4))
         sequence = torch.zeros(4, dtype=torch.long)

@@ -34,13 +34,6 @@ def test_cosines_by_hand() -> None:
     torch.testing.assert_close(cosines(first, second), torch.tensor([0.96, -1.0, 0.0]))
 
 
-def test_uniformity_over_several_blocks() -> None:
-    points = torch.randn(2500, 3, generator=torch.Generator().manual_seed(0))
-    unit = torch.nn.functional.normalize(points.double(), dim=1)
-    expected = torch.pdist(unit).square().mul(-2).exp().mean().log().item()
-    assert uniformity(points) == pytest.approx(expected)
-
-
 def test_length_does_not_matter_and_a_zero_vector_has_no_direction() -> None:
     points = torch.tensor([[3.0, 0.0], [0.0, 2.0], [-1.0, 0.0]])
     expected = math.log((2 * math.exp(-4) + math.exp(-8)) / 3)
@@ -50,6 +43,10 @@ def test_length_does_not_matter_and_a_zero_vector_has_no_direction() -> None:
     points = torch.tensor([[1.0, 0.0], [0.0, 0.0]])
     assert math.isnan(uniformity(points))
     assert math.isnan(alignment(points, points))
+    points = torch.randn(2500, 3, generator=torch.Generator().manual_seed(0))
+    unit = torch.nn.functional.normalize(points.double(), dim=1)
+    expected = torch.pdist(unit).square().mul(-2).exp().mean().log().item()
+    assert uniformity(points) == pytest.approx(expected)
 
 
 def test_what_is_refused() -> None:
@@ -152,12 +149,19 @@ def test_metrics_kcc_ndcg_a(shared: Path) -> None:
         assert scores[metric] == pytest.approx(float(case[f"out_{name}_either"]), rel=1e-9)
 
 
-def test_who_is_a_query() -> None:
+def test_who_is_a_query_and_has_a_part_in_the_mean() -> None:
     first, second = ["a", "a", "a", "b", "b"], ["b", "c", "d", "a", "b"]
     assert {q: rows.tolist() for q, rows in queries(first, second).items()} == {"a": [0, 1, 2, 3]}
     assert queries(first, second, side="first") == {}
     with pytest.raises(ValueError, match="expected pairs, got 1 and 2 sentences"):
         queries(["a"], ["b", "c"])
+    # Query a: a perfect order. Query b: all labels alike, so no tau; but its NDCG is 1.
+    first, second = ["a"] * 4 + ["b"] * 4, list("cdefghij")
+    gold = [1, 2, 3, 4, 2, 2, 2, 2]
+    found = score_rankings(first, second, [0.1, 0.2, 0.3, 0.4, 0.9, 0.1, 0.5, 0.2], gold)
+    assert found == {"kcc": 1.0, "ndcg": 1.0, "ndcg_exponential": 1.0}
+    nothing = score_rankings(["a"], ["b"], [0.1], [1])
+    assert all(math.isnan(value) for value in nothing.values())
 
 
 @settings(max_examples=5)
@@ -171,13 +175,3 @@ def test_agrees_with_scipy_and_scikit_learn_with_ties(seed: int, pairs: int) -> 
         if labels.any():
             expected = ndcg_score([labels], [predicted], ignore_ties=False)
             assert ndcg(predicted, labels) == pytest.approx(expected)
-
-
-def test_a_query_without_an_order_is_left_out_of_the_mean() -> None:
-    # Query a: a perfect order. Query b: all labels alike, so no tau; but its NDCG is 1.
-    first, second = ["a"] * 4 + ["b"] * 4, list("cdefghij")
-    gold = [1, 2, 3, 4, 2, 2, 2, 2]
-    found = score_rankings(first, second, [0.1, 0.2, 0.3, 0.4, 0.9, 0.1, 0.5, 0.2], gold)
-    assert found == {"kcc": 1.0, "ndcg": 1.0, "ndcg_exponential": 1.0}
-    nothing = score_rankings(["a"], ["b"], [0.1], [1])
-    assert all(math.isnan(value) for value in nothing.values())

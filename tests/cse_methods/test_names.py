@@ -13,13 +13,7 @@ from cse_methods.registry import get_method, own_methods
 from cse_methods.tasks import STS_TASKS, TRANSFER_TASKS, Tasks, parse_tasks
 
 
-def test_hyperparameters() -> None:
-    table = {"gamma": "γ", "tau2": "τ₂", "negative_tau": "negative τ", "d0": "d0"}
-    table |= {name: name for name in ("learning_rate", "batch_size", "alphabet")}
-    assert {name: hyperparameter_name(name) for name in table} == table
-
-
-def test_every_method_has_its_authors_name_and_what_has_none_its_own() -> None:
+def test_each_has_the_name_that_authors_write_and_what_has_none_its_own() -> None:
     assert method_name("rankcse") == "RankCSE"
     assert task_name("stsb") == "STS-B"
     assert backbone_name("roberta-base") == "RoBERTa-base"
@@ -27,6 +21,9 @@ def test_every_method_has_its_authors_name_and_what_has_none_its_own() -> None:
         assert named("ours-2") == "ours-2"
     assert {method_name(name).lower().replace("-", "") for name in own_methods()} == own_methods()
     assert all(method_name(name) != name for name in own_methods() - {"untrained"})
+    table = {"gamma": "γ", "tau2": "τ₂", "negative_tau": "negative τ", "d0": "d0"}
+    table |= {name: name for name in ("learning_rate", "batch_size", "alphabet")}
+    assert {name: hyperparameter_name(name) for name in table} == table
 
 
 def test_a_source_leads_to_the_paper_that_the_method_names() -> None:
@@ -36,7 +33,7 @@ def test_a_source_leads_to_the_paper_that_the_method_names() -> None:
     assert paper_page("a lab's own") is None
 
 
-def test_the_kind_of_a_file_and_its_name_without_endings() -> None:
+def test_the_kind_of_a_file_and_its_names(tmp_path: Path) -> None:
     table: list[tuple[str, str]] = [
         *(("a.txt", ".txt"), ("a.csv", ".csv"), ("A.TSV", ".tsv"), ("a.parquet", ".parquet")),
         *(("a.jsonl.gz", ".jsonl"), ("a.txt.xz", ".txt"), ("a.csv.zst", ".csv")),
@@ -50,16 +47,13 @@ def test_the_kind_of_a_file_and_its_name_without_endings() -> None:
     table += [("x.csv.tsv", "x"), ("x.csv.gz.tsv.bz2", "x"), ("my.dat.zst", "my"), ("a/my", "my")]
     for file, name in table:
         assert (bare_name(file), is_file_name(name)) == (name, False)
-
-
-def test_absolute_names_do_not_change(tmp_path: Path) -> None:
     assert absolute_name(str(tmp_path / "a.csv"), Path("/sweeps")) == str(tmp_path / "a.csv")
     assert absolute_name("~/a.csv", Path("/sweeps")) == str(Path.home() / "a.csv")
     for name in ("stsb", "hf://datasets/lab/nli/train.csv"):
         assert absolute_name(name, tmp_path) == name
 
 
-def test_families_and_single_tasks_in_the_papers_order() -> None:
+def test_tasks_in_the_papers_order_and_which_open_a_test_set() -> None:
     assert parse_tasks(["sickr", "sts12"]).sts == ("sts12", "sickr")
     assert parse_tasks(["sts"]).sts == STS_TASKS
     everything = parse_tasks(["sts", "transfer", "ranking", "geometry", "long", "stsb"])
@@ -69,9 +63,6 @@ def test_families_and_single_tasks_in_the_papers_order() -> None:
         tasks = parse_tasks(words)
         assert parse_tasks(tasks.names) == tasks
         assert set(tasks.names) == set(words)
-
-
-def test_the_geometry_alone_opens_no_test_set() -> None:
     assert not parse_tasks(["geometry"]).opens_tests
     assert parse_tasks(["geometry", "mr"]).opens_tests
     assert parse_tasks(["ranking"]).opens_tests

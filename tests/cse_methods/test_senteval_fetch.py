@@ -111,15 +111,19 @@ def checks(folder: Path) -> dict[str, FileCheck]:
     return {check.path: check for check in check_folder(folder)}
 
 
-def test_other_bytes_of_the_right_count_are_only_pointed_out(counted_data: Path) -> None:
+def test_other_bytes_are_pointed_out_and_a_missing_file_lacks(counted_data: Path) -> None:
     found = checks(counted_data)
     assert {check.state for check in found.values()} == {"other checksum"}
     assert not any(check.lacking for check in found.values())
     assert found[INPUT].expected == manifest()[INPUT].sha256[:12]
     assert found[INPUT].found != found[INPUT].expected
+    (counted_data / GOLD).unlink()
+    expected = FileCheck(GOLD, "missing", "1500 lines, 750 scored", "")
+    assert checks(counted_data)[GOLD] == expected
+    assert expected.lacking
 
 
-def test_a_wrong_count(counted_data: Path) -> None:
+def test_a_wrong_count_and_corpora_that_are_there(counted_data: Path) -> None:
     scored = (counted_data / GOLD).read_bytes()
     whole = (counted_data / INPUT).read_bytes()
     one_less, both = scored.replace(b"2.5\n", b"\n", 1), "1500 lines, {} scored".format
@@ -131,16 +135,6 @@ def test_a_wrong_count(counted_data: Path) -> None:
     ):
         (counted_data / path).write_bytes(content)
         assert checks(counted_data)[path] == FileCheck(path, "wrong count", expected, found)
-
-
-def test_a_missing_file(counted_data: Path) -> None:
-    (counted_data / GOLD).unlink()
-    expected = FileCheck(GOLD, "missing", "1500 lines, 750 scored", "")
-    assert checks(counted_data)[GOLD] == expected
-    assert expected.lacking
-
-
-def test_corpora_that_are_there_are_counted(counted_data: Path) -> None:
     (counted_data / "corpus").mkdir()
     (counted_data / "corpus" / "wiki1m.txt").write_text("One.\n")
     (counted_data / "corpus" / "own.txt").write_text("One.\nTwo.")

@@ -124,12 +124,19 @@ def test_sweep_that_does_not_run_does_it_at_its_next_start(asks, board) -> None:
     assert "cd /lab && cse-sweep x.yaml" in result.output
 
 
-def test_status_of_one_sweep_says_who_holds_it_and_what_is_asked(asks, held) -> None:
+def test_status_says_who_holds_a_sweep_and_what_is_asked(asks, held, board, tmp_path) -> None:
     asks("retry")
     said = asks("status").output
     assert "requests not yet received: retry" in said
     assert "run by process" in said
     assert "c2-42"[:8] in said
+    # The driver was killed, and the trial's end was never recorded.
+    journal = read_journal_id(tmp_path / "journal.jsonl")
+    apply_events(board, [SweepFinished(sweep="first", state="INTERRUPTED")], journal=journal)
+    said = asks("status").output
+    assert "INTERRUPTED" in said and "c2-42" not in said
+    followed = asks("logs", "--trial", "2", "--follow")
+    assert "has no output" in followed.output
 
 
 def test_old_names_answer_with_the_new_ones_and_the_help_lists_every_command() -> None:
@@ -137,14 +144,3 @@ def test_old_names_answer_with_the_new_ones_and_the_help_lists_every_command() -
         assert sorted(chain(*group.sections.values())) == sorted(group.commands)
         for old, new in group.renamed.items():
             assert new in invoke(group, old, code=2).stderr, old
-
-
-def test_a_sweep_that_does_not_run_has_no_running_trials(asks, held, board, tmp_path) -> None:
-    """The driver was killed, and the trial's end was never recorded."""
-    assert "c2-42" in asks("status").output
-    journal = read_journal_id(tmp_path / "journal.jsonl")
-    apply_events(board, [SweepFinished(sweep="first", state="INTERRUPTED")], journal=journal)
-    said = asks("status").output
-    assert "INTERRUPTED" in said and "c2-42" not in said
-    followed = asks("logs", "--trial", "2", "--follow")
-    assert "has no output" in followed.output

@@ -161,9 +161,6 @@ def test_similarities_are_found_again(with_trials) -> None:
     assert found.gold.tolist() == [0.2, 3.6, 5.0]
     assert list(found.subsets.items()) == [("b", 1), ("a", 2)]  # the order is that of the data
     assert found.data_sha256 == "d1"
-
-
-def test_gold_is_kept_once_and_cosines_by_identity(with_trials) -> None:
     other = np.array([0.0, 0.5, 0.5], np.float32)
     dev = np.array([0.0, 0.25, 0.5], np.float32)
     tell(with_trials, pairs(), pairs(split="dev", identity="d", cosines=dev, data_sha256="d2"))

@@ -111,13 +111,23 @@ CONDITIONS = {
 }
 
 
-def test_conditions_narrow(lab) -> None:
+def test_conditions_narrow_and_order_goes_both_ways(lab) -> None:
     assert {where: numbers(lab, where) for where in CONDITIONS} == CONDITIONS
     for where, expected in CONDITIONS.items():
         conditions = parse_conditions(where)
         assert parse_conditions(format_conditions(conditions)) == conditions
         found = lab.search("all", where=conditions).trials
         assert [one.number for one in found] == expected, where
+    for sort, (up, down) in ORDERS.items():
+        assert numbers(lab, sort=sort) == up, sort
+        assert numbers(lab, sort=sort, descending=True) == down, sort
+    choice = TrialChoice(descending=True)
+    assert [one.number for one in lab.trials("all", choice, limit=2, offset=1)] == [3, 2]
+    assert numbers(lab, state="COMPLETE") == [0, 1]
+    assert numbers(lab, "kind = a", state="FAIL") == [3]
+    for asked in (TrialChoice(parse_conditions("rat = 1")), TrialChoice(sort="rat")):
+        with pytest.raises(NotFoundError, match=r"all has no hyperparameter.* 'rat'; did"):
+            list(lab.trials("all", asked))
 
 
 ORDERS = {
@@ -130,19 +140,6 @@ ORDERS = {
     "error": ([3, 0, 1, 2, 4], [3, 0, 1, 2, 4]),
     "seconds": ([0, 1, 2, 3, 4], [0, 1, 2, 3, 4]),
 }
-
-
-def test_order_goes_both_ways(lab) -> None:
-    for sort, (up, down) in ORDERS.items():
-        assert numbers(lab, sort=sort) == up, sort
-        assert numbers(lab, sort=sort, descending=True) == down, sort
-    choice = TrialChoice(descending=True)
-    assert [one.number for one in lab.trials("all", choice, limit=2, offset=1)] == [3, 2]
-    assert numbers(lab, state="COMPLETE") == [0, 1]
-    assert numbers(lab, "kind = a", state="FAIL") == [3]
-    for asked in (TrialChoice(parse_conditions("rat = 1")), TrialChoice(sort="rat")):
-        with pytest.raises(NotFoundError, match=r"all has no hyperparameter.* 'rat'; did"):
-            list(lab.trials("all", asked))
 
 
 def test_a_sweep_without_trials_has_none(board) -> None:
@@ -193,7 +190,7 @@ def two_trials(board) -> Store:
     return board
 
 
-def test_a_prefix_or_a_number_in_a_sweep_names_a_trial(two_trials) -> None:
+def test_a_prefix_or_a_number_in_a_sweep_names_a_trial_or_none(two_trials) -> None:
     prefixes = ("0a1b2c3d", "0A1B2C3D", "0a1b2c3d0000", FIRST)
     assert [one for one in prefixes if not is_trial_reference(one)] == []
     with two_trials.session() as session:
@@ -206,6 +203,9 @@ def test_a_prefix_or_a_number_in_a_sweep_names_a_trial(two_trials) -> None:
     assert (found.sweep, found.seed, found.configuration) == ("first", 42, "c0")
     assert (found.method, found.backbone, found.model) == ("rankcse", "mini", "/models/one")
     assert {key: trial and trial.key for key, trial in trials.items()} == keys
+    for prefix, message in NONE.items():
+        with pytest.raises(QueryError, match=message), two_trials.session() as session:
+            find_trial(session, prefix)
 
 
 NONE = {
@@ -237,9 +237,3 @@ def test_a_sweep_and_a_configuration_stand_for_their_best_trial_in_every_command
             find_one_trial(session, "simcse@c0ff")
     name, rows = Leaderboard(board).candidates("first")
     assert (name, [row.seeds for row in rows]) == ("first", [[1, 2]])
-
-
-def test_a_prefix_that_names_none(two_trials) -> None:
-    for prefix, message in NONE.items():
-        with pytest.raises(QueryError, match=message), two_trials.session() as session:
-            find_trial(session, prefix)

@@ -140,20 +140,9 @@ def test_a_file_that_says_nothing(board) -> None:
         assert (found.planned, found.dev, found.left) == (1, "stsb", None)
 
 
-def test_the_last_started_comes_first_and_each_has_its_own_trials(board, half_way) -> None:
+def test_sweeps_the_last_started_first_and_unknown_ones(board, half_way) -> None:
     reader = Leaderboard(board)
     assert reader.sweeps() == []
-    second = trial_life(0, {5: 0.9}, sweep="second", seed=7)
-    apply_events(board, [*half_way, *at(30, sweep_started("second")), *at(31, *second)])
-    later, first = reader.sweeps()
-    assert (later.name, best_of(later)) == ("second", ("c0-7", 0, 7, 0.9, 5))
-    assert (first.name, first.counts["COMPLETE"], first.tags) == ("first", 2, ("alpha", "word"))
-    assert later.counts == {"RUNNING": 0, "COMPLETE": 1, "PRUNED": 0, "FAIL": 0}
-    assert reader.sweep("second").best == later.best
-
-
-def test_unknown_sweeps(board, half_way) -> None:
-    reader = Leaderboard(board)
     with pytest.raises(NotFoundError, match="no sweep 'frst': this leaderboard has none yet"):
         reader.sweep("frst")
     apply_events(board, half_way)
@@ -163,6 +152,13 @@ def test_unknown_sweeps(board, half_way) -> None:
             question("frst")
     with pytest.raises(NotFoundError, match=r"no sweep 'xyz' on .*; the last ones are first"):
         reader.sweep("xyz")
+    second = trial_life(0, {5: 0.9}, sweep="second", seed=7)
+    apply_events(board, [*at(30, sweep_started("second")), *at(31, *second)])
+    later, first = reader.sweeps()
+    assert (later.name, best_of(later)) == ("second", ("c0-7", 0, 7, 0.9, 5))
+    assert (first.name, first.counts["COMPLETE"], first.tags) == ("first", 2, ("alpha", "word"))
+    assert later.counts == {"RUNNING": 0, "COMPLETE": 1, "PRUNED": 0, "FAIL": 0}
+    assert reader.sweep("second").best == later.best
 
 
 def test_running_trials(board, half_way) -> None:

@@ -30,9 +30,6 @@ def test_the_ranking_by_hand(lines) -> None:
     numbers = "76.50 ±0.71 [70.15, 82.85] 1-3 of 4 77.00 2 84.00 ±1.41 +0.25 inside"
     assert found == f"simcse bert-base {numbers}"
     assert note.startswith("paper: ours minus the published number")
-
-
-def test_an_interval_and_a_rank_over_pairs_are_marked(lines) -> None:
     score = estimate(0.76, interval=Interval(0.75, 0.77, "pairs"))
     ours = row({"avg_sts": score}, seeds=[1], rank=RankInterval(1, 2, 2))
     *_, found, note = titled(lines(Board([ours])), RANKING)
@@ -56,9 +53,6 @@ def test_without_test_scores_it_is_dev_that_counts(lines) -> None:
         head, _, found = titled(lines(Board([row(headline=headline)])), ON_DEV)
         assert head == "method backbone dev stsb (senteval) best of n n untrained"
         assert found == "simcse bert-base 84.00 ±1.41 85.00 2 50.00"
-
-
-def test_the_ranking_family_is_two_tables(lines) -> None:
     every = {name: estimate(0.5) for name in BOARD_FAMILIES["ranking"].columns}
     told = lines(Board([row(every)], family="ranking"))
     for metric in ("kcc", "ndcg"):
@@ -66,7 +60,7 @@ def test_the_ranking_family_is_two_tables(lines) -> None:
         assert titled(told, title)[-1] == "simcse bert-base" + 8 * " 50.00"
 
 
-def test_code_that_is_unknown_or_not_the_newest_is_said(lines) -> None:
+def test_old_code_opened_tests_and_what_keeps_rows_from_comparing_are_told(lines) -> None:
     unknown = row(configuration=Configuration("c" * 64, {}, []))
     told = lines(Board([row(other_code=True), unknown]))
     head, _, known, older = titled(told, "Hyperparameters")
@@ -75,6 +69,20 @@ def test_code_that_is_unknown_or_not_the_newest_is_said(lines) -> None:
     _, _, first, second, *_ = titled(told, ON_DEV)
     assert first.startswith("simcse ¶ ") and second.startswith("simcse ")
     assert any(note.startswith("¶") for note in told)
+    rows = [
+        row({"avg_sts": estimate(0.5, 0.5, identity=identity)}, method=method,
+            configuration=Configuration(method * 8, {"pooler": pooler}, []))
+        for identity, method, pooler in (("e1", "simcse", "cls"), ("e2", "rankcse", "avg"))
+    ]  # fmt: skip
+    told = lines(Board(rows))
+    assert any(note.startswith("avg_sts: 2 evaluation identities; ") for note in told)
+    assert any("cls: simcse; avg: rankcse" in note for note in told)
+    alone = " ".join(lines(Board(rows[:1])))
+    assert "evaluation identities" not in alone and "Poolers" not in alone
+    told = lines(Board([row(test_opened=datetime(2030, 1, 1, tzinfo=UTC))]))
+    assert sum(line.startswith("simcse * bert-base") for line in told) == 4
+    assert told.count(OPENED) == 1
+    assert OPENED not in lines(Board([row()]))
 
 
 def test_rows_that_share_a_name_are_told_apart(lines) -> None:
@@ -105,26 +113,6 @@ def test_who_has_no_rank_is_counted_and_told_why(lines) -> None:
     assert re.match(counted, told[-1])
     assert not any("Not ranked" in line for line in lines(Board(ranked)))
     assert not any("Not ranked" in line for line in lines(Board([alone])))
-
-
-def test_what_keeps_rows_from_comparing_is_told(lines) -> None:
-    rows = [
-        row({"avg_sts": estimate(0.5, 0.5, identity=identity)}, method=method,
-            configuration=Configuration(method * 8, {"pooler": pooler}, []))
-        for identity, method, pooler in (("e1", "simcse", "cls"), ("e2", "rankcse", "avg"))
-    ]  # fmt: skip
-    told = lines(Board(rows))
-    assert any(note.startswith("avg_sts: 2 evaluation identities; ") for note in told)
-    assert any("cls: simcse; avg: rankcse" in note for note in told)
-    alone = " ".join(lines(Board(rows[:1])))
-    assert "evaluation identities" not in alone and "Poolers" not in alone
-
-
-def test_what_was_tried_after_tests_were_opened_is_marked(lines) -> None:
-    told = lines(Board([row(test_opened=datetime(2030, 1, 1, tzinfo=UTC))]))
-    assert sum(line.startswith("simcse * bert-base") for line in told) == 4
-    assert told.count(OPENED) == 1
-    assert OPENED not in lines(Board([row()]))
 
 
 def test_training_on_texts_of_test_sets_is_marked(lines, written) -> None:
@@ -188,6 +176,14 @@ def test_built_in_data_never_stand_beside_them(lines) -> None:
     wide = lines(board, wide=True)
     title = RANKING.replace("Ranking", "Leaderboard") + ", on built-in data"
     assert "†" not in "".join(titled(wide, title))
+    scores = {"stsb": estimate(0.9, source="builtin"), "sickr": estimate(0.5, source="hub")}
+    leaderboard = "Leaderboard by sickr, x 100"
+    for wide in (False, True):
+        told = lines(Board([row(scores, headline="sickr")]), wide=wide)
+        small = titled(told, "Test scores, stsb, x 100, on built-in data")
+        assert small == ["method backbone stsb", "---", "simcse bert-base 90.00"]
+        real = titled(told, leaderboard if wide else "Test scores, sickr, x 100")
+        assert "50.00" in real[-1] and "90.00" not in real[-1]
 
 
 def test_a_score_has_its_own_data(lines) -> None:
@@ -209,17 +205,6 @@ def test_a_score_has_its_own_data(lines) -> None:
     assert len(titled(told, f"{RANKING}, on built-in data")) == 3
     assert "40.00" in titled(told, "Ranking by stsb, x 100")[-1]
     assert titled(told, f"{SCORES}, on built-in data")[-1] == "hicl bert-base 92.00 ±0.00"
-
-
-def test_scores_of_one_row_on_two_kinds_of_data_stand_apart(lines) -> None:
-    scores = {"stsb": estimate(0.9, source="builtin"), "sickr": estimate(0.5, source="hub")}
-    leaderboard = "Leaderboard by sickr, x 100"
-    for wide in (False, True):
-        told = lines(Board([row(scores, headline="sickr")]), wide=wide)
-        small = titled(told, "Test scores, stsb, x 100, on built-in data")
-        assert small == ["method backbone stsb", "---", "simcse bert-base 90.00"]
-        real = titled(told, leaderboard if wide else "Test scores, sickr, x 100")
-        assert "50.00" in real[-1] and "90.00" not in real[-1]
 
 
 def test_significant_differences_are_marked(lines, comparison) -> None:

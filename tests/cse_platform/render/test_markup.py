@@ -160,9 +160,6 @@ def test_the_nine_columns_of_the_papers() -> None:
     assert cells[0].text == "SimCSE"
     assert {(cell.text, cell.spread) for cell in cells[1:]} == {("77.00", "1.41")}
     assert "n = 2" in table.notes[0]
-
-
-def test_other_families_have_their_own_columns() -> None:
     transfer = dict.fromkeys(BOARD_FAMILIES["transfer"].columns, estimate(0.8))
     (table,) = paper_board(Board([row(transfer)], family="transfer"))
     assert heads(table)[1:] == ["MR", "CR", "SUBJ", "MPQA", "SST-2", "TREC", "MRPC", "Avg."]
@@ -187,16 +184,13 @@ def test_backbones_are_groups_that_do_not_compete() -> None:
     assert best == [[False, True], [False, True]]
 
 
-def test_rows_of_one_name_are_told_apart_by_their_configuration() -> None:
+def test_rows_of_one_name_are_told_apart_and_without_test_scores_ranked_on_dev() -> None:
     one = row({"avg_sts": estimate(0.7)})
     other = replace(one, configuration=replace(one.configuration, hash="f" * 64))
     (table,) = paper_board(Board([one, other]))
     first, second = (name for group in names(table) for name in group)
     assert first != second
     assert second.endswith("(ffffffff)")
-
-
-def test_a_board_without_test_scores_is_ranked_on_dev() -> None:
     (table,) = paper_board(Board([row({})]))
     assert any(name.startswith("dev") for name in heads(table))
 
@@ -227,9 +221,6 @@ def test_ours_and_published_are_emphasised_apart(written) -> None:
         text = written(Board([ours, lower], papers), form)
         for winner, runner_up in (("80.00", "60.00"), ("70.00", "65.00")):
             assert best.format(winner) in text and second.format(runner_up) in text
-
-
-def test_one_row_of_ours_is_not_the_best_of_itself(written) -> None:
     papers = [published({"avg_sts": 0.8})]
     ours = row({"avg_sts": estimate(0.7)})
     other = row({"avg_sts": estimate(0.5, identity="e2")}, method="hicl")

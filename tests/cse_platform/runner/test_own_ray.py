@@ -293,10 +293,16 @@ def test_workers_have_the_code_of_the_shipment_that_was_joined_with_last(heads, 
     assert done.stdout.split() == ["1", "1", "2", "2"], done.stderr
 
 
-def test_an_address_without_a_cluster_is_refused() -> None:
+def test_an_address_without_cluster_or_dashboard_or_of_another_protocol_is_refused() -> None:
     for address in ("127.0.0.1:1", "head.invalid:6379", "no port"):
         with pytest.raises(SweepRefusedError, match="no Ray cluster answers"):
             prepare_to_join(address)
+    for address in ("head.invalid", "http://127.0.0.1:1/"):
+        with pytest.raises(SweepRefusedError, match=r"http://HOST:8265"):
+            JobServer(address)
+    for unasked in ("ray://head.lab:10001", "ftp://127.0.0.1"):
+        with pytest.raises(SweepRefusedError, match=f"^--address {unasked}: .* http://HOST:8265"):
+            JobServer(unasked)
 
 
 @pytest.mark.parametrize(
@@ -333,12 +339,3 @@ def test_a_job_server_gets_the_token_that_it_wants(closed, tmp_path, here, told)
     check_answer(ASK, closed.dashboard, {"HOME": str(tmp_path)} | ELSEWHERE | here, told)
     with pytest.raises(SweepRefusedError, match=r"http://HOST:8265"):
         JobServer(closed.address)  # that of the cluster itself is no dashboard
-
-
-def test_an_address_without_a_dashboard_or_of_another_protocol_is_refused() -> None:
-    for address in ("head.invalid", "http://127.0.0.1:1/"):
-        with pytest.raises(SweepRefusedError, match=r"http://HOST:8265"):
-            JobServer(address)
-    for unasked in ("ray://head.lab:10001", "ftp://127.0.0.1"):
-        with pytest.raises(SweepRefusedError, match=f"^--address {unasked}: .* http://HOST:8265"):
-            JobServer(unasked)

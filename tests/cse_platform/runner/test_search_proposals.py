@@ -29,9 +29,6 @@ def test_the_sequence_follows_from_seed_and_number_in_any_order_of_the_file() ->
     turned = dict(reversed(MIXED.items()))
     one, other = (preview(new_spec(space=s), start_points=(), count=5) for s in (MIXED, turned))
     assert one == other
-
-
-def test_a_proposal_that_does_not_begin_leaves_nothing_and_comes_again() -> None:
     search = opened(new_spec(space=MIXED, search={"sampler": "qmc"}))
     first = search.ask()
     assert search.ask() == first and search.study.trials == []

@@ -136,6 +136,10 @@ def test_it_is_sampled_from_the_same() -> None:
         values = {name: suggest(trial, name, one) for name, one in space.items()}
         assert trial.distributions == {name: build_distribution(one) for name, one in space.items()}
         assert all(space[name].find(value) == value for name, value in values.items())
+    wrong = ({"rate": 1.0}, {"d0": 3}, {"loss": "other"}, {"margin": "x"})
+    told = [searched(number, VALUES | values) for number, values in enumerate(({}, *wrong))]
+    found = replay_study(history_of(told, REPLAYED))
+    assert [trial.params["d0"] for trial in found.get_trials()] == [VALUES["d0"]]
 
 
 def test_trials_as_optuna_would_know_them() -> None:
@@ -156,10 +160,3 @@ def test_trials_as_optuna_would_know_them() -> None:
     assert (first.value, pruned.value, failed.value, last.value) == (0.625, None, None, 0.75)
     assert "teachers" not in last.params and last.params["d0"] == 10
     assert (found.best_value, found.best_trial.number) == (0.75, 3)
-
-
-def test_trials_outside_of_the_space_are_left_out() -> None:
-    wrong = ({"rate": 1.0}, {"d0": 3}, {"loss": "other"}, {"margin": "x"})
-    told = [searched(number, VALUES | values) for number, values in enumerate(({}, *wrong))]
-    found = replay_study(history_of(told, REPLAYED))
-    assert [trial.params["d0"] for trial in found.get_trials()] == [VALUES["d0"]]

@@ -129,12 +129,7 @@ def test_the_first_trials_of_a_better_region_go_on(power: float) -> None:
     assert stops == [None] * 8
 
 
-def test_what_stands_low_and_does_not_rise_is_stopped() -> None:
-    found = verdict({0: 0.3, 100: 0.36, 200: 0.37, 300: 0.37}, past_of(rising, 20))
-    assert found.stop and found.chance < 0.001 and "20 complete curves" in found.why
-
-
-def test_what_keeps_a_bad_trial_alive() -> None:
+def test_what_stops_a_bad_trial_and_what_keeps_it_alive() -> None:
     for changes, past in (
         ({"rule": CurvePruner(kind="curve", min_step=301)}, 20),
         ({"rule": CurvePruner(kind="curve", startup_trials=21)}, 20),
@@ -145,6 +140,8 @@ def test_what_keeps_a_bad_trial_alive() -> None:
         curve = {0: 0.3, 100: 0.36, 200: 0.37, 300: 0.37}
         assert verdict(curve, past_of(rising, 20)).stop
         assert not verdict(curve, past_of(rising, past), **changes).stop  # type: ignore[arg-type]
+    found = verdict({0: 0.3, 100: 0.36, 200: 0.37, 300: 0.37}, past_of(rising, 20))
+    assert found.stop and found.chance < 0.001 and "20 complete curves" in found.why
 
 
 def test_the_bar_is_the_last_of_the_top() -> None:

@@ -37,11 +37,15 @@ def _selected(trials: Sequence[FrozenTrial], *directions: StudyDirection) -> lis
     return [trial.number for trial in select_trials(trials, directions or [MAXIMIZE])]
 
 
-def test_an_outlier_is_raised_to_the_floor() -> None:
+def test_an_outlier_is_raised_to_the_floor_of_its_objective() -> None:
     """The best is 4, the median 2: the floor lies at 2 - 5 x 2."""
     assert _floored([1.0, 2.0, 3.0, 4.0, -100.0]) == [1.0, 2.0, 3.0, 4.0, -8.0]
     assert _floored([-1.0, -2.0, -3.0, -4.0, 100.0], MINIMIZE) == [-1.0, -2.0, -3.0, -4.0, 8.0]
     assert _floored([1.0, 2.0, 3.0, 4.0, -8.0]) == [1.0, 2.0, 3.0, 4.0, -8.0]
+    trials = _trials([[1.0, 9.0], [2.0, 8.0], [4.0, 7.0], [-100.0, 8.0], [2.0, 99.0]])
+    shown = adjust_values(trials, [MAXIMIZE, MINIMIZE])
+    assert [trial.values for trial in shown[3:]] == [[-8.0, 8.0], [2.0, 13.0]]
+    assert trials[3].values == [-100.0, 8.0] and shown[0] is trials[0]
 
 
 def test_failures_count_as_the_median_of_the_other_trials() -> None:
@@ -53,13 +57,6 @@ def test_failures_count_as_the_median_of_the_other_trials() -> None:
     raised = adjust_values(shown, [MAXIMIZE, MINIMIZE])
     assert [trial.values for trial in raised[3:]] == [[2.0, 8.0]]
     assert raised[:3] == trials
-
-
-def test_each_objective_has_its_own_floor_and_the_study_keeps_the_truth() -> None:
-    trials = _trials([[1.0, 9.0], [2.0, 8.0], [4.0, 7.0], [-100.0, 8.0], [2.0, 99.0]])
-    shown = adjust_values(trials, [MAXIMIZE, MINIMIZE])
-    assert [trial.values for trial in shown[3:]] == [[-8.0, 8.0], [2.0, 13.0]]
-    assert trials[3].values == [-100.0, 8.0] and shown[0] is trials[0]
 
 
 def _proposed(lowest: float, seed: int) -> tuple[float, float]:
@@ -100,9 +97,6 @@ def test_of_many_trials_the_newest_and_the_best_of_each_objective_are_fitted_to(
     rows[410], rows[420] = (2.0, 0.9), (0.0, -2.0)
     chosen = _selected(_trials(rows.tolist()), MAXIMIZE, MINIMIZE)
     assert {410, 420} <= set(chosen)
-
-
-def test_feasible_trials_come_before_infeasible_ones() -> None:
     trials = _trials([[value] for value in np.random.default_rng(2).random(600)])
     for trial in trials:
         excess = -1.0 if 400 <= trial.number < 500 else 1.0
@@ -175,14 +169,11 @@ def test_values_of_other_conditions_are_moved_to_the_scale_of_the_sweep() -> Non
     assert max(shown, key=lambda trial: trial.value or 0).user_attrs[SOURCE] == best.source
 
 
-def test_those_that_mislead_are_not_shown() -> None:
+def test_those_that_mislead_are_not_shown_unless_under_the_same_conditions() -> None:
     guided, misled = (learned_trials(learned(40), SPACE, own(12, sign=s)) for s in (1.0, -1.0))
     assert len(guided) == 40 - 12
     assert misled == []
-
-
-def test_trials_under_the_same_conditions_are_shown_as_they_are() -> None:
-    """Whatever the sweep has found meanwhile: they are as good as its own."""
+    # Whatever the sweep has found meanwhile: they are as good as its own.
     shown = learned_trials(learned(10, alike=True), SPACE, own(40, sign=-1.0))
     values = [score(one) / 10 for one in points(10, seed=1)]
     assert [trial.value for trial in shown] == pytest.approx(values)

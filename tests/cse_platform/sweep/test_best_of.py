@@ -53,10 +53,6 @@ def test_a_stage_is_read_with_every_value_that_it_can_get(tmp_path: Path) -> Non
     ]
     config = draft.spec.config({})  # with an example of each
     assert (config.views, config.epochs, config.temperature) == (2, 1, 2)
-
-
-def test_a_value_can_have_another_name_and_come_by_a_third_stage(tmp_path: Path) -> None:
-    file = tmp_path / "a.yaml"
     second = later("{temperature: {best_of: first}, views: {best_of: first}}", name="second")
     file.write_text(
         stages(second, later("{temperature: {best_of: second, hyperparameter: views}}"))
@@ -113,11 +109,6 @@ def test_what_is_wrong_has_its_line(tmp_path: Path, reference: str, place: str, 
     assert problems(tmp_path, file) == [f"line {line}, stages.{stage}.fixed.views{place}: {text}"]
 
 
-def test_a_single_sweep_has_no_earlier_stage(tmp_path: Path) -> None:
-    (told,) = problems(tmp_path, later("{temperature: {best_of: first}}"))
-    assert told.startswith("line 1, fixed.temperature.best_of: no earlier stage 'first'")
-
-
 def test_what_some_values_break_is_told_once_with_the_value(tmp_path: Path) -> None:
     """`tau3` has no effect beside listmle, which the first stage may find the better loss."""
     losses = later("{temperature: 1}", name="losses", space="{rank_loss: [listnet, listmle]}")
@@ -140,6 +131,8 @@ def test_values_that_are_never_together_are_refused(tmp_path: Path) -> None:
         "is taken from it"
         for name in ("tau3", "views")
     ]
+    (told,) = problems(tmp_path, later("{temperature: {best_of: first}}"))
+    assert told.startswith("line 1, fixed.temperature.best_of: no earlier stage 'first'")
 
 
 ON_BASE = """\

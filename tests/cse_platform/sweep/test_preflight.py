@@ -141,6 +141,9 @@ def test_one_database_for_two_stores_is_refused(tmp_path: Path, monkeypatch) -> 
         assert str(caught.value).startswith(
             f"the stores {first!r} and {second!r} have the same URL; "
         )
+    runs = tmp_path / os.fsdecode(b"caf\xe9")
+    with pytest.raises(SweepRefusedError, match=r"caf\\udce9 is not UTF-8.* --runs"):
+        sweep_stores(sweep(), runs=runs)
 
 
 def test_what_must_be_fetched_is_found_without_torch() -> None:
@@ -273,12 +276,6 @@ def test_a_group_that_may_write_to_the_folder_may_write_to_its_files(tmp_path: P
     modes = {file.name: stat.S_IMODE(file.stat().st_mode) for file in tmp_path.iterdir()}
     assert modes.keys() > {"journal.jsonl", "leaderboard.db", "search.db"}
     assert set(modes.values()) == {0o664}
-
-
-def test_a_folder_whose_name_no_database_takes_is_refused(tmp_path: Path) -> None:
-    runs = tmp_path / os.fsdecode(b"caf\xe9")
-    with pytest.raises(SweepRefusedError, match=r"caf\\udce9 is not UTF-8.* --runs"):
-        sweep_stores(sweep(), runs=runs)
 
 
 @pytest.fixture

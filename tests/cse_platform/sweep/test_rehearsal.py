@@ -109,9 +109,6 @@ def test_choices_that_become_one_are_one_and_each_point_finds_its_stand_in() -> 
     found = alone(sweep(**asked, search=GRID, pruner=NO_PRUNER))
     assert list(found.spec.grid_points()) == [{"d0": 96}, {"d0": 192}]
     assert found.replace_point({"d0": 768}) == {"d0": 192}
-
-
-def test_conditions_follow_the_values_that_are_replaced() -> None:
     choices = [["simcse-bert-base"], ["mini", "mini"]]
     when = {"teachers": [["simcse-bert-base"]]}
     space = {"teachers": choices, "tau3": {"choices": [0.1, 0.2], "when": when}}

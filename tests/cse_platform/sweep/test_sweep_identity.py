@@ -82,6 +82,14 @@ def test_what_changes_the_numbers_changes_the_key(tmp_path: Path) -> None:
         key(sweep(method="simcse", fixed={}, space={})),
     ]
     assert len(set(keys)) == len(keys)
+    spec = sweep()
+    method, config = get_method(spec.method), spec.config({})
+    ours, corrected = DevData(spec), DevData(spec)
+    corrected.sha256 = {
+        task: f"{sha256}, one gold score corrected" for task, sha256 in ours.sha256.items()
+    }
+    one, other = (Identity(spec, method, dev).of(config) for dev in (ours, corrected))
+    assert one.hash != other.hash
 
 
 def test_rows_of_one_mean_of_dev_sets_are_compared() -> None:
@@ -96,8 +104,6 @@ def test_rows_of_one_mean_of_dev_sets_are_compared() -> None:
     assert len({stsb, sickr, mean}) == 3
     assert (found[2]["search"], found[2]["source"]) == ("stsb+sickr", "builtin")
 
-
-def test_rows_of_one_mean_that_picks_are_compared() -> None:
     def columns(*picks: str, climbs: list[str]) -> dict[str, str]:
         return DevData(sweep(dev={"checkpoint": list(picks), "search": climbs})).columns
 
@@ -110,18 +116,7 @@ def test_rows_of_one_mean_that_picks_are_compared() -> None:
     assert len({both["identity"], *(other["identity"] for other in others)}) == 5
 
 
-def test_other_dev_data_change_the_key() -> None:
-    spec = sweep()
-    method, config = get_method(spec.method), spec.config({})
-    ours, corrected = DevData(spec), DevData(spec)
-    corrected.sha256 = {
-        task: f"{sha256}, one gold score corrected" for task, sha256 in ours.sha256.items()
-    }
-    one, other = (Identity(spec, method, dev).of(config) for dev in (ours, corrected))
-    assert one.hash != other.hash
-
-
-def test_names_and_orders_do_not_change_the_key(tmp_path: Path, encoder: Path) -> None:
+def test_names_orders_and_defaults_do_not_change_the_key(tmp_path: Path, encoder: Path) -> None:
     for name in ("one.txt", "two.txt"):
         (tmp_path / name).write_text(SENTENCES)
     copy = tmp_path / "copy"
@@ -137,9 +132,6 @@ def test_names_and_orders_do_not_change_the_key(tmp_path: Path, encoder: Path) -
     assert key(one, {"tau2": 0.05, "rank_loss": "listnet"}) == key(
         other, {"rank_loss": "listnet", "tau2": 0.05}
     )
-
-
-def test_a_default_is_the_same_written_out_and_an_inactive_dimension_is_left_out() -> None:
     for parent, when, without, others in (
         (["listnet", "listmle"], "listnet", "listmle", "listnet"),
         ({"low": 0.0, "high": 1.0}, "> 0", 0.0, 0.5),
@@ -236,17 +228,6 @@ def changed(**changes: Any) -> dict[str, Any]:
     return SweepSpec.model_validate(START | changes).model_dump(mode="json")
 
 
-def test_what_extends_a_sweep_may_change(stored: dict[str, Any]) -> None:
-    search = {"trials": 9, "seed": 1, "start_from": [{"temperature": 0.1}]}
-    several = {"seeds": {"confirm": {"top": 2, "seeds": [0]}}, "resources": {"cpu": 2}}
-    elsewhere = {"storage": "/elsewhere", "stores": {"leaderboard": "sqlite:///elsewhere.db"}}
-    refuse_changes(stored, changed())
-    refuse_changes(stored, changed(search=search, evaluate={"top": 1, "tasks": ["sts"]}))
-    refuse_changes(stored, changed(**several, **elsewhere, experiment="other"))
-    refuse_changes(stored, changed(pruner={"kind": "median"}, corpus={"name": "builtin"}))
-    refuse_changes(stored, changed(space=dict(reversed(START["space"].items()))))
-
-
 DIFFERENCES: list[tuple[dict[str, Any], str]] = [
     ({"method": "simcse"}, "method = 'toy', and now it is 'simcse'"),
     ({"corpus": {"name": "builtin", "drop_empty": True}},
@@ -290,6 +271,14 @@ def test_a_complete_sweep_is_extended_by_trials_seeds_and_test_sets(stored: dict
     assert not has_nothing_to_add(stored, changed(evaluate={"top": 1, "tasks": ["sts"]}))
     refuse_changes(None, changed())  # a new one
     assert not has_nothing_to_add(None, changed())
+    search = {"trials": 9, "seed": 1, "start_from": [{"temperature": 0.1}]}
+    several = {"seeds": {"confirm": {"top": 2, "seeds": [0]}}, "resources": {"cpu": 2}}
+    elsewhere = {"storage": "/elsewhere", "stores": {"leaderboard": "sqlite:///elsewhere.db"}}
+    refuse_changes(stored, changed())
+    refuse_changes(stored, changed(search=search, evaluate={"top": 1, "tasks": ["sts"]}))
+    refuse_changes(stored, changed(**several, **elsewhere, experiment="other"))
+    refuse_changes(stored, changed(pruner={"kind": "median"}, corpus={"name": "builtin"}))
+    refuse_changes(stored, changed(space=dict(reversed(START["space"].items()))))
 
 
 def test_every_dev_set_that_chose_is_named_once() -> None:

@@ -79,6 +79,12 @@ def test_a_good_file_loads(tmp_path: Path) -> None:
     assert spec.pruner.kind == "none" and spec.seeds.search == 42
     assert spec.space["tau3"].when == (Condition("rank_loss", "=", ("listnet",)),)
     assert spec.config({"temperature": 0.05, "rank_loss": "listmle", "tau3": 0.1}).epochs == 2
+    text = edited("fixed: {epochs: 2}", "fixed: {}")
+    text = text.replace("space:\n", "space:\n  epochs: {low: 1, high: 3}\n")
+    space = loaded(tmp_path, text).space
+    epochs, views = space["epochs"], space["views"]
+    assert isinstance(epochs, Range) and not epochs.whole and epochs.low == 1.0
+    assert isinstance(views, Range) and views.whole
 
 
 def test_a_data_file_lies_beside_the_sweep_file(tmp_path, monkeypatch) -> None:
@@ -90,15 +96,6 @@ def test_a_data_file_lies_beside_the_sweep_file(tmp_path, monkeypatch) -> None:
     found = [tmp_path / "both.txt", tmp_path / "here" / "only_here.txt", tmp_path / "nowhere.csv"]
     corpus = loaded(tmp_path, text).corpus
     assert [one.name for one in corpus] == [*map(str, found), "wiki1m"]
-
-
-def test_a_real_setting_is_searched_in_real_numbers(tmp_path: Path) -> None:
-    text = edited("fixed: {epochs: 2}", "fixed: {}")
-    text = text.replace("space:\n", "space:\n  epochs: {low: 1, high: 3}\n")
-    space = loaded(tmp_path, text).space
-    epochs, views = space["epochs"], space["views"]
-    assert isinstance(epochs, Range) and not epochs.whole and epochs.low == 1.0
-    assert isinstance(views, Range) and views.whole
 
 
 AIMS = [
@@ -242,14 +239,7 @@ def test_stages_are_sweeps_in_order(tmp_path: Path) -> None:
     assert places(problems(tmp_path, "stages: {sweep: a}")) == ["line 1, stages"]
 
 
-def test_a_dimension_can_be_taken_out(tmp_path: Path) -> None:
-    (spec,) = load_sweep(write(tmp_path, GOOD), overrides=["space.tau3=null"]).stages
-    assert list(spec.space) == ["temperature", "rank_loss", "views"]
-    (told,) = problems(tmp_path, GOOD, "space.vews=null")
-    assert told == "  --set space.vews=null: no such dimension in space; did you mean 'views'?"
-
-
-def test_a_dimension_that_no_choice_makes_active_is_left_out_with_a_note(tmp_path: Path) -> None:
+def test_a_dimension_is_taken_out_or_left_out_where_it_never_counts(tmp_path: Path) -> None:
     file = write(tmp_path, GOOD)
     (draft,) = read_draft(file, overrides=["space.rank_loss=[listmle]"]).stages
     assert not draft.inspection.problems
@@ -259,6 +249,10 @@ def test_a_dimension_that_no_choice_makes_active_is_left_out_with_a_note(tmp_pat
     given = ["space.tau3.when={temperature: ['< 0.02', '> 0.03']}"]
     (draft,) = read_draft(file, overrides=given).stages
     assert "where temperature < 0.02 and temperature > 0.03" in draft.notes[0]
+    (spec,) = load_sweep(write(tmp_path, GOOD), overrides=["space.tau3=null"]).stages
+    assert list(spec.space) == ["temperature", "rank_loss", "views"]
+    (told,) = problems(tmp_path, GOOD, "space.vews=null")
+    assert told == "  --set space.vews=null: no such dimension in space; did you mean 'views'?"
 
 
 RULED = """\
@@ -274,7 +268,7 @@ search: {trials: 4}
 """
 
 
-def test_what_the_method_refuses_somewhere_is_left_out_of_the_examples(tmp_path: Path) -> None:
+def test_what_the_method_refuses_is_left_out_of_the_examples_or_told(tmp_path: Path) -> None:
     """The highest of the light rates lies above the lowest of the heavy ones."""
     spec = loaded(tmp_path, RULED)
     points = spec.examples
@@ -284,6 +278,13 @@ def test_what_the_method_refuses_somewhere_is_left_out_of_the_examples(tmp_path:
     points += "heavy_mask_rate: 0.25}"
     (line,) = problems(tmp_path, RULED.replace("trials: 4", f"trials: 4, start_from: [{points}]"))
     assert line.startswith("  line 9, search.start_from.1: ") and "0.3 is not below" in line
+    # A choice that goes with nothing is told by its reason, a space by the share of it.
+    (line,) = problems(tmp_path, RULED.replace("{low: 0.05, high: 0.3}", "[0.1, 0.7]"))
+    assert line.startswith("  line 7, space.light_mask_rate: light_mask_rate=0.7 is not below ")
+    few = RULED.replace("0.05, high: 0.3", "0.3, high: 0.9").replace("high: 0.6", "high: 0.305")
+    (line,) = problems(tmp_path, few)
+    assert line.startswith("  line 6, space: arccse refuses all but ")
+    assert "too few for a search" in line
 
 
 def test_a_choice_that_goes_with_something_is_not_refused(tmp_path: Path) -> None:
@@ -303,16 +304,6 @@ def test_a_choice_that_goes_with_something_is_not_refused(tmp_path: Path) -> Non
         assert {0.05, 0.1} <= {
             point.get("temperature") for point in loaded(tmp_path, text).examples
         }
-
-
-def test_a_space_that_the_method_refuses_is_told(tmp_path: Path) -> None:
-    """A choice that goes with nothing by its reason, a space by the share of it."""
-    (line,) = problems(tmp_path, RULED.replace("{low: 0.05, high: 0.3}", "[0.1, 0.7]"))
-    assert line.startswith("  line 7, space.light_mask_rate: light_mask_rate=0.7 is not below ")
-    few = RULED.replace("0.05, high: 0.3", "0.3, high: 0.9").replace("high: 0.6", "high: 0.305")
-    (line,) = problems(tmp_path, few)
-    assert line.startswith("  line 6, space: arccse refuses all but ")
-    assert "too few for a search" in line
 
 
 def test_whole_numbers_may_be_written_as_floats(tmp_path: Path) -> None:

@@ -105,7 +105,7 @@ def refusal(path: Path, overrides: Sequence[str] = ()) -> str:
     return str(caught.value).replace(str(path), "FILE")
 
 
-def test_a_file_that_is_no_mapping(tmp_path: Path) -> None:
+def test_a_file_that_is_no_mapping_or_cannot_be_read(tmp_path: Path) -> None:
     for content, message in (
         (b"", "FILE is not a sweep:\n  line 1: expected a mapping that begins with 'sweep: NAME', "
          "it is empty"),
@@ -118,9 +118,6 @@ def test_a_file_that_is_no_mapping(tmp_path: Path) -> None:
         path = tmp_path / "a.yaml"
         path.write_bytes(content)
         assert refusal(path) == message
-
-
-def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     assert refusal(tmp_path / "none.yaml") == "FILE: no such file"
     assert refusal(tmp_path) == "FILE is a folder; name a file in it"
     loop = tmp_path / "loop.yaml"
@@ -128,7 +125,7 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     assert refusal(loop) == "FILE cannot be read: Too many levels of symbolic links"
 
 
-def test_overrides_replace_and_add(tmp_path: Path) -> None:
+def test_overrides_replace_and_add_and_say_which_stage(tmp_path: Path) -> None:
     path = tmp_path / "a.yaml"
     path.write_text(TOY)
     overrides = ["sweep=b", "search.trials=3", "fixed.teachers.1=three", "data="]
@@ -138,6 +135,12 @@ def test_overrides_replace_and_add(tmp_path: Path) -> None:
     assert spec.seeds.confirm and spec.seeds.confirm.seeds == (0,)
     assert spec.fixed == {"temperature": 0.1, "teachers": ["one", "three"], "epochs": 2}
     assert spec.space["views"].choices == (2, 3)  # type: ignore[union-attr]
+    path.write_text("stages:\n- " + TOY.replace("\n", "\n  "))
+    (spec,) = load_sweep(path, overrides=["stages.0.search.trials=5"]).stages
+    assert spec.search.trials == 5
+    assert refusal(path, ["search.trials=5"]).endswith(
+        "  --set search.trials=5: the file has stages; write stages.0.search.trials=…"
+    )
 
 
 def test_a_bad_override_is_named(tmp_path: Path) -> None:
@@ -163,16 +166,6 @@ def test_a_bad_override_is_named(tmp_path: Path) -> None:
         assert rest == [f"  --set {shown}{problem}"]
 
 
-def test_overrides_of_stages_say_which(tmp_path: Path) -> None:
-    path = tmp_path / "a.yaml"
-    path.write_text("stages:\n- " + TOY.replace("\n", "\n  "))
-    (spec,) = load_sweep(path, overrides=["stages.0.search.trials=5"]).stages
-    assert spec.search.trials == 5
-    assert refusal(path, ["search.trials=5"]).endswith(
-        "  --set search.trials=5: the file has stages; write stages.0.search.trials=…"
-    )
-
-
 SWEEP = "method: toy, backbone: mini, corpus: builtin, fixed: {temperature: 1}, search: {trials: 1}"
 TWO = f"stages:\n  - {{sweep: first, {SWEEP}}}\n  - {{sweep: second, {SWEEP}}}\n"
 
@@ -185,6 +178,10 @@ def test_a_stage_can_stand_for_those_of_another_file(tmp_path: Path) -> None:
     stages = load_sweep(whole, overrides=["stages.1.search.trials=3"]).stages
     found = [(one.sweep, one.seeds.search, one.search.trials) for one in stages]
     assert found == [("first", 7, 1), ("second", 7, 3), ("third", 42, 1)]
+    for wrong in ("-1", ".nan"):
+        whole.write_text(f"stages:\n  - file: two.yaml\n    seeds: {{search: {wrong}}}\n")
+        with pytest.raises(SweepFileError, match=r"line 3, stages\.1\.seeds\.search: "):
+            load_sweep(whole)
 
 
 def test_problems_of_an_included_file_are_placed_in_it(tmp_path: Path) -> None:
@@ -200,15 +197,6 @@ def test_problems_of_an_included_file_are_placed_in_it(tmp_path: Path) -> None:
     assert "line 4: whole.yaml includes itself" in told
     assert re.search(r"line 5: .* got '\.\./up\.yaml'", told)
     assert re.search(r"line 6: expected the name .* got '-'", told)  # never standard input
-
-
-def test_a_problem_of_what_an_include_replaces_is_placed_at_the_include(tmp_path: Path) -> None:
-    (tmp_path / "two.yaml").write_text(TWO)
-    whole = tmp_path / "whole.yaml"
-    for wrong in ("-1", ".nan"):
-        whole.write_text(f"stages:\n  - file: two.yaml\n    seeds: {{search: {wrong}}}\n")
-        with pytest.raises(SweepFileError, match=r"line 3, stages\.1\.seeds\.search: "):
-            load_sweep(whole)
 
 
 FULL = """\

@@ -25,11 +25,6 @@ def space(**dimensions: Any) -> Space:
     return Space.model_validate(dimensions)
 
 
-def test_a_range_is_whole_if_all_its_numbers_are() -> None:
-    assert Range(low=1, high=3).whole and Range(low=1, high=3, step=2).whole
-    assert not Range(low=1, high=3, step=0.5).whole and not Range(low=1.0, high=3).whole
-
-
 def test_nonsense_is_refused() -> None:
     for dimension, message in (
         ({"low": 0.0, "high": 1.0, "log": True}, "a log scale needs low > 0, got low=0.0"),
@@ -116,6 +111,8 @@ def test_a_range_can_be_compared() -> None:
     assert found.is_excluded("rate", {"weight": 0.5}) and found.is_excluded("deep", {"weight": 0.5})
     assert not found.is_excluded("rate", {"weight": 1.0})
     assert Space.model_validate(found.model_dump(mode="json")) == found
+    assert Range(low=1, high=3).whole and Range(low=1, high=3, step=2).whole
+    assert not Range(low=1, high=3, step=0.5).whole and not Range(low=1.0, high=3).whole
 
 
 def test_a_range_has_a_value_for_each_outcome_of_its_comparisons() -> None:
@@ -129,12 +126,6 @@ def test_a_range_has_a_value_for_each_outcome_of_its_comparisons() -> None:
     assert outcomes == {(False, True), (True, True), (True, False)}
     assert found.turning_values("w") == pytest.approx([0.1, 0.2, 0.5, 0.8, 0.9])
     assert space(w={"low": 0.0, "high": 1.0}).turning_values("w") == []
-
-
-def test_true_is_not_one() -> None:
-    assert len(Choices(choices=(1, "1", "true")).choices) == 3
-    found = space(a=[1, 2], b={"choices": [1], "when": {"a": True}})
-    assert found.why_unreachable("b") == "it is active only where a = true, and a is [1, 2]"
 
 
 def test_a_dimension_is_inactive_with_its_parent() -> None:
@@ -195,3 +186,9 @@ def test_a_value_that_no_choice_becomes_is_not_found() -> None:
     ):
         with pytest.raises(LookupError):
             find_value(space, method, name, value)
+
+
+def test_true_is_not_one() -> None:
+    assert len(Choices(choices=(1, "1", "true")).choices) == 3
+    found = space(a=[1, 2], b={"choices": [1], "when": {"a": True}})
+    assert found.why_unreachable("b") == "it is active only where a = true, and a is [1, 2]"

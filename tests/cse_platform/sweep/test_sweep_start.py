@@ -105,7 +105,7 @@ def test_published_columns_of_another_variant_are_left_out(toy: Method) -> None:
         assert [point["temperature"] for point in start_points(spec, toy)] == [temperature]
 
 
-def test_a_published_value_outside_its_dimension_is_converted(toy: Method) -> None:
+def test_a_published_value_outside_its_dimension_is_converted_or_left_out(toy: Method) -> None:
     fixed = {"batch_size": 128}
     spec = sweep("published", space=SPACE | {"temperature": [0.1, 0.2]}, fixed=fixed)
     assert start_problems(spec, toy) == []
@@ -116,6 +116,20 @@ def test_a_published_value_outside_its_dimension_is_converted(toy: Method) -> No
     ]
     assert published_notes(sweep("published", fixed=fixed), toy) == []
     assert published_notes(sweep(), toy) == []
+    fixed = {"tau3": 0.1, "rank_loss": "listmle"}
+    spec = sweep("leaderboard", space={"temperature": [0.1, 0.2]}, fixed=fixed)
+    assert start_points(spec, toy, LEADERS) == []
+    assert "is left out: {" in leader_notes(spec, LEADERS)[-1]
+    spec = sweep("leaderboard")
+    assert start_points(spec, toy) == []
+    assert start_points(spec, toy, LEADERS) == [{"temperature": 0.05, "tau3": 0.2}]
+    first, near, far = leader_notes(spec, LEADERS)
+    assert first == "start_from: number 1"
+    assert near.startswith("number 1: temperature=0.07 ") and "; 0.05 is " in near
+    assert far.startswith("number 1: rank_loss='listfold' ") and "; the sampler " in far
+    assert leader_notes(spec, None) == []
+    [none] = leader_notes(spec, {})
+    assert none.startswith("start_from: ") and none.endswith(" of toy")
 
 
 def test_a_published_point_that_is_less_than_a_whole_setup_is_told(toy: Method) -> None:
@@ -133,27 +147,6 @@ def test_a_published_point_that_is_less_than_a_whole_setup_is_told(toy: Method) 
 
 
 LEADERS = {"number 1": {"temperature": 0.07, "rank_loss": "listfold", "tau3": 0.2, "views": 2}}
-
-
-def test_what_has_no_near_value_is_left_to_the_sampler(toy: Method) -> None:
-    """So is what is not searched here."""
-    spec = sweep("leaderboard")
-    assert start_points(spec, toy) == []
-    assert start_points(spec, toy, LEADERS) == [{"temperature": 0.05, "tau3": 0.2}]
-    first, near, far = leader_notes(spec, LEADERS)
-    assert first == "start_from: number 1"
-    assert near.startswith("number 1: temperature=0.07 ") and "; 0.05 is " in near
-    assert far.startswith("number 1: rank_loss='listfold' ") and "; the sampler " in far
-    assert leader_notes(spec, None) == []
-    [none] = leader_notes(spec, {})
-    assert none.startswith("start_from: ") and none.endswith(" of toy")
-
-
-def test_a_converted_point_that_the_method_refuses_is_left_out(toy: Method) -> None:
-    fixed = {"tau3": 0.1, "rank_loss": "listmle"}
-    spec = sweep("leaderboard", space={"temperature": [0.1, 0.2]}, fixed=fixed)
-    assert start_points(spec, toy, LEADERS) == []
-    assert "is left out: {" in leader_notes(spec, LEADERS)[-1]
 
 
 NEAREST: list[tuple[Any, Any, Any]] = [
@@ -193,6 +186,9 @@ def test_a_given_point_must_lie_in_the_space(toy: Method) -> None:
     ):  # fmt: skip
         [problem] = start_problems(sweep(point, fixed={"views": 2}), toy)
         assert (problem.path[2:], problem.text) == (path, text)
+    spec = sweep(space={"temperature": [0.1]}, fixed={"tau3": 0.1, "rank_loss": "listmle"})
+    with pytest.raises(SweepRefusedError, match=r"sweep 'a' cannot try .*tau3: tau3=0.1 has no"):
+        spec.config({"temperature": 0.1})
 
 
 def test_references_are_found_and_replaced_everywhere() -> None:
@@ -205,12 +201,6 @@ def test_references_are_found_and_replaced_everywhere() -> None:
     assert found.space["teachers"].choices == (["x"], ["runs/best"])  # type: ignore[union-attr]
     assert found.search.start_from == ({"teachers": ["runs/best"]},)
     assert with_best(spec, {}) == spec
-
-
-def test_a_configuration_that_the_method_refuses_is_told(toy: Method) -> None:
-    spec = sweep(space={"temperature": [0.1]}, fixed={"tau3": 0.1, "rank_loss": "listmle"})
-    with pytest.raises(SweepRefusedError, match=r"sweep 'a' cannot try .*tau3: tau3=0.1 has no"):
-        spec.config({"temperature": 0.1})
 
 
 def test_representatives_have_every_corner_once(toy: Method) -> None:

@@ -117,18 +117,7 @@ def test_damage_before_the_last_line_is_refused_and_kept(tmp_path) -> None:
     assert path.read_bytes() == damaged
 
 
-def test_what_a_newer_version_wrote_is_no_damage(tmp_path) -> None:
-    path = tmp_path / "journal"
-    written(path, 1)
-    whole, newer = path.read_text(), {"version": 3, "step": None, "steps": [0, 1]}
-    for change in ({"kind": "trial_moved"}, {"mood": "good"}, newer):
-        line = json.dumps(point(1).model_dump(mode="json") | change)
-        path.write_text(f"{whole}{line}\n")
-        with pytest.raises(JournalError, match=rf"{path}, line 3 is of another version"):
-            Journal(path)
-
-
-def test_a_journal_of_another_version_is_refused_with_the_ways_out(tmp_path) -> None:
+def test_another_version_is_no_damage_and_refused_with_the_ways_out(tmp_path) -> None:
     path = tmp_path / "journal"
     written(path, 1)
     whole = path.read_text()
@@ -139,6 +128,12 @@ def test_a_journal_of_another_version_is_refused_with_the_ways_out(tmp_path) -> 
             with pytest.raises(JournalError, match=said):
                 read(path)
         assert path.read_text() == other
+    newer = {"version": 3, "step": None, "steps": [0, 1]}
+    for change in ({"kind": "trial_moved"}, {"mood": "good"}, newer):
+        line = json.dumps(point(1).model_dump(mode="json") | change)
+        path.write_text(f"{whole}{line}\n")
+        with pytest.raises(JournalError, match=rf"{path}, line 3 is of another version"):
+            Journal(path)
 
 
 LATER = {"sweep_started": {"launch"}}

@@ -30,7 +30,7 @@ def test_a_deleted_experiment_says_how_to_restore_it(uri) -> None:
         MLflowMirror(uri).position(JOURNAL)
 
 
-def test_a_store_of_an_older_mlflow_is_not_upgraded(tmp_path) -> None:
+def test_an_older_store_is_not_upgraded_and_garbage_says_how_to_make_a_new_one(tmp_path) -> None:
     file = tmp_path / "old.db"
     with closing(sqlite3.connect(file)) as old, old:
         old.execute("CREATE TABLE experiments (experiment_id INTEGER)")
@@ -38,18 +38,13 @@ def test_a_store_of_an_older_mlflow_is_not_upgraded(tmp_path) -> None:
     with pytest.raises(StoreError, match=r"has an older schema, .* `mlflow db upgrade`"):
         MLflowMirror(f"sqlite:///{file}").position(JOURNAL)
     assert file.read_bytes() == before
+    file = tmp_path / "mlflow.db"
+    file.write_bytes(b"no database" * 999)
+    with pytest.raises(StoreLostError, match=r"; `cse-leaderboard rebuild --only mlflow` renames"):
+        MLflowMirror(f"sqlite:///{file}").position(JOURNAL)
 
 
-def test_what_is_no_store_is_refused_at_once() -> None:
-    for uri in ("htp://user:secret@lab:5000", "./mlruns", ""):
-        with pytest.raises(
-            StoreError, match="is not an MLflow store; set CSE_MLFLOW_URI"
-        ) as refusal:
-            MLflowMirror(uri)
-        assert "secret" not in str(refusal.value)
-
-
-def test_a_store_out_of_reach_is_one_sentence_without_password(tmp_path) -> None:
+def test_what_is_no_store_or_out_of_reach_is_one_sentence_without_password(tmp_path) -> None:
     with socket.socket() as bound:  # nobody listens here
         bound.bind(("127.0.0.1", 0))
         place = f"user:secret@127.0.0.1:{bound.getsockname()[1]}"
@@ -61,6 +56,12 @@ def test_a_store_out_of_reach_is_one_sentence_without_password(tmp_path) -> None
     (tmp_path / "file").touch()
     with pytest.raises(StoreError, match="refuses or does not answer"):
         MLflowMirror(f"sqlite:///{tmp_path}/file/mlflow.db").position(JOURNAL)
+    for uri in ("htp://user:secret@lab:5000", "./mlruns", ""):
+        with pytest.raises(
+            StoreError, match="is not an MLflow store; set CSE_MLFLOW_URI"
+        ) as refusal:
+            MLflowMirror(uri)
+        assert "secret" not in str(refusal.value)
 
 
 def test_artifacts_of_a_database_lie_where_they_should(uri, tmp_path) -> None:
@@ -152,13 +153,6 @@ def test_a_store_that_appears_while_one_is_made_stays(uri, tmp_path, monkeypatch
     client = connect(f"sqlite:///{place}")
     assert client.get_experiment_by_name("theirs") is not None
     assert not [*place.parent.glob("*.part")]
-
-
-def test_garbage_says_how_to_make_a_new_store(tmp_path) -> None:
-    file = tmp_path / "mlflow.db"
-    file.write_bytes(b"no database" * 999)
-    with pytest.raises(StoreLostError, match=r"; `cse-leaderboard rebuild --only mlflow` renames"):
-        MLflowMirror(f"sqlite:///{file}").position(JOURNAL)
 
 
 OPEN = """
