@@ -88,7 +88,9 @@ def test_embeddings_are_the_first_prompt_s_without_head(tiny_bert: Path) -> None
     assert_close(encoder.encode([SENTENCES[0], long]), torch.stack(expected).detach())
 
 
-def test_negations_by_rule_need_a_tagger() -> None:
+def test_negations_come_from_a_file_or_need_a_tagger() -> None:
+    given = configured(negations="some.tsv")
+    assert (given.files(), given.ingredients()) == (("some.tsv",), {})
     pytest.importorskip("lemminflect", reason="no tagger to negate with")
     config = configured(negations=None)
     assert (config.files(), config.ingredients().keys()) == ((), {"tagger"})
