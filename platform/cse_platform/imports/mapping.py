@@ -64,6 +64,10 @@ class LoggedParam(Logged[Any]):
     text_key = "param"
 
 
+class LoggedSeed(Logged[Seed]):
+    text_key = "param"
+
+
 class LoggedMetric(_Source):
     text_key = "metric"
     metric: Text
@@ -94,7 +98,7 @@ class RunMapping(Settings):
     sweep: Slug = Field(description="the name that they come under")
     method: Logged[Text]
     backbone: Logged[Text]
-    seed: Logged[Seed]
+    seed: LoggedSeed
     hyperparameters: dict[str, LoggedParam] = Field(default={}, description="by our name")
     dev: LoggedDevMetric
     step: LoggedStep | None = None

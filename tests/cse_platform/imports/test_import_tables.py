@@ -266,6 +266,9 @@ UNLIKE = {
         "seed;dev;lr\n1;0,5;3,5e-5\n", f"{BARE}hyperparameters: {{learning_rate: lr}}\n",
         [(1, "COMPLETE", 0.5, {"learning_rate": 3.5e-5})],
     ),
+    "the seed's column may stand alone, as a hyperparameter's": (
+        "seed,dev\n7,0.5\n", BARE.replace("{param: seed}", "seed"), [(7, "COMPLETE", 0.5, {})],
+    ),
     "the name of a column has commas": (
         "seed;dev;a,b,c,d\n1;0.5;x\n", BARE, [(1, "COMPLETE", 0.5, {})],
     ),
