@@ -97,7 +97,7 @@ def test_it_can_be_turned_off_and_is_ended_after_a_while(lab, monkeypatch) -> No
     monkeypatch.setattr(publishing, "INTERRUPTED_SECONDS", 1.0)
     lab.finish(complete=False)
     [warning] = lab.warned()
-    assert "longer than 1 s" in warning
+    assert "longer than 1 s; `cse-dashboard publish first` updates it" in warning
     monkeypatch.setenv("CSE_DASHBOARD", "")
     lab.finish()
     assert lab.warned() == [warning]

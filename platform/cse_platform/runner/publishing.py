@@ -52,10 +52,8 @@ class Publisher:
             except OSError as error:
                 problem = str(error)
             if problem:
-                says = (
-                    "%r is not up to date in MLflow: %s; run `cse-dashboard publish` to update it"
-                )
-                _log.warning(says, self._sweep, problem)
+                says = "%r is not up to date in MLflow: %s; `cse-dashboard publish %s` updates it"
+                _log.warning(says, self._sweep, problem, self._sweep)
             elif complete:
                 published.write_text(end)
 
