@@ -104,7 +104,10 @@ def get_method(name: str) -> Method:
     names = available_methods()
     if name not in names:
         hint = nearest_hint(name, names)
-        raise UnknownMethodError(f"no method {name!r}.{hint} Known: {', '.join(names)}")
+        raise UnknownMethodError(
+            f"no method {name!r}.{hint} Known: {', '.join(names)}; or one of your own, once its "
+            "package is installed"
+        )
     if name in own_methods():
         import_module(f"{papers.__name__}.{name}")
         return _METHODS[name]

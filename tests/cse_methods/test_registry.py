@@ -75,7 +75,8 @@ def test_an_unknown_method_and_its_nearest() -> None:
         hint = f" Did you mean {nearest!r}?" if nearest else ""
         with pytest.raises(UnknownMethodError) as caught:
             get_method(misspelt)
-        assert str(caught.value) == f"no method {misspelt!r}.{hint} Known: {known}"
+        way = "or one of your own, once its package is installed"
+        assert str(caught.value) == f"no method {misspelt!r}.{hint} Known: {known}; {way}"
 
 
 def test_a_second_claim_on_a_name_is_refused() -> None:

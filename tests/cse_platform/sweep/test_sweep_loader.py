@@ -158,7 +158,8 @@ ONE_PROBLEM = [
      "high: ...}, got {\"min\": 1, \"max\": 2}; write 'low' for 'min' and 'high' for 'max'"),
     (f"{SEARCH}\n", "", "line 1: the key 'search' is missing"),
     ("method: toy", "method: simsce", "line 2, method: no method 'simsce'. Did you mean 'simcse'? "
-     f"Known: {', '.join(available_methods())}"),
+     f"Known: {', '.join(available_methods())}; or one of your own, once its package is "
+     "installed"),
     ("sweep: toy-mini", "sweep: a/b", "line 1, sweep: expected at most 100 letters, digits, '-', "
      "'_' and '.', the first a letter or digit, got 'a/b'"),
     ("corpus: builtin", "corpus: {name: a, lines: 3}", "line 4, corpus.lines: no such key; known: "
