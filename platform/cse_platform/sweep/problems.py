@@ -235,7 +235,9 @@ def problems_in(
             words = [f"{word!r} for {key!r}" for key, word in ours.items() if word in known]
             hint = f"; write {' and '.join(words)}" if words else ""
         else:
-            hint = did_you_mean(got.strip("'"), re.findall(r"'([^']+)'", wanted))
+            text = got.strip("'")
+            hint = did_you_mean(text, re.findall(r"'([^']+)'", wanted))
+            hint = f"; write [{text}]" if wanted == "a list" and given is not None else hint
         problems.append(Problem(path, f"expected {wanted}, got {got}{hint}"))
     return list(dict.fromkeys(problems))
 

@@ -153,6 +153,8 @@ ONE_PROBLEM = [
      "'nsgaii'"),
     (SEARCH, "search:\n  sampler: grid",
      "line 7, space.temperature: a grid needs choices, whole numbers or a step"),
+    ("trials: 4", "trials: 4, objectives: stsb",
+     "line 11, search.objectives: expected a list, got 'stsb'; write [stsb]"),
     ("{low: 1e-2, high: 0.1, log: true}", "{min: 1, max: 2}",
      "line 7, space.temperature: expected a list of choices, {choices: [...]} or {low: ..., "
      "high: ...}, got {\"min\": 1, \"max\": 2}; write 'low' for 'min' and 'high' for 'max'"),
