@@ -276,7 +276,8 @@ class _Reader:
                     parsed = read_yaml("null" if text == "None" else with_point(text))
                     values[name] = text if parsed.problems else parsed.data
             elif not failed:
-                self._add_problem(f"it has no {column} ({name})")
+                way = f"if it is the same in all runs, write {name}: {{value: …}}"
+                self._add_problem(f"it has no {column} ({name}); {way}")
         try:
             config = get_method(method).config
         except UnknownMethodError:

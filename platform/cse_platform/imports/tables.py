@@ -17,6 +17,7 @@ from cse_platform.errors import ImportRefusedError
 from cse_platform.imports.trials import refuse
 from cse_platform.sweep.problems import format_value
 
+_FROM_LOG = "keep the dictionaries of a log by: grep -o '{.*}' LOG > TABLE.jsonl"
 _EXCEL = (".xlsx", ".xlsm", ".xls", ".xlsb", ".ods")
 _NO_NUMBER = ("", "na", "n/a", "#n/a", "nan", "-nan", "none", "null", "<na>", "-")
 _NAMES: dict[str, Any] = {"true": True, "true_": True, "false": False, "false_": False}
@@ -78,8 +79,7 @@ def _read_cells(file: Path) -> list[tuple[str, Any]]:
     entries = {label: parse_dictionary(line) for label, line in lines.items()}
     refuse(
         [f"{p}: no dictionary: {format_value(lines[p])}" for p in lines if entries[p] is None],
-        f"{file} is not of JSON lines; keep the dictionaries of a log by: "
-        "grep -o '{.*}' LOG > TABLE.jsonl",
+        f"{file} is not of JSON lines; {_FROM_LOG}",
     )
     return [*entries.items()]
 
@@ -135,7 +135,10 @@ def _read_grid(file: Path, grid: Iterable[tuple[str, list[Any]]]) -> list[tuple[
     names = [str(name).strip() for name in lines[0][1]] if lines else []
     if len(names) < 2:
         reason = "it has one column" if names else "it is empty"
-        raise ImportRefusedError(f"{file} is not a table ({reason}); expected names of columns")
+        way = f"; {_FROM_LOG}" if any("{" in str(cells) for _, cells in lines) else ""
+        raise ImportRefusedError(
+            f"{file} is not a table ({reason}); expected names of columns{way}"
+        )
     twice = sorted({name for name in names if name and names.count(name) > 1})
     wrong = [f"two columns have the name {format_value(name)}" for name in twice]
     wrong += [
