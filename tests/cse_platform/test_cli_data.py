@@ -81,7 +81,11 @@ def test_lengths_count_special_pieces_too(tmp_path) -> None:
         ["1", "16.667%"],
     ]
     assert "texts.txt: 6 sentences in word pieces of mini." in result.stdout
-    cases = ((["nosuch"], "no corpus 'nosuch'"), (["builtin", "--backbone", "x"], "'x'"))
+    cases = (
+        (["nosuch"], "no corpus 'nosuch'"),
+        (["./nosuch.txt"], "corpus './nosuch.txt': no such file or folder\n"),
+        (["builtin", "--backbone", "x"], "'x'"),
+    )
     for options, datum in cases:
         result = run("lengths", *options, code=1)
         assert result.stdout == "" and datum in result.stderr

@@ -284,10 +284,8 @@ def _list_files(path: Path, name: str) -> tuple[Path, ...]:
     if path.is_file():
         return (path,)
     if not path.is_dir():
-        raise DataError(
-            f"corpus {name!r}: no such file or folder; a relative path starts at the sweep "
-            "file's folder"
-        )
+        in_sweep = "; a relative path starts at the sweep file's folder" * path.is_absolute()
+        raise DataError(f"corpus {name!r}: no such file or folder{in_sweep}")
     if not (files := files_below(path)):
         endings = ", ".join((*TEXTS, *TABLES))
         raise DataError(f"corpus {name!r}: no file in this folder ends in {endings}")
