@@ -217,8 +217,8 @@ BROKEN: list[tuple[str, bytes, str]] = [
     ("my.jsonl", as_jsonl(NUMBER), r"line 6: the second sentence is 3; expected text"),
     ("my.tsv", as_tsv([(a, b, 3) for a, b, _ in ROWS]), r"11 pairs has the score 3"),
     ("my.tsv", as_tsv([(a, b, s - 3) for a, b, s in ROWS]), r"from -3 to 2 .*scale: \[-3, 2\]"),
-    ("my.csv", as_tsv(ROWS).replace(b"\t", b";").replace(b",", b""), "state separator: ';'"),
-    ("my.tsv", as_tsv(ROWS).replace(b"\t", b"||"), r"line 1: .*state separator: '\|\|'"),
+    ("my.csv", as_tsv(ROWS).replace(b"\t", b";").replace(b",", b""), "';' in a sweep .*commas"),
+    ("my.tsv", as_tsv(ROWS).replace(b"\t", b"||"), r"line 1: .*state separator: '\|\|' .*tabs"),
 ]
 
 

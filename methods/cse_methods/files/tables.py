@@ -277,7 +277,10 @@ def _refuse_other_separator(path: Path, lines: Sequence[str], kind: TableFormat)
         counts = {line.count(separator) for line in sample}
         alone = 0 not in counts and _SEPARATORS[kind] not in first
         if sample and (alone or (len(sample) >= 10 and len(counts) == 1 and min(counts) > 1)):
-            raise DataError(f"{where}: separated by {name}; state separator: {separator!r}")
+            raise DataError(
+                f"{where}: separated by {name}; state separator: {separator!r} in a sweep file, or "
+                f"save it with {'commas' if kind == 'csv' else 'tabs'}"
+            )
     if kind == "tsv" and tabs == 0 and "," in first:
         raise DataError(
             f"{where}: separated by commas, not by tabs; let the file's name end in .csv, or state "
