@@ -71,6 +71,7 @@ def test_a_sweep_is_read_from_standard_input_and_changed_by_the_command_line(typ
     typed(write(), "--trials", "0", code=2)
     assert "12 trials" in typed(f"./{write('run')}", "--dry-run").output
     typed("run", "--dry-run", code=2)  # the command, without a file
+    assert "no command 'statsu'; did you mean 'status'?" in typed("statsu", code=2).output
 
 
 def test_what_is_wrong_is_one_message_and_exit_code_1(typed, write, tmp_path) -> None:

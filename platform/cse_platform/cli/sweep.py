@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from cse_methods.errors import nearest_names
 from cse_platform.cli.common import (
     CONTEXT,
     RUNS,
@@ -50,6 +51,9 @@ class FileOrCommand(CommandGroup):
         args = self.put_command_first(ctx, args)
         first = (*self.commands, *self.renamed, *ctx.help_option_names, "--version")
         if args and args[0] not in first:
+            near = nearest_names(args[0], self.commands)
+            if near and "." not in args[0] and not Path(args[0]).exists():
+                ctx.fail(f"there is no file and no command {args[0]!r}; did you mean {near[0]!r}?")
             args = ["run", *args]
         return super().parse_args(ctx, args)
 
