@@ -77,6 +77,8 @@ def read_yaml(text: str) -> YamlDocument:
         line = f"line {mark.line + 1}: " if mark else ""
         problem = error.problem or error.context or "not YAML"
         hint = "; indent with spaces, not tabs" if "'\\t'" in problem else ""
+        if "flow" in (error.context or "") and error.context_mark.line < mark.line:
+            hint = f"; close the bracket of line {error.context_mark.line + 1}"
         raise UnreadableYamlError(f"{line}{problem}{hint}") from None
     except UnreadableYamlError:
         raise

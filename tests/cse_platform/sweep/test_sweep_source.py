@@ -112,6 +112,8 @@ def test_a_file_that_is_no_mapping_or_cannot_be_read(tmp_path: Path) -> None:
         (b"- a\n", "FILE is not a sweep:\n  line 1: expected a mapping that begins with "
          "'sweep: NAME', got [\"a\"]"),
         (b"\xff\xfe\x00", "FILE is not a sweep:\n  byte 0 is not UTF-8 text"),
+        (b"a: {b: 1\nc: 2", "FILE is not a sweep:\n  line 2: expected ',' or '}', but got "
+         "':'; close the bracket of line 1"),
         (b"a: [", "FILE is not a sweep:\n  line 1: expected the node content, but found "
          "'<stream end>'"),
     ):  # fmt: skip
