@@ -14,6 +14,7 @@ from cse_platform.leaderboard.records import (
     LeaderboardRow,
     Trial,
     family_named,
+    is_own,
 )
 from cse_platform.leaderboard.sweeps import SweepOverview, format_measured
 from cse_platform.render.table import HASH_DIGITS, format_count, group_by, percent, short_settings
@@ -139,7 +140,9 @@ def _describe_next(
     options: str,
 ) -> Iterator[str]:
     """Describe what to do after a search that has found something."""
-    commands = {f"cse-leaderboard --backbone {shlex.quote(sweep.backbone)}{options}": "all methods"}
+    on_own_sets = {is_own(column) for row in rows for column in row.scores} == {True}
+    board_options = f"{shlex.quote(sweep.backbone)}{' --tasks own' * on_own_sets}{options}"
+    commands = {f"cse-leaderboard --backbone {board_options}": "all methods"}
     if sweep.counts["COMPLETE"] + sweep.counts["PRUNED"] >= LEAST_SEARCHED:
         from cse_platform.search.findings import find_borders, format_border  # imports Optuna
 

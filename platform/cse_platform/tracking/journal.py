@@ -33,6 +33,7 @@ from tenacity import RetryCallState, Retrying, retry_if_exception_type, wait_exp
 
 from cse_platform.errors import JournalError
 from cse_platform.secrets import escape_values
+from cse_platform.sweep.stores import JOURNAL_FILE
 from cse_platform.tracking.events import EVENT, Event, Places, SweepDeleted, SweepStarted
 
 JOURNAL_VERSION = 1
@@ -345,7 +346,10 @@ def lock_journal(path: Path) -> FileLock:
         lock.acquire(timeout=0)
     except Timeout:
         owner = held.read_text()
-        raise JournalError(f"{path} is in use by process {owner}; wait until it ends") from None
+        way = f", or end it with cse-sweep stop {path.parent.name}" * (path.name == JOURNAL_FILE)
+        raise JournalError(
+            f"{path} is in use by process {owner}; wait until it ends{way}"
+        ) from None
     held.write_text(str(os.getpid()))
     return lock
 

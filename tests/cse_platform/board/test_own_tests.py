@@ -10,10 +10,11 @@ from sweep_events import sweep_started, trial_life
 from cse_methods.evaluation.identity import settings_of_groups
 from cse_methods.tasks import SENTENCE_GROUPS, STS_TASKS
 from cse_platform.cli.leaderboard import main as cse_leaderboard
+from cse_platform.cli.outcome import outcome_lines
 from cse_platform.leaderboard.api import Leaderboard
 from cse_platform.leaderboard.records import Estimate, is_clean, task_of
 from cse_platform.stores.sql.store import open_store
-from cse_platform.tracking.events import Event, TrialEvaluated
+from cse_platform.tracking.events import Event, SweepFinished, TrialEvaluated
 
 OWN = ("law", "two_clean")
 """The second has a name that ends as those of clean scores do."""
@@ -94,3 +95,14 @@ def test_they_are_shown_where_they_are_asked_for_and_on_the_page(own_board) -> N
 def test_a_name_that_ends_like_a_metric_is_a_task_of_its_own() -> None:
     assert (task_of("two_clean"), is_clean("two_clean")) == ("two_clean", False)
     assert (task_of("stsb_clean"), is_clean("stsb_clean")) == ("stsb", True)
+
+
+def test_a_sweep_with_own_scores_alone_names_the_board_of_own_sets(board) -> None:
+    key = "a" * 64
+    life = trial_life(0, {9: 0.7}, sweep="simcse", method="simcse", configuration=key, trial=key)
+    own = scored(key, noise=1, seed=0, tasks=OWN).model_copy(update={"sweep": "simcse"})
+    start, end = sweep_started("simcse"), SweepFinished(sweep="simcse", state="COMPLETE")
+    apply_events(board, [start, *life, own, end])
+    lines = outcome_lines(Leaderboard(board), "simcse")
+    [command] = [line for line in lines if line.endswith("# all methods")]
+    assert "--tasks own" in command

@@ -1,4 +1,5 @@
 import json
+import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -131,4 +132,4 @@ def test_wrong_database(refused: Refused, store: str, url: str) -> None:
 
 def test_sweep_that_runs_already(refused: Refused, tmp_path: Path) -> None:
     with Journal(tmp_path / "runs" / "sweeps" / "tiny" / "journal.jsonl"):
-        assert "is in use by process" in refused()
+        assert re.search("in use by process .* end it with cse-sweep stop tiny$", refused())
