@@ -294,8 +294,13 @@ REFUSED = {
     ),
     ("runs.csv", "seed,dev\n1,0.5\n", BARE.replace("bert-base", "''")): "text that is not empty",
     ("train.log", "start\n{'dev': 0.5, 'seed': 1}\n", BARE): "expected names of columns; keep the ",
-    ("runs.csv", "seed,dev,lr\n1,0.5,\n2,0.5,1\n", f"{BARE}hyperparameters: {{a: lr}}\n"): (
-        "line 2: it has no lr (a); if it is the same in all runs, write a: {value: …}"
+    (
+        "runs.csv",
+        "seed,dev,lr\n1,0.5,\n2,0.5,1\n",
+        f"{BARE}hyperparameters: {{learning_rate: lr}}\n",
+    ): (
+        "line 2: it has no lr (learning_rate); if it is the same in all runs, "
+        "write learning_rate: {value: …}"
     ),
 }
 
