@@ -8,12 +8,20 @@ from cse_platform.cli.common import LeaderboardPlace, UserPath, UserUrl, store_o
 from cse_platform.standard_streams import echo
 
 
+class _MappingPath(UserPath):
+    def get_missing_message(self, param: click.Parameter, ctx: click.Context | None) -> str:
+        return (
+            "It is a YAML file that names the sweep, the method and the backbone of the runs, and "
+            "where their seed, hyperparameters and dev score are read: docs/importing.md."
+        )
+
+
 @click.command("import")
 @click.argument("source", metavar="FILE|URL", type=UserUrl())
 @click.option(
     "--mapping",
     required=True,
-    type=UserPath(dir_okay=False),
+    type=_MappingPath(dir_okay=False),
     help="YAML file that maps the names in the runs to the names used here.",
 )
 @store_options

@@ -165,7 +165,8 @@ class MappingFile:
             known = sorted(c.removeprefix(start) for c in columns if c.startswith(start))
             if name and name not in known:
                 hint = did_you_mean(name, known) or f"; there are {', '.join(known) or 'none'}"
-                problems.append(Problem((*steps, kind), f"no run has a {kind} {name!r}{hint}"))
+                what = kind if mapping.experiments else "column"
+                problems.append(Problem((*steps, kind), f"no run has a {what} {name!r}{hint}"))
         self._refuse(problems)
 
     def _refuse(self, problems: Sequence[Problem]) -> None:

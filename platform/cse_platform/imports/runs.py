@@ -47,6 +47,7 @@ _WORDS: dict[TrialState | None, str] = {
 """The states of W&B, MLflow, Optuna, Ray Tune, ClearML and Slurm by ours; None has not ended."""
 _STATES = {word: state for state, words in _WORDS.items() for word in words.split()}
 _IDS = ("run_id", "id", "run", "run_name", "name")
+_ABSENT = "-"
 _LONGEST = timedelta(days=3650).total_seconds()
 """Durations above this are not durations of runs, but e.g. times since 1970."""
 
@@ -180,7 +181,9 @@ class _Reader:
         text = self._read_text(mapping.seed)
         seed = parse_number(text, thousands=True)  # a column with gaps has 42.0
         if seed is None or not seed.is_integer() or not 0 <= seed < 2**32:
-            self._add_problem(f"its seed must be a whole number from 0, got {format_value(text)}")
+            got = format_value(text)
+            if text != _ABSENT:
+                self._add_problem(f"its seed must be a whole number from 0, got {got}")
             seed = 0
         values = self._read_values(method, failed=failed)
         configuration = canonical_hash([IMPORTED, method, backbone, values, dev, mapping.sweep])
@@ -250,7 +253,7 @@ class _Reader:
         self.problems.append(f"{self._label}: {text}")
 
     def _read_text(self, source: Logged[Any]) -> str:
-        """Return the text of a cell, or the one value of all runs."""
+        """Return the text of a cell, or the one value of all runs; `_ABSENT` is a problem told."""
         column = self._mapping.column_of(source)
         text = self._cells.get(column) if column else str(source.value)
         if text is None:
@@ -258,7 +261,7 @@ class _Reader:
         elif source.names and text not in source.names:
             got = format_value(text)
             self._add_problem(f"{column} is {got}, which 'names' does not translate")
-        return source.names.get(text or "", text or "-")
+        return source.names.get(text or "", text or _ABSENT)
 
     def _read_values(self, method: str, *, failed: bool) -> dict[str, Any]:
         """Read the hyperparameters, in the types of the method's settings if it is installed.

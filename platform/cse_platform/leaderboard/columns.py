@@ -41,6 +41,7 @@ from cse_platform.render.table import (
     short_settings,
     signed_percent,
 )
+from cse_platform.sweep.problems import did_you_mean
 from cse_platform.tracking.events import IMPORTED
 from cse_platform.tracking.history import (
     COSTS,
@@ -544,9 +545,8 @@ def sort_rows(rows: Sequence[LeaderboardRow], column: str | None = None) -> list
     column = column or headline
     order = _order_scores(column) if column == headline != DEV else ORDERS.get(column)
     if order is None:
-        raise NotFoundError(
-            f"there is no column {column!r} to sort by; expected {', '.join(ORDERS)}"
-        )
+        hint = f"{did_you_mean(column, ORDERS)}; expected {', '.join(ORDERS)}"
+        raise NotFoundError(f"there is no column {column!r} to sort by{hint}")
     by_dev = order_by_dev(rows)
     sets = list(dict.fromkeys(row.dev.identity for row in by_dev))
     by_dev.sort(key=lambda row: sets.index(row.dev.identity))

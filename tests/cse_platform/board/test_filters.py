@@ -114,8 +114,8 @@ def test_sorting(reader) -> None:
         values = [row.scores[column].mean for row in sort_rows(rows, column)]
         assert values == sorted(values, reverse=True)
         assert sort_rows(rows, column)[-1].method == "simcse"
-    with pytest.raises(NotFoundError, match=r"'speed' to sort by; expected method, .*sts12"):
-        reader.rows(sort="speed")
+    with pytest.raises(NotFoundError, match=r"by; did you mean 'finished'\?; expected method, .*sts12"):
+        reader.rows(sort="finishd")
 
 
 def test_the_catalogue_says_what_there_is_and_not_what_was(reader, board, two_methods) -> None:

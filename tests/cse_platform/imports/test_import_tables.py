@@ -140,7 +140,7 @@ def test_what_is_wrong_is_told_of_all_rows_with_line_and_value(tmp_path) -> None
     mapping = MAPPING.replace("dev:", "state: {param: State, names: {idle: done}}\ndev:")
     assert "line 8" not in told(tmp_path, file, mapping, code=1)
     text = told(tmp_path, file, MAPPING.replace("lr}", "lrr}"), code=1)
-    assert "line 5, hyperparameters.learning_rate: no run has a param 'lrr'" in text
+    assert "line 5, hyperparameters.learning_rate: no run has a column 'lrr'" in text
     file.write_text("a,b,c\n1,2,3\n1,2\n1,2,3,4\n")
     text = told(tmp_path, file, code=1)
     assert "line 3: 2 cells, and there are 3 columns" in text and "line 4: 4 cells" in text
@@ -288,12 +288,13 @@ def test_a_text_means_what_its_place_needs(tmp_path, case) -> None:
 REFUSED = {
     ("runs.csv", "run,seed,dev,step\n1,1,0.5,9\n2,1,0.6,9\n", STEPPED): "are all complete",
     ("runs.json", "[1, 2]", BARE): "has no rows",
-    ("runs.json", '{"columns": ["seed"], "data": [1, 2]}', BARE): "no run has a param 'seed'",
+    ("runs.json", '{"columns": ["seed"], "data": [1, 2]}', BARE): "no run has a column 'seed'",
     ("runs.csv", "seed,dev\n1,0.5\n", BARE.replace("bert-base", "")): (
         "line 3, backbone: expected text, got null"
     ),
     ("runs.csv", "seed,dev\n1,0.5\n", BARE.replace("bert-base", "''")): "text that is not empty",
     ("train.log", "start\n{'dev': 0.5, 'seed': 1}\n", BARE): "expected names of columns; keep the ",
+    ("runs.csv", "seed,dev\n,0.5\n1,0.6\n", BARE): "line 2: it has no seed\n",
     (
         "runs.csv",
         "seed,dev,lr\n1,0.5,\n2,0.5,1\n",
