@@ -169,7 +169,7 @@ class _Reader:
             best_value=best.value if best else None,
             best_metrics=best.metrics if best else {},
             error=error,
-            wall_seconds=(ended - self._started).total_seconds(),
+            wall_seconds=(ended - self._started).total_seconds() or None,  # not known
             provenance=provenance | facts | ({"test_scores": IMPORTED} if scores else {}),
         )
         evaluated = _make_evaluation(finished, scores) if scores else None

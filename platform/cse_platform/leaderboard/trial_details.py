@@ -616,7 +616,7 @@ def _collect_facts(trial: TrialDetails) -> dict[str, str | None]:
         "started": utc(trial.started),
         "finished": None if trial.finished is None else utc(trial.finished),
         "seconds": None if trial.wall_seconds is None else f"{trial.wall_seconds:.1f}",
-        "GPU-hours": f"{trial.gpu_hours:.2f}",
+        "GPU-hours": f"{trial.gpu_hours:.2f}" if ours else None,
         **{
             head: cost_cell(
                 name, trial.costs[name], extrapolated=part and name == EPOCH_MINUTES

@@ -114,7 +114,9 @@ def test_sorting(reader) -> None:
         values = [row.scores[column].mean for row in sort_rows(rows, column)]
         assert values == sorted(values, reverse=True)
         assert sort_rows(rows, column)[-1].method == "simcse"
-    with pytest.raises(NotFoundError, match=r"by; did you mean 'finished'\?; expected method, .*sts12"):
+    with pytest.raises(
+        NotFoundError, match=r"by; did you mean 'finished'\?; expected method, .*sts12"
+    ):
         reader.rows(sort="finishd")
 
 

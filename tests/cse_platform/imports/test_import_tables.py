@@ -212,6 +212,8 @@ def test_a_time_in_milliseconds_is_when_a_run_began(tmp_path) -> None:
     imported(tmp_path, "runs.json", json.dumps([row]), MAPPING.split("scores:")[0])
     journal = (tmp_path / "runs" / "imports" / "lab-c.jsonl").read_text()
     assert '"2023-11-14T22:13:20' in journal
+    shown = invoke(main, "show", "lab-c#0", "--runs", tmp_path / "runs").output
+    assert "2023-11-14 22:13" in shown and "GPU-hours" not in shown and "\nseconds" not in shown
 
 
 def test_gaps_infinite_scores_encodings_and_separators(tmp_path) -> None:
