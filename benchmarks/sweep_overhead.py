@@ -5,9 +5,10 @@ the next, with `mini` and less the dev evaluation itself; plain Ray Tune runs a 
 nothing, with reused workers. The second is the time of a whole search of a method that does
 nothing, with journal, SQL and MLflow, for several numbers of trials. It is compared with Ray Tune
 and Optuna, which store nothing, and with the same plus Optuna's storage and Ray's MLflow logger on
-SQLite, which is what a person would otherwise wire together.
+SQLite, which is what a person would otherwise wire together. The three take turns, and the medians
+of all rounds are compared.
 
-    python benchmarks/sweep_overhead.py [--trials 10 50] [--json FILE]
+    python benchmarks/sweep_overhead.py [--trials 10 50] [--rounds 3] [--json FILE]
 """
 
 import json
@@ -50,7 +51,7 @@ def main() -> None:
         f"from trial to trial: {ours:.2f} s besides the dev evaluation (target {MOST_GAP}); plain "
         f"Ray Tune {theirs:.2f} s, {ours - theirs:.2f} s less (target {MOST_OVER_TUNE})"
     )
-    found["searches"] = [search(number) for number in asked.trials]
+    found["searches"] = [search(number, asked.rounds) for number in asked.trials]
     if len(found["searches"]) > 1:
         found["exponent"] = exponent(found["searches"])
         say(f"seconds grow with trials to the power of {found['exponent']:.2f}")
@@ -95,19 +96,23 @@ def dev_seconds() -> float:
     return min(seconds)
 
 
-def search(number: int) -> dict[str, float]:
-    """Time a search of this many trials that do nothing, including its start and end."""
-    with tempfile.TemporaryDirectory() as folder:
-        options = {"sampler": "tpe", "trials": number, "seed": 3}
-        sweep = write_sweep(Path(folder), CHEAP, search=options)
-        ours = run(sweep)
-    tune, logged = tune_seconds(number), tune_seconds(number, "--logged")
+def search(number: int, rounds: int) -> dict[str, float]:
+    """Time searches of this many trials that do nothing, including their starts and ends."""
+    seconds: dict[str, list[float]] = {"ours": [], "tune": [], "logged": []}
+    for _ in range(rounds):
+        with tempfile.TemporaryDirectory() as folder:
+            options = {"sampler": "tpe", "trials": number, "seed": 3}
+            seconds["ours"].append(run(write_sweep(Path(folder), CHEAP, search=options)))
+        seconds["tune"].append(tune_seconds(number))
+        seconds["logged"].append(tune_seconds(number, "--logged"))
+    found = {name: statistics.median(taken) for name, taken in seconds.items()}
+    ours, tune, logged = found.values()
     say(
         f"{number} trials: {ours:.1f} s; Ray Tune with Optuna {tune:.1f} s, "
         f"ratio {ours / tune:.2f} (target {MOST_SWEEP}); with a stored study and MLflow "
         f"{logged:.1f} s, ratio {ours / logged:.2f}"
     )
-    return {"trials": number, "ours": ours, "tune": tune, "logged": logged}
+    return {"trials": number, **found}
 
 
 def tune_seconds(number: int, *options: str) -> float:
@@ -212,6 +217,7 @@ def arguments() -> Namespace:
         default=[10, 50, 200],
         help="numbers of trials of the searches",
     )
+    parser.add_argument("--rounds", type=int, default=3, help="number of rounds of each")
     parser.add_argument("--json", type=Path, help="also write the results to this file")
     parser.add_argument(
         "--tune", help="do one measurement of plain Ray Tune; for the benchmark's own use"
