@@ -303,7 +303,7 @@ def _download(source: Backbone) -> Path:
         wanted = [*_SMALL_FILES, *patterns]
         return Path(snapshot_download(repository, revision=revision, allow_patterns=wanted))
 
-    # If the hub is unreachable, one file fails at once; a snapshot retries for half a minute.
+    # If the hub is busy, one file is tried again for half a minute; a snapshot fails at once.
     with suppress(RemoteEntryNotFoundError):  # models of other kinds may not have this file
         hf_hub_download(repository, "config.json", revision=revision)
     modules = read_modules(snapshot())
