@@ -9,9 +9,13 @@ from difflib import get_close_matches
 
 
 def nearest_names(word: str, known: Iterable[str]) -> list[str]:
-    """The known word that is nearest to a word, capitals aside; empty if none is near."""
-    by_lower_case = {name.lower(): name for name in known}
-    return [by_lower_case[name] for name in get_close_matches(word.lower(), by_lower_case, n=1)]
+    """The known word that is nearest to a word, capitals aside; empty if none is near.
+
+    Of near words, one that begins with the word is nearest.
+    """
+    word, by_lower_case = word.lower(), {name.lower(): name for name in known}
+    near = get_close_matches(word, by_lower_case)
+    return [by_lower_case[name] for name in sorted(near, key=lambda n: not n.startswith(word))[:1]]
 
 
 def nearest_hint(word: str, known: Iterable[str]) -> str:

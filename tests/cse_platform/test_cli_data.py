@@ -73,7 +73,7 @@ def test_lengths_count_special_pieces_too(tmp_path) -> None:
     """`a` is one piece of mini; [CLS] and [SEP] make 32 pieces of 30 of them, and 33 of 31."""
     file = tmp_path / "texts.txt"
     texts = [" ".join(["a"] * pieces) for pieces in (1, 30, 31, 62, 63, 600)]
-    file.write_text("\n".join(texts))
+    file.write_text("\n\n".join(texts))  # empty lines do not count
     result = run("lengths", file, "--backbone", "mini")
     assert [line.split()[-2:] for line in result.stdout.splitlines()[2:9]] == [
         *(["2", "33.333%"], ["2", "33.333%"], ["1", "16.667%"]),

@@ -125,6 +125,7 @@ def test_refusals_are_one_sentence(runs, tmp_path) -> None:
         "--sort speed": "'speed'",
         "--method simsce": "did you mean 'simcse'?",
         "--method SimCSE": "did you mean 'simcse'?",
+        "--backbone bert": "did you mean 'bert-base'?",
         "--backbone bert-bse": "did you mean 'bert-base'?",
         f"--runs {tmp_path}/none": f"sqlite:///{tmp_path}/none/leaderboard.db",
     }.items():
@@ -203,7 +204,7 @@ def test_the_list_says_what_is_filled_and_what_is_left(paper_file) -> None:
 
 def test_without_a_store_all_is_left(tmp_path) -> None:
     result = run("paper", "--runs", tmp_path)
-    assert "a finished cse-sweep creates it; no table has trials of yours yet" in result.stderr
+    assert "rebuild from journals; no table has trials of yours yet" in result.stderr
     lines = [" ".join(line.split()) for line in result.stdout.splitlines()]
     assert "table5 whitenedcse-table5.yaml 0 of 4 0 of 4 0 of 4 4.0" in lines
     table = run("paper", "whitenedcse", "5", "--runs", tmp_path).stdout

@@ -163,6 +163,7 @@ def test_logs_are_the_lines_of_the_run(ran: tuple[Sweep, str]) -> None:
     assert told.output.startswith("".join(f"{line}\n" for line in lines))
     attached = asked(sweep, main, "logs", "tiny", "--follow")
     assert attached.output.startswith("tiny: 5 of 5 trials · best ")
+    assert attached.output.count("\n") == 1
 
 
 def test_models_beyond_the_best_are_deleted_and_everything_says_so(

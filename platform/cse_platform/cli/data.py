@@ -110,8 +110,9 @@ def fetch(folder: Path) -> None:
 def lengths(corpus: str, backbone: str, data: str | None) -> None:
     """Count the sentences of CORPUS by length in word pieces.
 
-    Special tokens count. CORPUS is a value of `corpus:` in a sweep file: wiki1m, builtin, or a text
-    file. If papers print the shares of this corpus, the command shows these too.
+    Special tokens count; empty lines do not. CORPUS is a name or a file as in `corpus:` of a sweep
+    file: wiki1m, builtin, or a text file. If papers print the shares of this corpus, the command
+    shows these too.
 
     \b
     Examples:
@@ -123,7 +124,7 @@ def lengths(corpus: str, backbone: str, data: str | None) -> None:
     from cse_methods.data.lengths import count_lengths
     from cse_methods.published.tables import published_lengths
 
-    spec = CorpusSpec(name=corpus)
+    spec = CorpusSpec(name=corpus, drop_empty=True)
     sentences = load_corpus([spec], data, backbone=backbone).sentences
     papers = published_lengths(corpus)
     rows = []

@@ -87,7 +87,7 @@ def follow(url: str, sweep: str) -> int:
             looks = _iter_looks(followed)
             if console.is_terminal:
                 show_live(followed, console, looks)
-            else:
+            elif followed.overview.state == "RUNNING":  # else its summary below is all there is
                 console.print(followed.summary(), soft_wrap=True)
                 print_texts(lambda: [line.text for line in followed.new_lines()], console, looks)
         except KeyboardInterrupt:

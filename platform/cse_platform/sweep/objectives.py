@@ -9,8 +9,9 @@ from typing import Annotated, Any, Literal, Protocol
 
 from pydantic import AfterValidator, Field, model_validator
 
-from cse_methods.data.dev_selection import DevSelection, dev_metric
+from cse_methods.data.dev_selection import DEV_TASKS, DevSelection, dev_metric
 from cse_methods.settings import Settings
+from cse_methods.tasks import TRANSFER_TASKS
 from cse_platform.sweep.conditions import Condition, parse_conditions
 from cse_platform.sweep.problems import did_you_mean, format_value
 
@@ -149,9 +150,15 @@ def is_feasible(constraints: Iterable[str], trials: Sequence[Measured]) -> bool:
 def unknown_name(name: str, dev: DevSelection) -> str | None:
     """Explain why trials with these dev sets do not measure the named quantity; None if they do.
 
-    A metric's full name is always accepted: only a trial shows whether it is reported.
+    The full name of a metric of another dev set is refused; any other one is accepted, because only
+    a trial shows whether it is reported.
     """
     geometry = tuple(GEOMETRY) if dev.geometry else ()
+    measured_on = {dev_metric(task): task for task in DEV_TASKS} | dict.fromkeys(
+        (f"dev/{task}_accuracy" for task in TRANSFER_TASKS), "transfer_dev"
+    )
+    if (dev_set := measured_on.get(name, "")) and dev_set not in dev.tasks:
+        return f"no trial measures {name!r}, which is of another dev set; add {dev_set} to dev.also"
     known = (*dev.tasks, DEV_VALUE, *geometry, SECONDS, GPU_HOURS)
     if "/" in name or name in known:
         return None

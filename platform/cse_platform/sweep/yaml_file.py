@@ -1,6 +1,7 @@
 """Read a YAML file and the files that it includes, with the line of each value."""
 
 import math
+import re
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -49,6 +50,15 @@ class YamlDocument:
         return self.places.get(path, 1)
 
 
+_INDENTED = "; is it indented as the lines that it belongs to?"
+_SYNTAX_HINTS = {
+    "'\\t'": "; indent with spaces, not tabs",
+    "<block": _INDENTED,
+    "mapping values": f"{_INDENTED} a text with ': ' in it needs quotes",
+}
+"""What mostly helps, by a part of the parser's message."""
+
+
 def read_yaml(text: str) -> YamlDocument:
     """Read one YAML 1.2 document and expand aliases and merge keys; raises UnreadableYamlError.
 
@@ -76,7 +86,7 @@ def read_yaml(text: str) -> YamlDocument:
         mark = error.problem_mark or error.context_mark
         line = f"line {mark.line + 1}: " if mark else ""
         problem = error.problem or error.context or "not YAML"
-        hint = "; indent with spaces, not tabs" if "'\\t'" in problem else ""
+        hint = next((hint for part, hint in _SYNTAX_HINTS.items() if part in problem), "")
         if "flow" in (error.context or "") and error.context_mark.line < mark.line:
             hint = f"; close the bracket of line {error.context_mark.line + 1}"
         raise UnreadableYamlError(f"{line}{problem}{hint}") from None
@@ -306,9 +316,19 @@ def name_file(path: Path) -> str:
 
 
 def problem_list(path: Path, what: str, problems: Sequence[Problem], source: YamlDocument) -> str:
-    """Format the problems of a file under a heading, one per line, in the order of the file."""
+    """Format the problems of a file under a heading, one per line, in the order of the file.
+
+    A key that is misspelt is not called missing, too.
+    """
+    misspelt = {
+        (*problem.path[:-1], near[1])
+        for problem in problems
+        if (near := re.fullmatch(r"no such key; did you mean '(.+)'\?", problem.text))
+    }
     lines = []
     for problem in problems:
+        if problem.path in misspelt and problem.text.endswith("is missing"):
+            continue
         steps = real_path(problem.path, source.data)
         place = source.place(steps) if problem.place is None else problem.place
         where = f"line {place}" if isinstance(place, int) else place

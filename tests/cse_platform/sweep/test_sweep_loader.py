@@ -114,6 +114,8 @@ AIMS = [
      "learn_from: only dev scores of other sweeps are used; remove it, or"),
     ("objectives: [stsb, secnods]",
      "objectives.1: no trial measures 'secnods'; did you mean 'seconds'?"),
+    ("objectives: [stsb, dev/mr_accuracy]", "objectives.1: no trial measures 'dev/mr_accuracy', "
+     "which is of another dev set; add transfer_dev to dev.also"),
     ("objectives: [stsb]", "objectives: one objective, 'stsb', is not several"),
     ("objectives: [stsb, train/lr]", "objectives.1: whether 'train/lr' should be high or"),
     ("objectives: [dev, dev/stsb_spearman]",
@@ -159,6 +161,7 @@ ONE_PROBLEM = [
      "line 7, space.temperature: expected a list of choices, {choices: [...]} or {low: ..., "
      "high: ...}, got {\"min\": 1, \"max\": 2}; write 'low' for 'min' and 'high' for 'max'"),
     (f"{SEARCH}\n", "", "line 1: the key 'search' is missing"),
+    ("method: toy", "metod: toy", "line 2, metod: no such key; did you mean 'method'?"),
     ("method: toy", "method: simsce", "line 2, method: no method 'simsce'. Did you mean 'simcse'? "
      f"Known: {', '.join(available_methods())}; or one of your own, once its package is "
      "installed"),

@@ -114,6 +114,10 @@ def test_a_file_that_is_no_mapping_or_cannot_be_read(tmp_path: Path) -> None:
         (b"\xff\xfe\x00", "FILE is not a sweep:\n  byte 0 is not UTF-8 text"),
         (b"a: {b: 1\nc: 2", "FILE is not a sweep:\n  line 2: expected ',' or '}', but got "
          "':'; close the bracket of line 1"),
+        (b"a: b: 2", "FILE is not a sweep:\n  line 1: mapping values are not allowed here; is it "
+         "indented as the lines that it belongs to? a text with ': ' in it needs quotes"),
+        (b"a:\n  b: 1\n d: 2\n", "FILE is not a sweep:\n  line 3: expected <block end>, but found "
+         "'<block mapping start>'; is it indented as the lines that it belongs to?"),
         (b"a: [", "FILE is not a sweep:\n  line 1: expected the node content, but found "
          "'<stream end>'"),
     ):  # fmt: skip
