@@ -10,6 +10,7 @@ from cse_platform.cli.common import (
     format_options,
     print_document,
     published_option,
+    say,
     store_options,
 )
 from cse_platform.standard_streams import echo
@@ -59,6 +60,8 @@ def paper_command(
     from cse_platform.sweep.problems import did_you_mean
 
     shown: PaperTable | list[PaperProgress]
+    if table is None:
+        say("reading the papers' sweep files")
     try:
         with open_leaderboard(place.url, published=published_files) as board:
             shown = board.papers() if table is None else board.paper_table(name or "", table)
