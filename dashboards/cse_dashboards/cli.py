@@ -11,7 +11,6 @@ from cse_platform.cli.common import (
     UserPath,
     UserUrl,
     published_option,
-    say,
     store_options,
     version_option,
     without_subcommand,
@@ -145,7 +144,6 @@ def export_figures(
         cse-dashboard export rankcse-bert-base pictures --format pdf
         cse-dashboard export rankcse-bert-base pictures --beside simcse --query "A man sings."
     """
-    say(f"drawing the figures of {sweep}", log="stderr")  # plotly and torch take seconds
     from cse_dashboards.export import export_sweep
     from cse_platform.leaderboard import open_leaderboard
 

@@ -14,7 +14,9 @@ def test_the_report_draws_all_its_figures_without_a_network(swept, browser, tmp_
     folder = tmp_path / "pictures"
     ended = run_command("cse-dashboard", "export", "tiny", str(folder), "--runs", str(swept.runs))
     assert ended.returncode == 0, ended.stderr
-    told = (line.removeprefix("no ").partition(": ") for line in ended.stderr.splitlines())
+    begun, *lines = ended.stderr.splitlines()
+    assert begun == "drawing the figures of tiny…"
+    told = (line.removeprefix("no ").partition(": ") for line in lines)
     missing = {name: why for name, _, why in told}
     drawn = {file.stem for file in (folder / "figures").glob("*.html")}
     assert ended.stdout == (
