@@ -20,7 +20,7 @@ from cse_platform.sweep.file import load_sweep
 from cse_platform.sweep.references import find_best_references, find_stage_references
 from cse_platform.sweep.rehearsal import Rehearsal, rehearse
 from cse_platform.sweep.spec import SweepSpec
-from cse_platform.tracking.history import TRAIN_MINUTES
+from cse_platform.tracking.history import GPU_MEMORY, TRAIN_MINUTES
 
 PAPERS = Path(__file__).parents[2] / "sweeps" / "papers"
 LONGEST = 3600
@@ -77,7 +77,8 @@ def _check_lines(board: Leaderboard, rehearsal: Rehearsal) -> int:
 def _promised(stage: SweepSpec) -> Iterator[tuple[Mapping[str, Any], set[str], set[str], set[str]]]:
     """The points of a stage that stand in a paper's line, with its dev, test and cost columns.
 
-    A rehearsal ends after a few steps, so it cannot have the minutes of a whole training.
+    A rehearsal ends after a few steps, so it cannot have the minutes of a whole training, nor the
+    memory of a GPU where there is none.
     """
     published = published_rows()
     for planned, point in zip(plan_configurations(stage), stage.grid_points(), strict=True):
@@ -88,7 +89,7 @@ def _promised(stage: SweepSpec) -> Iterator[tuple[Mapping[str, Any], set[str], s
             for split in ("dev", "test", "train")
         )
         if dev or test or costs:
-            yield point, dev, test, costs - {TRAIN_MINUTES}
+            yield point, dev, test, costs - {TRAIN_MINUTES, GPU_MEMORY}
 
 
 def _check_figures(path: Path, folder: Path) -> None:
