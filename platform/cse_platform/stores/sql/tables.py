@@ -148,9 +148,12 @@ def read_only(**options: Any) -> Any:
 
 
 def _make_best_first_index(name: str, which: str) -> Index:
-    """Index the configurations that meet a condition, by group and then by dev mean."""
+    """Index the configurations that meet a condition, by group and then by dev mean.
+
+    The index has `n` too, so that a query need not look it up in the table.
+    """
     condition = text(which)
-    columns = ("group_id", "mean", "hash")
+    columns = ("group_id", "mean", "hash", "n")
     return Index(name, *columns, sqlite_where=condition, postgresql_where=condition)
 
 
