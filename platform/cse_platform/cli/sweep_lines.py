@@ -71,8 +71,8 @@ def trial_line(trial: ShownTrial, constraints: Collection[str] = (), *, errors: 
         traceback = None if errors is None else errors / f"trial-{trial.number}.txt"
         where = f", traceback {traceback}" if traceback is not None and traceback.exists() else ""
         end = f": {trial.error} (key {trial.key[:HASH_DIGITS]}{where})"
-    values = short_settings(trial.searched_values)
-    return f"{head}{f'  {values}' if values else ''}{infeasible}{end}"
+    line = f"{head}  {short_settings(trial.searched_values)}".rstrip()
+    return f"{line}{infeasible}{end}"
 
 
 def breaks_constraint(trial: ShownTrial, constraints: Collection[str]) -> bool:

@@ -48,6 +48,7 @@ _WORDS: dict[TrialState | None, str] = {
 _STATES = {word: state for state, words in _WORDS.items() for word in words.split()}
 _IDS = ("run_id", "id", "run", "run_name", "name")
 _ABSENT = "-"
+"""Stands for a text that a run lacks, which is a problem of its own."""
 _LONGEST = timedelta(days=3650).total_seconds()
 """Durations above this are not durations of runs, but e.g. times since 1970."""
 
@@ -253,7 +254,9 @@ class _Reader:
         self.problems.append(f"{self._label}: {text}")
 
     def _read_text(self, source: Logged[Any]) -> str:
-        """Return the text of a cell, or the one value of all runs; `_ABSENT` is a problem told."""
+        """Return the text of a cell or the one value of all runs; if neither is there, report it
+        and return `_ABSENT`.
+        """
         column = self._mapping.column_of(source)
         text = self._cells.get(column) if column else str(source.value)
         if text is None:

@@ -134,12 +134,8 @@ class Deletion:
                 "rebuilt leaderboard has their scores, but not their dev curves from here"
             )
         if self.content.needed_models:
-            models = len(self.content.needed_models)
-            stay, them = ("stays", "it") if models == 1 else ("stay", "them")
-            yield (
-                f"{format_count(models, 'model')} of it {stay} on disk, because other trials were "
-                f"trained with {them}"
-            )
+            kept = format_count(len(self.content.needed_models), "model")
+            yield f"{kept} of it will stay on disk, because other trials were trained with it"
         for linked in find_linked_folders(self.storage, self.sweep, runs=self.runs):
             yield (f"the content of {linked} stays, because it is behind a link; remove it by hand")
         for version in () if self.mirrored is None else self.mirrored.registered:
