@@ -23,8 +23,8 @@ HOST, PORT = "127.0.0.1", 8900
 
 @click.group(
     cls=CommandGroup,
-    sections={"Commands": "export publish"},
-    renamed={},
+    sections={"Commands": "export"},
+    renamed={"publish": "cse-dashboard export SWEEP FOLDER"},
     invoke_without_command=True,
     context_settings=CONTEXT,
 )
@@ -71,8 +71,7 @@ def main(
     Without a subcommand, serves a page with ranking, sweeps, searches, comparisons and trials. The
     page reads the store at each click. It writes nothing, unless --allow-control lets you write
     notes and control sweeps there. Its address contains everything you choose, so you can send a
-    view to a colleague. Ctrl-C stops it. The subcommand `export` writes files, and `publish` writes
-    to MLflow.
+    view to a colleague. Ctrl-C stops it. The subcommand `export` writes files.
 
     \b
     Examples:
@@ -151,42 +150,3 @@ def export_figures(
         export_sweep(
             reader, sweep, folder, form=form, beside=beside, sentences=sentences, query=query
         )
-
-
-@main.command()
-@click.argument("sweep")
-@click.option(
-    "--mlflow",
-    type=UserUrl(),
-    envvar=MLFLOW_VARIABLES[0],
-    show_envvar=True,
-    help="MLflow server or database of the sweep.  [default: mlflow.db in --runs, else "
-    "MLFLOW_TRACKING_URI]",
-)
-@published_option
-@store_options
-def publish(
-    *,
-    sweep: str,
-    mlflow: str | None,
-    published_files: tuple[Path, ...],
-    place: LeaderboardPlace,
-) -> None:
-    """Update the description, report and figures of SWEEP in MLflow.
-
-    The description shows the state of the sweep and its best configurations; text that you wrote
-    below it stays. The artifacts get report.html and, once the sweep is complete, figures/ with a
-    file for each chapter. While it runs, cse-sweep does this every few minutes, and at its end.
-
-    \b
-    Examples:
-        cse-dashboard publish quickstart-rankcse
-        cse-dashboard publish rankcse-bert-base --mlflow http://localhost:5000
-    """
-    from cse_dashboards.publish import publish_sweep
-    from cse_platform.leaderboard import open_leaderboard
-    from cse_platform.sweep.stores import mlflow_uri
-
-    uri = mlflow or mlflow_uri(place.folder)
-    with open_leaderboard(place.url, published=published_files) as board:
-        publish_sweep(board, sweep, uri)

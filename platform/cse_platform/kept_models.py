@@ -5,6 +5,8 @@ Locations are local paths or URIs of an object store, as in Ray's `storage_path`
 
 import errno
 import logging
+import os
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,6 +20,7 @@ from cse_methods.contract import BEST_FOLDER
 from cse_methods.errors import BackboneError
 from cse_methods.files.places import filesystem
 from cse_platform.errors import NotFoundError
+from cse_platform.safe_paths import find_link
 from cse_platform.secrets import mask_text, mask_url
 from cse_platform.tracking.events import MODEL_DIGITS
 
@@ -31,6 +34,9 @@ NOT_ITS_MODEL = (
     f"{TRIAL_FILE}"
 )
 """The end of a message that starts with a location, to be formatted with the trial's key."""
+
+_BELOW_STORAGE = re.compile(r"(.*)(/(?:artifacts/models|sweeps/[^/]+/ray)/.*)", re.DOTALL)
+"""The storage, and the path of a model or checkpoint below it."""
 
 _log = logging.getLogger(__name__)
 
@@ -105,14 +111,38 @@ def holds_other_model(location: str, trial: str) -> bool:
     return recorded != trial
 
 
+def refuse_links(location: str) -> None:
+    """Refuse a model or a checkpoint on this machine that has a link, or lies behind one.
+
+    A runs folder may come from somebody else, so that what a link leads to is not read. Links that
+    lead to the storage are followed, but none below it. Raises BackboneError.
+    """
+    files, path = filesystem(location)
+    if not isinstance(files, LocalFileSystem):
+        return
+    try:
+        link = find_link(path)
+        below = _BELOW_STORAGE.search(path)
+        if below and os.path.realpath(path) != os.path.realpath(below[1]) + below[2]:
+            link = link or Path(path)
+    except OSError as error:
+        raise BackboneError(f"{mask_url(location)} cannot be read: {error.strerror}") from error
+    if link is not None:
+        raise BackboneError(
+            f"{link} is a link or behind one, so it is not read: it may be a private file; put a "
+            "copy in its place if it is yours"
+        )
+
+
 @contextmanager
 def local_copy(location: str, trial: str) -> Iterator[Path]:
     """Yield a local folder with a trial's model; it does not exist if the model does not.
 
     Raises:
         NotFoundError: if the path or URI holds something other than the model of this trial.
-        BackboneError: if it is unreachable.
+        BackboneError: if it is unreachable, or behind a link.
     """
+    refuse_links(location)
     if holds_other_model(location, trial):
         raise NotFoundError(
             f"{mask_url(location)} {NOT_ITS_MODEL.format(trial[:MODEL_DIGITS])}; "

@@ -13,7 +13,7 @@ from pyarrow.fs import FileSelector, FileType
 
 from cse_methods.files.places import filesystem
 from cse_platform.errors import SweepRefusedError
-from cse_platform.safe_deletion import find_below, resolve_links, try_to_delete
+from cse_platform.safe_paths import find_below, resolve_links, try_to_delete
 from cse_platform.secrets import mask_text, mask_url
 from cse_platform.sweep.stores import JOURNAL_FILE, checkpoints_folder, models_folder, sweep_folder
 from cse_platform.tracking.events import MODEL_DIGITS
@@ -63,7 +63,7 @@ class OwnFolders:
         Raises SweepRefusedError also if the storage cannot be read.
         """
         own = _describe_owner(self.runs, journal)
-        if f"{resolve_links(self._storage)}/".startswith(f"{own['runs']}/"):
+        if self._is_in_runs():
             return
         owner = self._read_owner()
         if owner is None or (owner["runs"], owner["journal"]) == (own["runs"], own["journal"]):
@@ -77,6 +77,21 @@ class OwnFolders:
                 "delete. Here, start it with --set storage=OTHER or --set sweep=OTHER; if that "
                 f"runs folder is gone, remove {mask_url(self._owner_file)}"
             )
+
+    def is_claimed(self, journal: str) -> bool:
+        """Whether the storage lies in the runs folder, or records a sweep of this journal.
+
+        Without that, only the journal says so, which may come from somebody else.
+
+        Raises SweepRefusedError if the storage cannot be read.
+        """
+        if self._is_in_runs():
+            return True
+        owner = self._read_owner()
+        return owner is not None and owner["journal"] == journal
+
+    def _is_in_runs(self) -> bool:
+        return f"{resolve_links(self._storage)}/".startswith(f"{os.path.realpath(self.runs)}/")
 
     def claim(self, journal: str) -> None:
         """Record in the storage whose sweep it is, unless the storage is the runs folder itself.

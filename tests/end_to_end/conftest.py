@@ -98,7 +98,6 @@ def run_here(cluster: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[RunHere]
         words = [sweep.file, "--runs", sweep.runs, "--address", cluster, *arguments]
         return invoke(main, *words, **how)
 
-    monkeypatch.setenv("CSE_DASHBOARD", "")  # nothing is published
     for name, value in RAY_SETTINGS.items():
         monkeypatch.setenv(name, value)
     yield run
@@ -117,7 +116,6 @@ def _without_ray() -> Iterator[RunHere]:
         return invoke(main, sweep.file, "--runs", sweep.runs, *arguments, **how)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("CSE_DASHBOARD", "")  # nothing is published
         for module in (run, smoke):
             patch.setattr(module, "RayExecutor", lambda **how: TrainingExecutor())
         yield run_sweep

@@ -66,7 +66,6 @@ def test_the_script_for_slurm_runs_a_sweep_on_a_ray_of_its_own(new_sweep, tmp_pa
             "RAY_TMPDIR": temporary,  # else the machine's other Rays would join this one
             "SLURM_CPUS_PER_TASK": "1",
             "SLURM_JOB_ID": str(os.getpid()),
-            "CSE_DASHBOARD": "",
         }
         command = ["bash", SCRIPT, sweep.file, "--runs", sweep.runs]
         env = environment() | with_outside_methods() | slurm

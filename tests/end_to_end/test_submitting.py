@@ -56,7 +56,6 @@ def nodes(mlflow: Path) -> Iterator[RayNodes]:
     known = {
         "CSE_MLFLOW_URI": f"sqlite:///{mlflow}",
         "MLFLOW_TRACKING_PASSWORD": PASSWORD,
-        "CSE_DASHBOARD": "",
     }
     with ray_nodes(include_dashboard=True, dashboard_port=0, env_vars=known) as cluster:
         cluster.add("one", cpus=2)

@@ -4,7 +4,7 @@ import logging
 import shlex
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import closing, contextmanager
 from functools import partial
 from pathlib import Path
 
@@ -19,7 +19,6 @@ from cse_platform.errors import JournalError, StoreError, SweepRefusedError
 from cse_platform.leaderboard.api import open_leaderboard
 from cse_platform.render.table import Terminal, format_count
 from cse_platform.runner.driver import Executor, Outcome, drive_sweep
-from cse_platform.runner.publishing import Publisher
 from cse_platform.runner.tune import RayExecutor
 from cse_platform.secrets import mask_text, mask_url
 from cse_platform.signals import heed_sigterm
@@ -62,31 +61,24 @@ def run_stages(
 ) -> None:
     """Run the stages of a file in order; the first that fails ends it. As for `run_stage`."""
     launch = Launch(settings=settings_hash(checked.spec for checked in stages))
-    with ExitStack() as publishing:
-        for checked in stages:
-            publisher = Publisher(checked.spec.sweep, checked.where)
-            publishing.callback(publisher.wait)
-            launch = run_stage(
-                checked.spec, checked.where, executor, publisher, console,
-                launch=launch, options=options, reuse=reuse,
-            )  # fmt: skip
-        last = stages[-1]
-        try:
-            replay_annotations(last.where.leaderboard, last.where.runs, last.spec.experiment)
-        except (StoreError, JournalError) as error:
-            echo(f"annotations were not copied to MLflow: {error}", err=True)
-        for line in _describe_comparison(last.where.mlflow, last.spec.experiment):
-            console.print(line, soft_wrap=True)
-        if publisher.at_work:
-            say("writing the report of the sweep to MLflow", log="stdout")
-        executor.close()  # before the publishers are waited for
+    for checked in stages:
+        launch = run_stage(
+            checked.spec, checked.where, executor, console,
+            launch=launch, options=options, reuse=reuse,
+        )  # fmt: skip
+    last = stages[-1]
+    try:
+        replay_annotations(last.where.leaderboard, last.where.runs, last.spec.experiment)
+    except (StoreError, JournalError) as error:
+        echo(f"annotations were not copied to MLflow: {error}", err=True)
+    for line in _describe_comparison(last.where.mlflow, last.spec.experiment):
+        console.print(line, soft_wrap=True)
 
 
 def run_stage(
     spec: SweepSpec,
     stores: SweepStores,
     executor: Executor,
-    publisher: Publisher,
     console: Terminal,
     *,
     launch: Launch | None = None,
@@ -108,9 +100,7 @@ def run_stage(
     say(f"{spec.sweep}: opening the stores, reading weights and data", log="stdout")
     watch = partial(watching, console=console, errors=stores.errors)
     with failure_notified(spec.sweep, spec.notify):
-        outcome = drive_sweep(
-            spec, stores, executor, publisher, launch=launch, reuse=reuse, watch=watch
-        )
+        outcome = drive_sweep(spec, stores, executor, launch=launch, reuse=reuse, watch=watch)
         lines = [*_summarize(spec, stores, outcome, options)]
         for line in lines:
             console.print(line, soft_wrap=True)

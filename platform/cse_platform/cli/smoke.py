@@ -18,7 +18,6 @@ from cse_platform.errors import SweepRefusedError
 from cse_platform.leaderboard.api import open_leaderboard
 from cse_platform.leaderboard.records import BOARD_FAMILIES, Filters
 from cse_platform.render.table import Terminal, format_count
-from cse_platform.runner.publishing import Publisher
 from cse_platform.runner.tune import RayExecutor
 from cse_platform.search.confirmation import chosen_trials
 from cse_platform.signals import heed_sigterm
@@ -74,9 +73,8 @@ def rehearse_file(
                 )
                 if checked.shortage:
                     raise SweepRefusedError(checked.shortage)
-                silent = Publisher(spec.sweep, checked.where, command="")
                 stage = checked.spec, checked.where
-                run_stage(*stage, executor, silent, console, launch=launch, reuse=reuse)
+                run_stage(*stage, executor, console, launch=launch, reuse=reuse)
             except CseError as error:
                 cause = error
                 echo(f"{spec.sweep}: {cause}", err=True)

@@ -1,6 +1,6 @@
 """Writes a folder with what is needed to run a trial again, and what is unknown."""
 
-import shutil
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -10,26 +10,28 @@ from cse_methods.data.own.spec import OwnPairs
 from cse_methods.errors import DataError
 from cse_methods.files.named import kind_of_file
 from cse_methods.registry import get_method, own_methods
-from cse_platform.errors import SweepFileError
+from cse_platform.errors import OutputError, SweepFileError
 from cse_platform.export.folders import make_empty
 from cse_platform.export.sweep_file import one_trial_sweep, sweep_text
 from cse_platform.export.trial_code import trial_code
 from cse_platform.leaderboard.trial_details import TrialDetails
 from cse_platform.render.table import to_json
+from cse_platform.render.text import escape_markdown
+from cse_platform.safe_paths import write_below
 from cse_platform.sweep.file import load_sweep
 from cse_platform.values import iterate_leaves
 
 _README = """\
 # Trial {trial.key}
 
-{trial.method} on {trial.backbone}, seed {trial.seed}. {expected}
+{method} on {backbone}, seed {trial.seed}. {expected}
 Machine: {machine}; CPU threads: {threads}; Python {python}. On one like it the dev curve is the
 same bit for bit; another GPU, CPU or number of threads changes last digits.
 
 ```
 unset CSE_STORE CSE_SEARCH_STORE CSE_MLFLOW_URI MLFLOW_TRACKING_URI RAY_ADDRESS
 python3 -m venv venv
-venv/bin/pip install -r requirements.txt{method}
+venv/bin/pip install -r requirements.txt{package}
 venv/bin/cse-sweep sweep.yaml --runs runs
 venv/bin/cse-leaderboard {show}--runs runs
 ```
@@ -46,11 +48,14 @@ def write_reproduction(
     """Write the sweep file, the packages, the code that no commit has, and the trial itself.
 
     Returns the names of the files, and sentences about what may keep the trial from giving the same
-    result. Raises OutputError unless the folder is new or empty. `runs` is a runs folder that may
+    result. Raises OutputError unless the folder is new or empty, and if the trial's key, which a
+    command of the README has, is none. `runs` is a runs folder that may
     have the journal of the trial's sweep, if its driver's folder is not there.
     """
-    make_empty(folder)
+    if not re.fullmatch(r"[\w.-]+", trial.key):
+        raise OutputError(f"{trial.key!r} is no key of a trial; cse-leaderboard rebuild drops it")
     code = trial_code(trial, runs=runs)
+    make_empty(folder)
     sweep, not_carried = carry_own_sets(one_trial_sweep(trial), folder)
     expected = f"Expected: no dev value; the trial is {trial.state}."
     if trial.best_value is not None:
@@ -62,9 +67,8 @@ def write_reproduction(
         "trial.json": to_json(trial.as_record()),
     }
     for name, text in files.items():
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
         # As bytes, so that a diff of a file with Windows line endings keeps them.
-        (folder / name).write_bytes(text.encode())
+        write_below(folder, name, text.encode())
     notes = [*_describe_trial(trial), *code.notes, *_describe_places(sweep), *not_carried]
     try:
         load_sweep(folder / "sweep.yaml")
@@ -72,15 +76,17 @@ def write_reproduction(
         notes.append(f"sweep.yaml is not valid here: {' '.join(str(error).split())}")
     readme = _README.format(
         trial=trial,
-        expected=expected,
-        machine=trial.machine or "not known",
-        threads=trial.provenance.get("threads", "not known"),
-        python=trial.start_facts.get("python", "not known"),
-        method=" ./method" if "method/pyproject.toml" in files else "",
+        method=escape_markdown(trial.method),
+        backbone=escape_markdown(trial.backbone),
+        expected=escape_markdown(expected),
+        machine=escape_markdown(trial.machine or "not known"),
+        threads=escape_markdown(trial.provenance.get("threads", "not known")),
+        python=escape_markdown(trial.start_facts.get("python", "not known")),
+        package=" ./method" if "method/pyproject.toml" in files else "",
         show="" if trial.imported_from else f"show {trial.key[:8]} ",
-        notes="\n".join(f"- {note}" for note in notes or ["Nothing."]),
+        notes="\n".join(f"- {escape_markdown(note)}" for note in notes or ["Nothing."]),
     )
-    (folder / "README.md").write_text(readme, encoding="utf-8")
+    write_below(folder, "README.md", readme.encode())
     return [*files, "README.md"], notes
 
 
@@ -97,10 +103,12 @@ def carry_own_sets(sweep: dict[str, Any], folder: Path) -> tuple[dict[str, Any],
         return sweep, []
     for name, own in files.items():
         copy = Path(own.file).name
+        if (folder / copy).exists():  # another set's file of that name
+            copy = f"{name}-{copy}"
         try:
             load_own_pairs(own)
-            shutil.copyfile(local_file(own), folder / copy)
-        except (DataError, OSError) as problem:
+            write_below(folder, copy, local_file(own).read_bytes())
+        except (DataError, OutputError, OSError) as problem:
             missing.append(
                 f"The dev set {name} is not in this folder ({problem}). Put {copy} beside "
                 f"sweep.yaml; its pairs must have sha256 {own.sha256}."

@@ -54,7 +54,8 @@ def sweep_text(sweep: dict[str, Any], *, comment: str) -> str:
     lines = [f"# {line}".rstrip() for line in comment.splitlines()]
     for name, value in sweep.items():
         if name == "fixed" and value:
-            lines += ["fixed:", *(f"  {key}: {dump(entry)}" for key, entry in value.items())]
+            names = {key: key if key.isidentifier() else dump(key) for key in value}
+            lines += ["fixed:", *(f"  {names[key]}: {dump(value[key])}" for key in value)]
         else:
             lines.append(f"{name}: {dump(value)}")
     return "\n".join(lines) + "\n"

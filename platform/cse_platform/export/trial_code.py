@@ -1,10 +1,15 @@
 """Finds the code that a trial ran, shows it, and compares it with another trial's."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from difflib import unified_diff
 from pathlib import Path
+
+import tomli_w
+from packaging.requirements import InvalidRequirement, Requirement
+from packaging.utils import InvalidName, canonicalize_name
+from packaging.version import InvalidVersion, Version
 
 from cse_methods.entry_points import ENTRY_POINT_GROUP
 from cse_methods.registry import own_methods
@@ -15,22 +20,8 @@ from cse_platform.tracking.provenance import SWEEP_PACKAGES, can_be_applied
 _OURS = "cse-platform"
 """The name of this package's distribution."""
 
-_PROJECT = """\
-[project]
-name = "{package}"
-version = "{version}"
-
-[project.entry-points."{group}"]
-{methods}
-
-[build-system]
-requires = ["hatchling"]
-build-backend = "hatchling.build"
-
-[tool.hatch.build.targets.wheel]
-only-include = ["src"]
-sources = ["src"]
-"""
+_REMOTE = re.compile(r"(https?|ssh|git|file)://")
+"""The ways in which git gets a checkout; others could run a command."""
 
 
 @dataclass(frozen=True)
@@ -65,17 +56,29 @@ def trial_code(trial: TrialDetails, *, runs: Path) -> TrialCode:
     checkouts = _find_checkouts(trial)
     if kept is not None or trial.method in own_methods():
         checkouts.pop("method", None)  # its source is in the files, or it is ours
-    files = {"requirements.txt": _format_requirements(packages, kept, checkouts.get("package"))}
+    if kept is not None:
+        packages.pop(kept.package, None)
+    requirements, refused = _format_requirements(packages, checkouts.get("package"))
+    files = {"requirements.txt": requirements}
     files |= {f"{name}.diff": each["diff"] for name, each in checkouts.items() if each["diff"]}
     if kept is not None:
-        files["method/pyproject.toml"] = _PROJECT.format(
-            package=kept.package,
-            version=kept.version,
-            group=ENTRY_POINT_GROUP,
-            methods="\n".join(f'{name} = "{module}"' for name, module in kept.methods.items()),
-        )
+        wheel = {"only-include": ["src"], "sources": ["src"]}
+        project = {
+            "project": {
+                "name": kept.package,
+                "version": kept.version,
+                "entry-points": {ENTRY_POINT_GROUP: kept.methods},
+            },
+            "build-system": {"requires": ["hatchling"], "build-backend": "hatchling.build"},
+            "tool": {"hatch": {"build": {"targets": {"wheel": wheel}}}},
+        }
+        files["method/pyproject.toml"] = tomli_w.dumps(project)
         files |= {f"method/src/{name}": text for name, text in kept.files.items()}
-    notes = (*_describe_packages(trial, packages, checkouts), *_describe_method(trial, kept, runs))
+    notes = (
+        *(f"{line!r} is no requirement that pip reads, and is left out." for line in refused),
+        *_describe_packages(trial, packages, checkouts),
+        *_describe_method(trial, kept, runs),
+    )
     return TrialCode(trial.key[:8], trial.configuration.code, files, notes)
 
 
@@ -99,22 +102,30 @@ def _find_checkouts(trial: TrialDetails) -> dict[str, dict[str, str]]:
 
 
 def _format_requirements(
-    packages: dict[str, str], kept: MethodCode | None, package: dict[str, str] | None
-) -> str:
+    packages: Mapping[str, str], package: Mapping[str, str] | None
+) -> tuple[str, list[str]]:
     """Format the packages for pip, this one by its commit if it ran from a checkout.
 
-    A build such as 2.9.0+cpu is not in pip's index, and is asked for by its public version.
+    A build such as 2.9.0+cpu is not in pip's index, and is asked for by its public version. Returns
+    the text, and the lines that are not requirements, as a journal from elsewhere may have them.
     """
-    lines = []
+    lines, refused = list[str](), list[str]()
     for name, version in sorted(packages.items()):
-        if kept is None or name != kept.package:
-            public, _, build = version.partition("+")
-            lines.append(f"{name}=={public}" + (f"  # it was {version}" if build else ""))
+        try:
+            line = f"{canonicalize_name(name, validate=True)}=={Version(version).public}"
+            lines.append(f"{line}  # it was {version}" if Version(version).local else line)
+        except (InvalidName, InvalidVersion):
+            refused.append(f"{name}=={version}")
     if package and package["remote"]:
         remote = re.sub(r"^([^/:@]+@[^/:]+):", r"ssh://\1/", package["remote"])
         address = remote if "://" in remote else Path(remote).absolute().as_uri()
-        lines.append(f"{_OURS} @ git+{address}@{package['commit']}")
-    return "".join(f"{line}\n" for line in lines)
+        line = f"{_OURS} @ git+{address}@{package['commit']}"
+        try:
+            Requirement(line)
+            (lines if _REMOTE.match(address) else refused).append(line)
+        except InvalidRequirement:
+            refused.append(line)
+    return "".join(f"{line}\n" for line in lines), refused
 
 
 def _describe_packages(

@@ -18,7 +18,6 @@ from cse_platform.runner.prior_results import (
     fill_in_stage_values,
     refuse_other_content,
 )
-from cse_platform.runner.publishing import Publisher
 from cse_platform.runner.state import SweepState
 from cse_platform.search.prior_results import best_folders, gather_prior_results
 from cse_platform.search.study import SearchStudy
@@ -99,7 +98,6 @@ def drive_sweep(
     spec: SweepSpec,
     stores: SweepStores,
     executor: Executor,
-    publisher: Publisher,
     *,
     launch: Launch | None = None,
     reuse: bool = True,
@@ -108,7 +106,7 @@ def drive_sweep(
     """Run a sweep to its end, whether it is new, was cut off, or has been given a larger budget.
 
     `spec` must be checked, with its data source filled in. `launch` is that of its file; without
-    one, the sweep is launched alone. The publisher may still be at work when this returns.
+    one, the sweep is launched alone.
 
     Raises:
         SweepRefusedError: if the sweep of that name has a different file or different content, if
@@ -124,7 +122,7 @@ def drive_sweep(
         driver = SweepDriver(
             spec, stores, executor, leaderboard, journal, lease, launch=launch, reuse=reuse
         )
-        outcome = driver.run(requests, publisher, watch)
+        outcome = driver.run(requests, watch)
     _log.info("sweep %s %s", spec.sweep, ENDED)
     return outcome
 
@@ -159,7 +157,7 @@ class SweepDriver:
         self.state: SweepState
         """The state that the executor works on; set once the sweep has begun."""
 
-    def run(self, requests: Requests, publisher: Publisher, watch: Watch) -> Outcome:
+    def run(self, requests: Requests, watch: Watch) -> Outcome:
         """Execute all steps, from reading the journal to the sweep's end."""
         self.read_requests(requests.take())
         self.complete_spec()
@@ -182,9 +180,7 @@ class SweepDriver:
         finally:
             # What a store still lacks, the next start delivers, or the driver that has the lease.
             health = recorder.close(0 if self.lease.is_lost else FLUSH_SECONDS)
-            behind = tuple(sink for sink in health if sink.behind)
-            if not self.lease.is_lost and {s.name for s in behind} <= {SearchStoreSink.name}:
-                publisher.publish(self.journal, complete=end != "INTERRUPTED")
+        behind = tuple(sink for sink in health if sink.behind)
         return Outcome(end, self.history, self.launch, behind)
 
     def read_requests(self, requests: Iterable[SweepRequested]) -> None:

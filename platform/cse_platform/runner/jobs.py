@@ -79,7 +79,7 @@ class JobServer(JobSubmissionClient):  # type: ignore[misc]  # Ray is untyped
                     lines = str(self.get_job_logs(job.submission_id)).splitlines()
                     marks = [line for line in lines if line.endswith((BEGUN, ENDED))]
                     if marks and marks[-1].endswith(ENDED):
-                        break  # it may only be publishing
+                        break  # it may only be closing its stores
                     if time.monotonic() > until:
                         return str(job.submission_id)
                     time.sleep(_LOOK_SECONDS)

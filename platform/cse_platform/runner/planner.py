@@ -6,9 +6,10 @@ from typing import Any
 
 from cse_methods.contract import MethodConfig
 from cse_methods.data.corpus_spec import test_sets_of
+from cse_methods.errors import BackboneError
 from cse_methods.tasks import Tasks
 from cse_platform.errors import StoreError, SweepRefusedError
-from cse_platform.kept_models import exists
+from cse_platform.kept_models import exists, refuse_links
 from cse_platform.leaderboard.trials import trial_of_key
 from cse_platform.runner.failure_policy import common_cause
 from cse_platform.runner.state import LiveTrial, SweepState
@@ -271,9 +272,15 @@ class Planner:
             )
             return None
         step, checkpoint = trial.checkpoint or (0, None)
-        if checkpoint is not None and not exists(checkpoint):
-            _log.warning("trial %d starts over: %s is gone", trial.number, mask_url(checkpoint))
-            step = 0
+        if checkpoint is not None:
+            try:
+                refuse_links(checkpoint)
+                problem = "" if exists(checkpoint) else f"{mask_url(checkpoint)} is gone"
+            except BackboneError as error:
+                problem = str(error)
+            if problem:
+                _log.warning("trial %d starts over: %s", trial.number, problem)
+                step = 0
         known = copy_shared_fields(trial) | build_sweep_fields(self.state)
         return TrialStarted(trial=trial.key, resumed_from=step, **known)
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from cse_methods.contract import MethodConfig
 from cse_platform.errors import SweepRefusedError
-from cse_platform.kept_models import NOT_ITS_MODEL, holds_other_model
+from cse_platform.kept_models import NOT_ITS_MODEL, holds_other_model, refuse_links
 from cse_platform.leaderboard.records import Trial
 from cse_platform.leaderboard.sweeps import leading_configurations
 from cse_platform.leaderboard.trials import best_kept_trial, measured_trials
@@ -162,7 +162,11 @@ def _convert_to_space(tried: Trial, spec: SweepSpec) -> tuple[dict[str, Any], Me
 def best_folders(
     spec: SweepSpec, dev: DevData, leaderboard: Store, references: Sequence[BestReference]
 ) -> dict[str, str]:
-    """Find the folder of each best encoder, by placeholder; SweepRefusedError if one is missing."""
+    """Find the folder of each best encoder, by placeholder.
+
+    Raises SweepRefusedError if one is missing; BackboneError if it is unreachable, or behind a
+    link.
+    """
     folders = {}
     for reference in references:
         with leaderboard.session() as session:
@@ -185,5 +189,6 @@ def best_folders(
                 f"{NOT_ITS_MODEL.format(best.key[:MODEL_DIGITS])}; put the model back there, or "
                 "train it again, for example in an earlier stage of the same file"
             )
+        refuse_links(best.model)
         folders[reference.placeholder] = best.model
     return folders

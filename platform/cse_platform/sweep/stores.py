@@ -221,7 +221,7 @@ def find_linked_folders(storage: str, sweep: str, *, runs: Path) -> list[str]:
 
     Nothing is deleted there.
     """
-    from cse_platform.safe_deletion import resolve_links  # imports pyarrow
+    from cse_platform.safe_paths import resolve_links  # imports pyarrow
 
     real, models = resolve_links(storage), models_folder(storage, sweep, runs=runs)
     expected = {
@@ -236,6 +236,13 @@ def refuse_unwritable(stores: SweepStores) -> None:
 
     It is also refused if it could not delete its checkpoints or models later.
     """
+    from cse_platform.safe_paths import find_link  # imports pyarrow
+
+    if (link := find_link(stores.folder)) is not None:
+        raise SweepRefusedError(
+            f"{link} is a link, and a sweep neither reads nor writes behind one in its folder, "
+            "which may come from somebody else; put a copy in its place, or remove it"
+        )
     for linked in find_linked_folders(stores.storage, stores.sweep, runs=stores.runs):
         raise SweepRefusedError(
             f"a link leads from {linked} to {Path(linked).resolve()}, where a sweep deletes "

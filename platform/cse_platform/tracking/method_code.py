@@ -2,34 +2,60 @@
 
 import hashlib
 import json
-from collections.abc import Iterable
+import re
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Annotated
+
+from packaging.utils import is_normalized_name
+from packaging.version import parse
+from pydantic import AfterValidator, StringConstraints, TypeAdapter, ValidationError
 
 from cse_methods.code_hash import outside_sources
 from cse_methods.contract import Method
 from cse_methods.entry_points import outside_methods
 from cse_methods.registry import get_method, own_methods
 from cse_platform.errors import JournalError
+from cse_platform.safe_paths import find_link, is_name_below
 from cse_platform.secrets import mask_text
+from cse_platform.sweep.blocks import Slug
 from cse_platform.tracking.provenance import normalise_name
 
 METHOD_SOURCE = "method_source"
 """Key of the source's hash in the provenance of a sweep's start."""
 MAX_SOURCE_BYTES = 2**20
 """Maximum total size of the kept files of a method; files beyond it are only named."""
+_MAX_BUNDLE_BYTES = 16 * MAX_SOURCE_BYTES
+"""Maximum size of the file that keeps them: JSON escapes some characters by up to six bytes."""
+
+
+def _check_by(is_valid: Callable[[str], object]) -> AfterValidator:
+    def check(text: str) -> str:
+        if not is_valid(text):
+            raise ValueError(f"got {text!r}")
+        return text
+
+    return AfterValidator(check)
+
+
+_Module = Annotated[str, StringConstraints(pattern=re.compile(r"^[^\W\d]\w*(\.[^\W\d]\w*)*\Z"))]
 
 
 @dataclass(frozen=True)
 class MethodCode:
-    """The source of a method of another package, and of the methods that it is based on."""
+    """The source of a method of another package, and of the methods that it is based on.
 
-    package: str
+    A bundle from elsewhere is checked by these types, because its names become those of files, and
+    its texts a package that people install.
+    """
+
+    package: Annotated[str, _check_by(is_normalized_name)]
     """The normalised name of its distribution."""
-    version: str
-    methods: dict[str, str]
+    version: Annotated[str, _check_by(parse)]
+    methods: dict[Slug, _Module]
     """The module that registers each method, by the method's name."""
-    files: dict[str, str]
+    files: dict[Annotated[str, _check_by(is_name_below)], str]
     """The text of each file, with secrets masked, by its path below the package's root."""
     masked: list[str] = field(default_factory=list)
     """The files with masked secrets."""
@@ -98,11 +124,20 @@ def keep_method_code(code: MethodCode, folder: Path) -> str:
 def read_method_code(folders: Iterable[Path], sha256: str) -> MethodCode | None:
     """Read a method's source by its hash, from the first of these journal folders that has it.
 
-    Raises JournalError if the file is damaged.
+    Raises JournalError if the file is damaged, a link, or no such source.
     """
+    if not re.fullmatch("[0-9a-f]{64}", sha256):
+        return None
     for folder in folders:
         file = folder / "code" / f"{sha256}.json"
         try:
+            if (link := find_link(file.parent)) is not None:
+                raise JournalError(f"{link} is a link, and nothing behind it is read; remove it")
+            if (size := file.stat().st_size) > _MAX_BUNDLE_BYTES:
+                raise JournalError(
+                    f"{file} has {size} bytes, and the source of a method at most "
+                    f"{_MAX_BUNDLE_BYTES}; remove it"
+                )
             content = file.read_bytes()
         except OSError:  # missing, or no permission
             continue
@@ -110,5 +145,16 @@ def read_method_code(folders: Iterable[Path], sha256: str) -> MethodCode | None:
             raise JournalError(
                 f"{file} is damaged: its sha256 differs from its name; put a copy back"
             )
-        return MethodCode(**json.loads(content))
+        try:
+            return _METHOD_CODE.validate_json(content)
+        except ValidationError as error:
+            first = error.errors()[0]
+            what = "".join(f"{key}: " for key in first["loc"][:1])  # a later one is its own text
+            raise JournalError(
+                f"{file} is not the source of a method ({what}{first['msg']}), so nothing of it is "
+                "used; if you do not know where it comes from, remove it"
+            ) from error
     return None
+
+
+_METHOD_CODE = TypeAdapter(MethodCode)

@@ -21,7 +21,7 @@ from cse_platform.errors import JournalError, SweepRefusedError
 from cse_platform.kept_models import exists, holds_other_model
 from cse_platform.own_folders import OwnFolders
 from cse_platform.render.table import format_count, format_size
-from cse_platform.safe_deletion import delete_below, find_below, resolve_links
+from cse_platform.safe_paths import delete_below, find_below, resolve_links
 from cse_platform.secrets import mask_url
 from cse_platform.stores.mlflow.sweep_run import MirroredSweep, find_mirrored_sweep
 from cse_platform.stores.optuna.sink import open_stored_study
@@ -76,6 +76,10 @@ class Deletion:
     studied: int | None
     """Number of trials of its study in the search store; None if it has no study there."""
     mirrored: MirroredSweep | None
+    is_claimed: bool = False
+    """Whether its checkpoints and models are deleted: whether more than its journal says that the
+    storage has them.
+    """
     models: tuple[str, ...] = ()
     """The locations of the kept models to remove."""
 
@@ -110,8 +114,8 @@ class Deletion:
         if self.studied is not None:
             parts.append(("search study", f"{self.studied} trials", mask_url(self.search)))
         if self.mirrored is not None and self.mirrored.runs:
-            runs = f"{len(self.mirrored.runs)}, with their artifacts"
-            parts.append(("MLflow runs", runs, mask_url(self.mirrored.uri)))
+            uri = mask_url(self.mirrored.uri)
+            parts.append(("MLflow runs", str(len(self.mirrored.runs)), uri))
         if self.models:
             size = sum(0 if is_remote(model) else folder_size(Path(model)) for model in self.models)
             where = mask_url(self.folders.models)
@@ -136,10 +140,20 @@ class Deletion:
         if self.content.needed_models:
             kept = format_count(len(self.content.needed_models), "model")
             yield f"{kept} of it will stay on disk, because other trials were trained with it"
+        if not self.is_claimed:
+            yield (
+                f"checkpoints and models in {mask_url(self.storage)} stay, because that storage "
+                "does not record that they are of this sweep; remove them by hand"
+            )
         for linked in find_linked_folders(self.storage, self.sweep, runs=self.runs):
             yield (f"the content of {linked} stays, because it is behind a link; remove it by hand")
         for version in () if self.mirrored is None else self.mirrored.registered:
             yield f"registered model {version} is of it, and stays with its MLflow run"
+        for location, runs in () if self.mirrored is None else self.mirrored.artifacts.items():
+            yield (
+                f"MLflow names {mask_url(location)} for artifacts of {format_count(runs, 'run')}; "
+                "they stay, because anyone who writes to MLflow can name any place"
+            )
         if self.content.tested:
             yield (
                 f"test sets were opened for {format_count(self.content.tested, 'trial')} of it; "
@@ -203,7 +217,8 @@ class Deletion:
         if self.is_import:
             _delete_file(self.journal)
         else:
-            self.folders.delete_checkpoints(with_owner=True)
+            if self.is_claimed:
+                self.folders.delete_checkpoints(with_owner=True)
             folder = self.journal.parent
             last = [folder / f"{JOURNAL_FILE}.lock", folder / JOURNAL_FILE]
             for entry in [*sorted({*folder.iterdir()} - {*last}), *last]:  # the journal at the end
@@ -229,7 +244,8 @@ class Deletion:
     def find_model(self, trial: str) -> str | None:
         """Find the kept model of a deleted trial; None if there is none or others need it."""
         location = self.folders.model_location(trial)
-        if trial in self.content.needed_models or not self.folders.holds_model(location, trial):
+        is_own = self.is_claimed and self.folders.holds_model(location, trial)
+        if trial in self.content.needed_models or not is_own:
             return None  # or its key is no name of a folder, or the folder lies elsewhere by a link
         try:
             there = exists(location) and not holds_other_model(location, trial)
@@ -248,7 +264,8 @@ def plan_deletion(board: Store, url: str, sweep: str, *, runs: Path) -> Deletion
         board: the leaderboard that has the sweep.
         url: the URL of that leaderboard.
         sweep: the sweep's name.
-        runs: the runs folder; also the folder of the sweep's last driver is searched.
+        runs: the runs folder with its journal. Another folder that the leaderboard names is none
+            to delete from, because anyone can have written that.
 
     Raises:
         NotFoundError: if there is no sweep of that name, and no deletion of it has begun.
@@ -282,24 +299,21 @@ def plan_deletion(board: Store, url: str, sweep: str, *, runs: Path) -> Deletion
             experiment=spec.get("experiment", "cse"),
             sweep=sweep,
             journal=identity,
-            artifacts=home / "artifacts",
         )
     deletion = Deletion(sweep, url, journal, home, spec, is_stored, content, studied, mirrored)
     deletion.folders.refuse_other_owner(identity)
+    deletion = replace(deletion, is_claimed=deletion.folders.is_claimed(identity))
     models = (deletion.find_model(trial) for trial in content.trials)
     return replace(deletion, models=tuple(model for model in models if model is not None))
 
 
 def _locate_journal(session: Session, sweep: str, runs: Path) -> Path:
-    """Locate the journal of a sweep or import: in the runs folder, or where its last driver had it.
+    """Locate the journal of a sweep or import in the runs folder.
 
-    The runs folder comes first, because in a copy of one the last driver is still that of the
-    original folder. Raises NotFoundError or SweepRefusedError if it is not on this machine.
+    Raises NotFoundError or SweepRefusedError if it is not there.
     """
     stored, last = sweep_or_none(session, sweep), session.get(SweepLeaseRecord, sweep)
     journals = [sweep_folder(runs, sweep) / JOURNAL_FILE, import_journal(runs, sweep)]
-    if last is not None and last.folder:
-        journals.append(Path(last.folder) / JOURNAL_FILE)
     known = {stored.journal if stored else "", last.journal if last else ""} - {""}
     for journal in journals:
         with suppress(JournalError, OSError):

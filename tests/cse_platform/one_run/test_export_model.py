@@ -1,6 +1,9 @@
+import os
 import re
 import shutil
+import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlparse
@@ -9,6 +12,7 @@ import numpy as np
 import pytest
 import yaml
 from commands import invoke
+from mlflow.tracking._tracking_service.utils import _artifact_repos_cache
 from one_trial import KEY, began, evaluated, life, one_run
 from stored_trials import fill_store
 
@@ -162,6 +166,56 @@ def test_a_folder_with_something_in_it_or_of_another_trial_is_refused(kept) -> N
     assert "is not the model of trial 0a1b2c3d" in done.stderr
 
 
+def test_nothing_behind_a_link_is_exported_registered_or_scored(fill, runs, mini_model) -> None:
+    """A runs folder from elsewhere can have links to what only its reader may see."""
+    storage, private = runs / "artifacts/models", runs.parent / "private"
+    private.mkdir()
+    (private / "letter.txt").write_text("dear diary")
+
+    def make_model() -> Path:
+        return Path(shutil.copytree(mini_model(), storage / KEY[:16]))
+
+    def link_file(model: Path) -> Path:
+        (model / "letter.txt").symlink_to(private / "letter.txt")
+        return model / "letter.txt"
+
+    def link_folder(model: Path) -> Path:
+        (model / "1_Pooling" / "more").symlink_to(private)
+        return model / "1_Pooling" / "more"
+
+    def link_model(model: Path) -> Path:
+        shutil.move(model, private / "moved")
+        model.symlink_to(private / "moved")
+        return model
+
+    def link_storage(model: Path) -> Path:
+        shutil.move(storage, private / "models")
+        storage.symlink_to(private / "models")
+        return model
+
+    def make_pipe(model: Path) -> Path:
+        os.mkfifo(model / "pipe")
+        return model / "pipe"
+
+    for harm in (link_file, link_folder, link_model, link_storage, make_pipe):
+        model = make_model()
+        fill(began(), *life(model=str(model)))
+        (runs / "mlflow.db").touch()
+        link = harm(model)
+        for words in (["export", KEY, OUT], ["register", KEY, "name"]):
+            done = one_run(*words, code=1)
+            assert f"{link} is a link or behind one" in done.stderr, harm
+        done = invoke(cse_evaluate, KEY[:8], "--data", "builtin", "--tasks", "stsb", code=1)
+        assert f"{link} is a link or behind one" in done.stderr, harm
+        assert not OUT.exists()
+        for left in (storage, private / "moved", private / "models"):
+            left.unlink() if left.is_symlink() else shutil.rmtree(left, ignore_errors=True)
+    runs.rename(runs.parent / "disk")
+    runs.symlink_to(runs.parent / "disk")  # a link that leads to the storage is its user's own
+    fill(began(), *life(model=str(make_model())))
+    one_run("export", KEY, OUT)
+
+
 def test_an_exported_model_can_be_scored_without_another_row(kept, runs) -> None:
     """What is recorded of a folder is that test sets were opened; scores are of a named trial."""
     kept()
@@ -235,6 +289,40 @@ def test_a_version_tells_of_its_trial(client, mini_model, lab) -> None:
     np.testing.assert_array_equal(load_encoder(str(kept / data)).encode(PAIR), ours)
     needed = (kept / "requirements.txt").read_text().splitlines()
     assert needed == ["sentence-transformers", "torch==2.9.0"]
+
+
+def test_a_version_goes_only_where_this_lab_keeps_artifacts(
+    lab, tmp_path, monkeypatch, hook
+) -> None:
+    """The database of a colleague can name any place for the artifacts of a run."""
+    theirs, port = tmp_path / "theirs", hook.server.server_port
+    theirs.mkdir()
+    runs = Path(shutil.copytree(lab, tmp_path / "runs"))
+    (runs / "artifacts").mkdir(exist_ok=True)
+    (runs / "artifacts" / "link").symlink_to(theirs)
+    locations = {
+        theirs.as_uri(): False, str(theirs): False, f"{runs}/artifacts/../../theirs/a": False,
+        f"file:{runs}/artifacts/%2e%2e/%2e%2e/theirs": False, f"{runs}/artifacts/link/a": False,
+        f"{runs}/artifacts": False, f"http://127.0.0.1:{port}/a": False, "s3://bucket/a": False,
+        f"mlflow-artifacts://127.0.0.1:{port}/a": False, "mlflow-artifacts:/a": False,
+        "runs:/abc/": False, "models:/encoder/1": False, "dbfs:/a": False, "relative": False,
+        f"{runs}/artifacts/a": True, (runs / "artifacts" / "b c").as_uri(): True,
+    }  # fmt: skip
+    for number, (location, is_ours) in enumerate(locations.items()):
+        copy = f"{runs}/{number}.db"
+        shutil.copy(runs / "mlflow.db", copy)
+        with closing(sqlite3.connect(copy)) as store, store:
+            store.execute("UPDATE runs SET artifact_uri = ?", (location,))
+        monkeypatch.setenv("CSE_MLFLOW_URI", f"sqlite:///{copy}")
+        _artifact_repos_cache.clear()  # a process that starts has seen no other store
+        done = one_run("register", KEY, "own", "--runs", runs, code=not is_ours)
+        assert is_ours or f"names {location} for the artifacts" in done.stderr, location
+    assert not [*theirs.iterdir()] and hook.requests == hook.heard == []
+    _artifact_repos_cache.clear()
+    monkeypatch.setenv("CSE_MLFLOW_URI", f"sqlite:///{runs}/0.db")
+    monkeypatch.setenv("MLFLOW_DEFAULT_ARTIFACT_ROOT", tmp_path.as_uri())  # the lab's own folder
+    one_run("register", KEY, "own", "--runs", runs)
+    assert (theirs / "model" / "MLmodel").exists()
 
 
 def test_a_trial_is_registered_once_under_a_name_that_mlflow_takes(client, lab) -> None:

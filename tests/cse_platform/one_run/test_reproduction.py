@@ -2,7 +2,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from one_trial import KEY, began, evaluated, life, one_run
+from one_trial import FACTS, KEY, began, evaluated, life, one_run
 
 from cse_methods.data.own.reading import load_own_pairs, with_checksum
 from cse_methods.data.own.spec import OwnPairs
@@ -172,3 +172,38 @@ def test_an_own_dev_set_lies_there_or_has_its_hash(runs, fill) -> None:
         assert str(own.sha256) in said and "Put my-dev.tsv beside sweep.yaml" in said
         assert not Path(happened, "my-dev.tsv").exists()
         file.unlink(missing_ok=True)
+
+
+def test_texts_of_a_journal_from_elsewhere_stay_texts(fill) -> None:
+    """They are written into files that people run, install or read."""
+    line, packages = "\n--index-url http://evil", {"numpy": "2.1.0", "torch": "2.9.0+cpu"}
+    bad = {"a": f"1{line}", "b": '1"', "c": f"1+cpu{line}", f"d{line}": "1", "e": "1; x", "f": ""}
+    bad |= {"g @ https://evil/g.zip": "1", "-r": "1", "h": "1 --hash=x", "i": "1,!=2"}
+    started, *rest = life()
+    provenance = {"package_commit": f"c0ffee{line}", "package_remote": "https://lab/cse"}
+    python = {"python": "3\n```\nrm -r ~\n```"}
+    fill(
+        began(packages=packages | bad, provenance=provenance | python),
+        started.model_copy(update={"values": started.values | {f"x: 1{line}": 2}}),
+        *rest[:-1],
+        rest[-1].model_copy(update={"provenance": FACTS | {"cpu": f"`{line}", "threads": "1"}}),
+    )
+    done = one_run("reproduce", KEY)
+    assert (FOLDER / "requirements.txt").read_text() == (
+        "numpy==2.1.0\ntorch==2.9.0  # it was 2.9.0+cpu\n"
+    )
+    assert done.stderr.count("is no requirement that pip reads") == 11
+    sweep = read_yaml((FOLDER / "sweep.yaml").read_text()).data
+    assert sweep["fixed"][f"x: 1{line}"] == 2
+    readme = (FOLDER / "README.md").read_text()
+    assert readme.count("\n```\n") == 2 and f"{line}\n" not in readme
+    remotes = ("ext::sh -c x", "ext://sh", "-u./x", "fd::7", "https://lab/a b", "ssh://x\n-r y")
+    for number, remote in enumerate(remotes):
+        folder = Path(f"again-{number}")
+        provenance |= {"package_commit": "c0ffee", "package_remote": remote}
+        fill(began(packages=packages, provenance=provenance), *life())
+        one_run("reproduce", KEY, "--to", folder)
+        lines = (folder / "requirements.txt").read_text().splitlines()
+        is_folder = "://" not in remote  # git takes no command of that form from a file: URL
+        assert len(lines) == 2 + is_folder, remote
+        assert all(" @ git+file:///" in line for line in lines[2:]), remote

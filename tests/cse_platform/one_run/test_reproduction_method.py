@@ -1,4 +1,6 @@
+import hashlib
 import json
+import os
 import re
 import sys
 import tomllib
@@ -232,3 +234,59 @@ def test_a_method_whose_source_was_not_kept_is_named_by_its_commit(ran) -> None:
     ran("0" * 64, provenance={"method_commit": "c0ffee", "method_dirty": "true"})
     shown = one_run("show", KEY, "--code").stdout
     assert "# The method 'labcse' was at commit c0ffee, with changes (that nobody rec" in shown
+
+
+def test_a_forged_source_writes_nothing_and_names_its_file(ran, runs, tmp_path) -> None:
+    """As in a runs folder from somebody else, whose journal names the source by its hash."""
+    sound = {
+        "package": "lab-methods",
+        "version": "1.0",
+        "methods": {"labcse": "lab.method"},
+        "files": {"lab/method.py": ""},
+    }
+    names = ("../../stolen", "/tmp/stolen", "lab/../../x", "..", "", "lab//x", "lab/", "a\\..\\x")
+    names = (*names, "a\0b", "a\nb", "lab/\u202etxt.py", "x" * 300, "lab/ x", ".\u2028")
+    forged: list[Any] = [sound | {"files": {name: "x"}} for name in names]
+    forged += [sound | {"version": text} for text in ("", '1"\n[tool]', "1.0\n-r x", "../1", 1)]
+    forged += [sound | {"package": text} for text in ("a b", "../x", "a\n", 'a"', "", "-a")]
+    forged += [sound | {"methods": {"labcse": text}} for text in ("a:b\nc", "os.", "a b", "", 'a"')]
+    forged += [sound | {"methods": {text: "lab.method"}} for text in ("a\nb", '"', "../a", "")]
+    forged += [sound | {"files": {"a": 1}}, sound | {"more": 1, "files": []}, [], "x", None, {}]
+    folder = sweep_folder(runs, "first") / "code"
+    folder.mkdir(parents=True)
+    for content in forged:
+        text = json.dumps(content).encode()
+        sha256 = hashlib.sha256(text).hexdigest()
+        (folder / f"{sha256}.json").write_bytes(text)
+        ran("0" * 64, provenance={METHOD_SOURCE: sha256})
+        before = set(tmp_path.rglob("*"))
+        for command in ("reproduce", "show"):
+            done = one_run(command, KEY, *["--code"] * (command == "show"), code=1)
+            assert f"{sha256}.json is not the source of a method" in done.stderr, content
+            assert done.stderr.count("\n") == 1, content
+        assert set(tmp_path.rglob("*")) == before, content
+
+
+def test_no_source_is_read_through_a_link_or_by_another_name(ran, runs, tmp_path) -> None:
+    private, folder = tmp_path / "private.json", sweep_folder(runs, "first") / "code"
+    text = b'{"package": "a", "version": "1", "methods": {}, "files": {"key": "hunter2"}}'
+    sha256 = hashlib.sha256(text).hexdigest()
+    for target in (private, tmp_path / f"elsewhere/{sha256}.json"):
+        target.parent.mkdir(exist_ok=True)
+        target.write_bytes(text)
+    folder.mkdir(parents=True)
+    (folder / f"{sha256}.json").symlink_to(private)
+    links = [folder / f"{sha256}.json", folder]
+    ran("0" * 64, provenance={METHOD_SOURCE: sha256})
+    for link in links:
+        done = one_run("reproduce", KEY, code=1)
+        assert f"{link.relative_to(tmp_path)} is a link" in done.stderr and not FOLDER.exists()
+        link.unlink()
+        if link != folder:
+            folder.rmdir()
+            folder.symlink_to(tmp_path / "elsewhere")
+    folder.mkdir()
+    os.mkfifo(folder / f"{sha256}.json")  # whose reader would wait forever
+    assert "is a link" in one_run("show", KEY, "--code", code=1).stderr
+    ran("0" * 64, provenance={METHOD_SOURCE: f"../../../../{private.stem}"})
+    assert "is not here" in one_run("show", KEY, "--code").stdout

@@ -15,7 +15,6 @@ from cse_platform.control.requests import Requests
 from cse_platform.errors import SweepRefusedError
 from cse_platform.render.table import Terminal
 from cse_platform.runner.driver import refuse_older_copy
-from cse_platform.runner.publishing import Publisher
 from cse_platform.signals import interrupt_handler_kept
 from cse_platform.sweep.identity import settings_hash
 from cse_platform.sweep.stores import sweep_stores
@@ -53,9 +52,8 @@ def test_a_stage_fails_if_it_completes_no_trial(tmp_path) -> None:
     spec = new_spec(search={"give_up_after": 9})
     stores = sweep_stores(spec, runs=tmp_path)
     executor = InProcessExecutor(score=lambda *_: math.nan)
-    silent = Publisher("small", stores, command="")
     with pytest.raises(SweepRefusedError, match=r"no trial .*'small'"):
-        run_stage(spec, stores, executor, silent, Terminal(), reuse=False)
+        run_stage(spec, stores, executor, Terminal(), reuse=False)
 
 
 def test_the_same_file_goes_on_with_its_first_launch(start) -> None:
@@ -71,15 +69,14 @@ def test_the_same_file_goes_on_with_its_first_launch(start) -> None:
     assert launch() == first
 
 
-def test_the_stages_of_a_file_belong_to_one_launch(tmp_path, monkeypatch) -> None:
+def test_the_stages_of_a_file_belong_to_one_launch(tmp_path) -> None:
     """That of the first stage is the file's, also where it was launched before."""
     before = Launch(settings="", time=datetime(2030, 1, 1, tzinfo=UTC))
     specs = [new_spec(sweep=name, search={"trials": 1}) for name in ("early", "late")]
     before = before.model_copy(update={"settings": settings_hash(specs)})
     stores = [sweep_stores(spec, runs=tmp_path) for spec in specs]
-    monkeypatch.setenv("CSE_DASHBOARD", "")
-    silent, console = Publisher("early", stores[0]), Terminal(quiet=True)
-    run_stage(specs[0], stores[0], InProcessExecutor(), silent, console, launch=before, reuse=False)
+    console = Terminal(quiet=True)
+    run_stage(specs[0], stores[0], InProcessExecutor(), console, launch=before, reuse=False)
     stages: list[Any] = [
         SimpleNamespace(spec=spec, where=where) for spec, where in zip(specs, stores, strict=True)
     ]

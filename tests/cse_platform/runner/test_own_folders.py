@@ -5,7 +5,7 @@ from in_process import new_spec
 
 from cse_platform.errors import SweepRefusedError
 from cse_platform.own_folders import OwnFolders
-from cse_platform.safe_deletion import find_below
+from cse_platform.safe_paths import find_below
 from cse_platform.tracking.events import TrialCheckpoint
 
 KEY = "0123456789abcdef" * 4

@@ -26,7 +26,7 @@ from cse_platform.errors import StoreError
 from cse_platform.stores.mlflow.metrics import best_metric, reused_metrics, trial_metrics
 from cse_platform.stores.mlflow.mirror import MLflowMirror
 from cse_platform.stores.mlflow.run_writer import SEARCH_FILTER, VIEW_TAG
-from cse_platform.stores.mlflow.sweep_run import find_mirrored_sweep, sweep_run
+from cse_platform.stores.mlflow.sweep_run import find_mirrored_sweep, find_sweep_run
 from cse_platform.stores.mlflow.tags import clean_name, text
 from cse_platform.tracking.events import TrialReused
 
@@ -87,7 +87,7 @@ def test_after_a_crash_anywhere_a_replay_adds_and_doubles_nothing(cut, uri, undi
     assert contents(uri) == undisturbed
 
 
-def test_a_sweep_of_another_journal_is_not_mixed_with_this_one(uri, tmp_path) -> None:
+def test_a_sweep_of_another_journal_is_not_mixed_with_this_one(uri) -> None:
     MLflowMirror(uri).apply("another", numbered(HISTORY[:3]))
     before, mirror = contents(uri), MLflowMirror(uri)
     ways_out = rf"{uri} has a sweep 's1' of another .* move it away.* --set experiment=NAME"
@@ -96,10 +96,10 @@ def test_a_sweep_of_another_journal_is_not_mixed_with_this_one(uri, tmp_path) ->
     assert contents(uri) == before
     assert mirror.position(JOURNAL) == 0
     ours = {"experiment": "cse", "sweep": "s1", "journal": JOURNAL}
-    assert sweep_run(uri, **ours) is None  # no report is written there
-    mirrored = find_mirrored_sweep(uri, artifacts=tmp_path, **ours)
+    assert find_sweep_run(uri, **ours) is None  # the page links to no other sweep
+    mirrored = find_mirrored_sweep(uri, **ours)
     assert mirrored is not None and mirrored.runs == ()  # and nothing of it is deleted
-    theirs = find_mirrored_sweep(uri, artifacts=tmp_path, **(ours | {"journal": "another"}))
+    theirs = find_mirrored_sweep(uri, **(ours | {"journal": "another"}))
     assert theirs is not None and len(theirs.runs) == 2
 
 

@@ -3,13 +3,11 @@ import json
 import shutil
 import sqlite3
 import zlib
-from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
-from mlflow.tracking._tracking_service.utils import _artifact_repos_cache
 from mlflow_history import (
     HASH,
     JOURNAL,
@@ -25,7 +23,8 @@ from mlflow_history import (
 
 from cse_platform.stores.mlflow.mirror import MLflowMirror
 from cse_platform.stores.mlflow.run_writer import VIEW_TAG
-from cse_platform.stores.mlflow.sweep_run import find_mirrored_sweep, sweep_run
+from cse_platform.stores.mlflow.store import open_experiment
+from cse_platform.stores.mlflow.sweep_run import find_mirrored_sweep
 from cse_platform.tracking.events import AnnotationWritten, Event
 
 SPEC = {
@@ -160,76 +159,77 @@ def test_what_people_write_is_on_the_runs_that_it_is_about(uri) -> None:
     assert {"tag.a", "note"}.isdisjoint(known["t1"])
 
 
-def published(folder: Path) -> list[str]:
-    """The reports that a runs folder has in its artifacts."""
-    return [file.read_text() for file in folder.glob("*/*/*/report.html")]
-
-
 @pytest.fixture
-def publish(new_store, tmp_path) -> Callable[[str, str], str]:
-    """Adds a report to the run of the sweep in a runs folder; returns the id of the run."""
-    report = tmp_path / "report"
-    report.mkdir()
-    new_store("a/mlflow.db")
-    mirror = MLflowMirror(f"sqlite:///{tmp_path}/a/mlflow.db", artifacts=tmp_path / "a/artifacts")
+def lab(new_store, tmp_path) -> Path:
+    """A runs folder whose MLflow has the run of a sweep."""
+    runs = tmp_path / "a"
+    mirror = MLflowMirror(new_store("a/mlflow.db"), artifacts=runs / "artifacts")
     mirror.apply(JOURNAL, numbered([sweep_started(spec=SPEC)]))
-
-    def publish(folder: str, text: str) -> str:
-        _artifact_repos_cache.clear()  # a process that starts has seen no other store
-        (report / "report.html").write_text(text)
-        uri = f"sqlite:///{tmp_path}/{folder}/mlflow.db"
-        run = sweep_run(uri, experiment="cse", sweep="s1", journal=JOURNAL)
-        run.add(report)
-        return str(runs_in(uri)["s1"].info.run_id)
-
-    return publish
+    return runs
 
 
-def delete_runs(runs: Path) -> None:
-    """Delete what MLflow has of the sweep in a runs folder."""
-    uri, artifacts = f"sqlite:///{runs}/mlflow.db", runs / "artifacts"
-    named = {"experiment": "cse", "sweep": "s1", "journal": JOURNAL}
-    found = find_mirrored_sweep(uri, artifacts=artifacts, **named)
-    found.delete({JOURNAL})
+def store_of(runs: Path) -> str:
+    return f"sqlite:///{runs}/mlflow.db"
 
 
-def test_a_copied_database_has_its_artifacts_beside_it(publish, tmp_path) -> None:
-    """MLflow stores whole paths: a copy would write into its original's, and delete them."""
-    original, copy = tmp_path / "a", tmp_path / "b"
-    run = publish("a", "first")
-    client = client_of(f"sqlite:///{original}/mlflow.db")
+def artifacts_of(runs: Path) -> str:
+    """Where MLflow says that the artifacts of the sweep's run lie."""
+    return str(runs_in(store_of(runs))["s1"].info.artifact_uri)
+
+
+def test_a_copied_database_has_its_artifacts_beside_it(lab, tmp_path) -> None:
+    """MLflow stores whole paths: a copy would write into its original's.
+
+    A database without the mark, as earlier versions made it, is marked where its artifacts lie.
+    """
+    copy, late = tmp_path / "b", tmp_path / "c"
+    client, run = client_of(store_of(lab)), runs_in(store_of(lab))["s1"].info.run_id
     client.create_registered_model("best")
-    client.create_model_version("best", client.get_run(run).info.artifact_uri)
-    shutil.copytree(original, copy)
-    publish("b", "second")
-    assert (published(original), published(copy)) == (["first"], ["second"])
-    place = client_of(f"sqlite:///{copy}/mlflow.db").get_model_version_download_uri("best", "1")
-    assert place == f"file://{copy}/artifacts/{run}/artifacts"
-    delete_runs(copy)
-    assert (published(original), published(copy)) == (["first"], [])
-
-
-def test_a_database_without_the_mark_is_marked_where_its_artifacts_lie(publish, tmp_path) -> None:
-    """As earlier versions made it; a copy that was made before deletes nothing of the original."""
-    original, copy, late = (tmp_path / name for name in ("a", "b", "c"))
-    publish("a", "first")
-    with closing(sqlite3.connect(original / "mlflow.db")) as store, store:
+    client.create_model_version("best", artifacts_of(lab))
+    shutil.copytree(lab, copy)
+    open_experiment(store_of(copy), "cse", artifacts=copy / "artifacts")
+    assert artifacts_of(copy) == f"file://{copy}/artifacts/{run}/artifacts"
+    assert artifacts_of(lab) == f"file://{lab}/artifacts/{run}/artifacts"
+    location = client_of(store_of(copy)).get_model_version_download_uri("best", "1")
+    assert location == artifacts_of(copy)
+    with closing(sqlite3.connect(lab / "mlflow.db")) as store, store:
         store.execute("DELETE FROM experiment_tags WHERE key = 'cse.artifacts_beside_database'")
-    shutil.copytree(original, copy)
-    delete_runs(copy)
-    assert (published(original), published(copy)) == (["first"], ["first"])
-    mirror = MLflowMirror(f"sqlite:///{original}/mlflow.db", artifacts=original / "artifacts")
-    mirror.position(JOURNAL)  # opens it
-    shutil.copytree(original, late)
-    publish("c", "second")
-    assert (published(original), published(late)) == (["first"], ["second"])
+    open_experiment(store_of(lab), "cse", artifacts=lab / "artifacts")
+    shutil.copytree(lab, late)
+    open_experiment(store_of(late), "cse", artifacts=late / "artifacts")
+    assert artifacts_of(late) == f"file://{late}/artifacts/{run}/artifacts"
 
 
-def test_no_folder_of_others_is_deleted_as_artifacts(publish, tmp_path, caplog) -> None:
-    run, thesis = publish("a", "first"), tmp_path / "thesis"
-    thesis.mkdir()
-    with closing(sqlite3.connect(tmp_path / "a" / "mlflow.db")) as store, store:
-        place = thesis.as_uri()
-        store.execute("UPDATE runs SET artifact_uri = ? WHERE run_uuid = ?", (place, run))
-    delete_runs(tmp_path / "a")
-    assert thesis.exists() and f"{thesis} was not deleted" in caplog.text
+def test_nothing_is_deleted_where_a_database_says(lab, tmp_path, hook) -> None:
+    """A colleague's mlflow.db can name any folder, address or other run; it is named, no more."""
+    thesis, port = tmp_path / "thesis", hook.server.server_port
+    client, own = client_of(store_of(lab)), Path(artifacts_of(lab).removeprefix("file://"))
+    other = client.create_run(client.get_experiment_by_name("cse").experiment_id).info.run_id
+    [run] = (run for run in client.search_runs(["1"], "tags.sweep = 's1'"))
+    for folder in (thesis, own):
+        folder.mkdir(parents=True)
+        (folder / "chapter.tex").touch()
+    locations = (
+        thesis.as_uri(),
+        str(thesis),
+        f"runs:/{other}/",
+        f"http://127.0.0.1:{port}/artifacts",
+        f"mlflow-artifacts://127.0.0.1:{port}/all",
+        "s3://private/bucket",
+        "models:/best/1",
+        own.as_uri(),
+    )
+    for number, location in enumerate(locations):
+        copy = tmp_path / f"copy{number}"
+        shutil.copytree(lab, copy, ignore=shutil.ignore_patterns("artifacts"))
+        with closing(sqlite3.connect(copy / "mlflow.db")) as store, store:
+            told = "UPDATE runs SET artifact_uri = ? WHERE run_uuid = ?"
+            store.execute(told, (location, run.info.run_id))
+            store.execute(told, (thesis.as_uri(), other))
+        named = {"experiment": "cse", "sweep": "s1", "journal": JOURNAL}
+        found = find_mirrored_sweep(store_of(copy), **named)
+        assert [name.rstrip("/") in location for name in found.artifacts] == [True], location
+        found.delete({JOURNAL})
+        assert "s1" not in runs_in(store_of(copy)), location
+    assert (thesis / "chapter.tex").exists() and (own / "chapter.tex").exists()
+    assert hook.requests == []

@@ -25,13 +25,11 @@ class Lab:
         from in_process import InProcessExecutor, new_spec
 
         from cse_platform.runner.driver import drive_sweep
-        from cse_platform.runner.publishing import Publisher
         from cse_platform.sweep.stores import sweep_stores
 
         spec = new_spec(**changes | {"search": {"trials": 5} | changes.get("search", {})})
         stores = sweep_stores(spec, runs=self.runs)
-        silent = Publisher(spec.sweep, stores, command="")
-        drive_sweep(spec, stores, InProcessExecutor(), silent)
+        drive_sweep(spec, stores, InProcessExecutor())
 
     @contextmanager
     def board(self) -> Iterator["Store"]:

@@ -292,14 +292,14 @@ def sweep_mlflow(name: str) -> BaseResponse:
     server, spec = site().mlflow, reader().sweep_spec(name)
     if server is None:
         raise NotFoundError("no MLflow server is known; start cse-dashboard with --mlflow http://…")
-    from cse_platform.stores.mlflow.sweep_run import sweep_run
+    from cse_platform.stores.mlflow.sweep_run import find_sweep_run
     from cse_platform.stores.mlflow.tags import run_link
 
     experiment, journal = spec.get("experiment", "cse"), reader().sweep(name).journal
-    run = sweep_run(server, experiment=experiment, sweep=name, journal=journal)
+    run = find_sweep_run(server, experiment=experiment, sweep=name, journal=journal)
     if run is None:
         raise NotFoundError(f"MLflow at {mask_url(server)} has no run of the sweep {name!r}")
-    return redirect(f"{server.rstrip('/')}/{run_link(run.experiment, run.id)}")
+    return redirect(f"{server.rstrip('/')}/{run_link(run.info.experiment_id, run.info.run_id)}")
 
 
 @pages.get("/sweeps")

@@ -9,7 +9,12 @@ from pathlib import Path
 
 from cse_platform.errors import NotFoundError
 from cse_platform.secrets import mask_url
-from cse_platform.stores.mlflow.store import check_there, open_experiment, store_errors
+from cse_platform.stores.mlflow.store import (
+    check_there,
+    open_experiment,
+    refuse_foreign_artifacts,
+    store_errors,
+)
 from cse_platform.stores.mlflow.tags import TRIAL, format_tags
 
 ARTIFACT = "model"
@@ -46,7 +51,8 @@ def register_model(
     The model becomes an artifact of the trial's run, as an MLflow model of the flavor
     `sentence_transformers`; that library must be able to load it, but is not needed here. A missing
     registered model is created. Raises StoreError if there is no store, or it cannot be reached,
-    has no finished run of the trial, or refuses the name or the artifacts.
+    has no finished run of the trial, refuses the name or the artifacts, or names a foreign place
+    for these.
     """
     # A server may take longer than usual over a large file.
     os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", _UPLOAD_SECONDS)
@@ -66,6 +72,7 @@ def register_model(
                 f"experiment {experiment!r}; name the sweep's store with CSE_MLFLOW_URI, or run "
                 "cse-sweep on its file again to fill the store"
             )
+        refuse_foreign_artifacts(uri, run.info.artifact_uri, artifacts=artifacts)
         from mlflow.exceptions import MlflowException
 
         try:

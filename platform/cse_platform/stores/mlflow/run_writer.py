@@ -320,9 +320,7 @@ class RunWriter:
         if not known:
             start = _progress_tag()
             sentence = f"Sweep **{event.sweep}**: {event.method} on {event.backbone}."
-            sentence = tags.text(sentence, limit=tags.TAG_LENGTH - len(tags.USER_LINE) - 2)
-            note = f"{sentence}\n\n{tags.USER_LINE}"  # until a summary replaces it
-            noted = {tags.DESCRIPTION: note, start.key: start.value}
+            noted = tags.format_tags({tags.DESCRIPTION: sentence, start.key: start.value})
             if not self._search_runs(f"tags.sweep = '{event.sweep}'", view=ViewType.ALL):
                 self._new_sweeps.add(event.sweep)
             self._create_run(name, event.sweep, milliseconds(event.time), written | noted)

@@ -13,6 +13,7 @@ from uuid import uuid4
 
 from cse_platform.databases import put_database, sqlite_file, sqlite_url
 from cse_platform.errors import NoStoreError, StoreDownError, StoreError, StoreLostError
+from cse_platform.safe_paths import find_below, find_link, resolve_links
 from cse_platform.secrets import mask_text, mask_url
 
 _DATABASE = re.compile(r"(postgresql|mysql|mssql|sqlite)(\+\w+)?://")
@@ -39,6 +40,8 @@ or replaced. A connection each time (its NullPool) takes half as much processor 
 _BESIDE = "cse.artifacts_beside_database"
 """The tag of an experiment whose artifacts lie in a folder of this name beside its database."""
 _ARTIFACTS = "artifacts"
+ARTIFACT_ROOT = "MLFLOW_DEFAULT_ARTIFACT_ROOT"
+"""MLflow's variable for the folder or URI that has a store's artifacts."""
 _LOCATIONS = (
     ("experiments", "artifact_location"),
     ("runs", "artifact_uri"),
@@ -163,6 +166,32 @@ def follow_database(uri: str) -> None:
                 )
                 given = {"here": here, "length": len(before), "before": before}
                 connection.execute(change, given)
+
+
+def refuse_foreign_artifacts(uri: str, location: str, *, artifacts: Path) -> None:
+    """Raise StoreError unless artifacts may be written to a location that a store names.
+
+    Whoever writes to a store can name any location, such as somebody's bucket. Ours are those below
+    the folder `artifacts`, below the one beside a SQLite file, and below `ARTIFACT_ROOT`. A
+    tracking server that passes on what is written has its own.
+    """
+    from mlflow.utils.file_utils import local_file_uri_to_path
+
+    if is_server(uri) and re.match(r"mlflow-artifacts:/(?!/)", location):
+        return
+    is_local = urlparse(location).scheme in ("", "file")
+    place = local_file_uri_to_path(location) if is_local else location
+    roots = [str(artifacts.absolute()), os.environ.get(ARTIFACT_ROOT, "").rstrip("/")]
+    if _SQLITE_FILE.match(uri):
+        roots.append(str(sqlite_file(uri).absolute().with_name(_ARTIFACTS)))
+    is_ours = any(find_below(resolve_links(root), place) for root in filter(None, roots))
+    if is_ours and not (is_local and find_link(place)):
+        return
+    raise StoreError(
+        f"MLflow at {mask_url(uri)} names {mask_url(location)} for the artifacts of this run, "
+        f"which is not below {artifacts}, or has links; if it is your lab's, set {ARTIFACT_ROOT} "
+        "to the folder or URI above it"
+    )
 
 
 def experiment_id(uri: str, name: str) -> str:

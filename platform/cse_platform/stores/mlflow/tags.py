@@ -67,8 +67,6 @@ milliseconds.
 """
 DESCRIPTION = "mlflow.note.content"
 """Tag that MLflow shows as the description of a run, in Markdown."""
-USER_LINE = "*What you write below this line stays when the text above is renewed.*"
-"""Last line of our part of a description."""
 
 
 def run_identity(*names: str) -> str:

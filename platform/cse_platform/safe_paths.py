@@ -1,23 +1,76 @@
-"""Delete below a folder, and nothing outside of it: all deletions of named places come here.
+"""Decide which names and locations from elsewhere may be written, deleted or followed.
 
-Journals and databases come from other people, or are copies beside their original, so that a
-location in them is compared with an own folder, after links are resolved. A link itself can be
-deleted, what it leads to is not.
+Journals, databases, bundles of code and model folders come from other people, or are copies beside
+their original. A name in them is written only below a folder of ours (`write_below`); a location
+in them is ours only if it lies below such a folder once links are resolved (`find_below`); and
+what a link leads to is neither read, written nor deleted (`find_link`).
 """
 
 import logging
 import os
 import shutil
+import stat
 from pathlib import Path
 from urllib.parse import unquote
 
 from pyarrow.fs import FileType, LocalFileSystem
 
 from cse_methods.files.places import filesystem, is_remote
-from cse_platform.errors import SweepRefusedError
+from cse_platform.errors import OutputError, SweepRefusedError
 from cse_platform.secrets import mask_text, mask_url
 
 _log = logging.getLogger(__name__)
+
+_NAME_BYTES = 255
+"""The length of the longest name that all file systems take."""
+
+
+def is_name_below(name: str) -> bool:
+    """Whether a name from elsewhere names a file below whichever folder it is written to.
+
+    It is one or more names, joined by `/`, that every file system takes and every terminal shows.
+    """
+    return all(
+        part not in ("", ".", "..")
+        and part == part.strip()
+        and part.isprintable()
+        and "\\" not in part
+        and len(part.encode()) <= _NAME_BYTES
+        for part in name.split("/")
+    )
+
+
+def write_below(folder: Path, name: str, content: bytes) -> None:
+    """Write a new file below a folder, with the folders between them.
+
+    Raises OutputError if the name leads elsewhere, is taken, or cannot be written.
+    """
+    if not is_name_below(name):
+        raise OutputError(f"{name!r} is not the name of a file below {folder}: nothing is written")
+    file = folder / name
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        with file.open("xb") as stream:
+            stream.write(content)
+    except OSError as error:
+        raise OutputError(f"{file} cannot be written: {error.strerror}") from error
+
+
+def find_link(path: str | Path) -> Path | None:
+    """Find the first link among a file or folder on this machine and all that lies below it.
+
+    Pipes, sockets and devices count as links: what they lead to is no content of the folder
+    either. Returns None if there is none, or nothing at all. Raises OSError if a folder is
+    unreadable.
+    """
+    path = Path(path)
+    try:
+        mode = path.lstat().st_mode
+    except FileNotFoundError:
+        return None
+    if stat.S_ISDIR(mode):
+        return next(filter(None, map(find_link, sorted(path.iterdir()))), None)
+    return None if stat.S_ISREG(mode) else path
 
 
 def delete_below(folder: str, location: str) -> None:
