@@ -5,7 +5,6 @@ Locations are local paths or URIs of an object store, as in Ray's `storage_path`
 
 import errno
 import logging
-import os
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -35,8 +34,8 @@ NOT_ITS_MODEL = (
 )
 """The end of a message that starts with a location, to be formatted with the trial's key."""
 
-_BELOW_STORAGE = re.compile(r"(.*)(/(?:artifacts/models|sweeps/[^/]+/ray)/.*)", re.DOTALL)
-"""The storage, and the path of a model or checkpoint below it."""
+_STORAGE = re.compile(r".*(?=/(?:artifacts/models|sweeps/[^/]+/ray)/)", re.DOTALL)
+"""The storage in the path of a model or a checkpoint."""
 
 _log = logging.getLogger(__name__)
 
@@ -121,10 +120,8 @@ def refuse_links(location: str) -> None:
     if not isinstance(files, LocalFileSystem):
         return
     try:
-        link = find_link(path)
-        below = _BELOW_STORAGE.search(path)
-        if below and os.path.realpath(path) != os.path.realpath(below[1]) + below[2]:
-            link = link or Path(path)
+        storage = _STORAGE.match(path)
+        link = find_link(path, below=storage and storage[0])
     except OSError as error:
         raise BackboneError(f"{mask_url(location)} cannot be read: {error.strerror}") from error
     if link is not None:

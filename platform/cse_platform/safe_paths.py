@@ -56,21 +56,28 @@ def write_below(folder: Path, name: str, content: bytes) -> None:
         raise OutputError(f"{file} cannot be written: {error.strerror}") from error
 
 
-def find_link(path: str | Path) -> Path | None:
+def find_link(path: str | Path, *, below: str | Path | None = None) -> Path | None:
     """Find the first link among a file or folder on this machine and all that lies below it.
 
-    Pipes, sockets and devices count as links: what they lead to is no content of the folder
-    either. Returns None if there is none, or nothing at all. Raises OSError if a folder is
-    unreadable.
+    With `below`, a folder above, links between the two count as well; those that lead to that
+    folder are its user's own. Pipes, sockets and devices count as links, because what they lead to
+    is no content of a folder either.
+
+    Returns None if there is none, or nothing at all. Raises OSError if a folder is unreadable.
     """
     path = Path(path)
+    if below is not None:
+        expected = Path(os.path.realpath(below), path.relative_to(below))
+        if os.path.realpath(path) != str(expected):
+            return path
     try:
         mode = path.lstat().st_mode
-    except FileNotFoundError:
+        inside = sorted(path.iterdir()) if stat.S_ISDIR(mode) else []
+    except (FileNotFoundError, NotADirectoryError):  # it may have just gone
         return None
-    if stat.S_ISDIR(mode):
-        return next(filter(None, map(find_link, sorted(path.iterdir()))), None)
-    return None if stat.S_ISREG(mode) else path
+    if stat.S_ISDIR(mode) or stat.S_ISREG(mode):
+        return next(filter(None, map(find_link, inside)), None)
+    return path
 
 
 def delete_below(folder: str, location: str) -> None:

@@ -238,17 +238,6 @@ def refuse_unwritable(stores: SweepStores) -> None:
     """
     from cse_platform.safe_paths import find_link  # imports pyarrow
 
-    if (link := find_link(stores.folder)) is not None:
-        raise SweepRefusedError(
-            f"{link} is a link, and a sweep neither reads nor writes behind one in its folder, "
-            "which may come from somebody else; put a copy in its place, or remove it"
-        )
-    for linked in find_linked_folders(stores.storage, stores.sweep, runs=stores.runs):
-        raise SweepRefusedError(
-            f"a link leads from {linked} to {Path(linked).resolve()}, where a sweep deletes "
-            "nothing, so checkpoints would fill the disk; set storage: in the sweep file to "
-            "that disk, or remove the link"
-        )
     for path in stores.on_this_machine:
         there = nearest_existing(path)
         if there != path and not there.is_dir():
@@ -258,6 +247,17 @@ def refuse_unwritable(stores: SweepStores) -> None:
                 f"{there} is not writable, but {path} belongs there; choose another folder "
                 "with --runs, or with storage: and stores: in the sweep file"
             )
+    if (link := find_link(stores.folder, below=stores.runs)) is not None:
+        raise SweepRefusedError(
+            f"{link} is a link or behind one, and a sweep neither reads nor writes there, because "
+            "a runs folder may come from somebody else; put a copy in its place, or remove it"
+        )
+    for linked in find_linked_folders(stores.storage, stores.sweep, runs=stores.runs):
+        raise SweepRefusedError(
+            f"a link leads from {linked} to {Path(linked).resolve()}, where a sweep deletes "
+            "nothing, so checkpoints would fill the disk; set storage: in the sweep file to "
+            "that disk, or remove the link"
+        )
 
 
 def normalize_url(url: str) -> str:

@@ -1,5 +1,6 @@
 import shutil
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -144,17 +145,21 @@ def test_a_trial_that_means_something_else_now_is_closed(start, cheap) -> None:
     assert "cse-sweep retry small 0 " in given_up.error
 
 
-def test_a_checkpoint_that_is_gone_starts_the_trial_over(start, caplog) -> None:
+@pytest.mark.parametrize("fault", ["is gone", "is a link or behind one"])
+def test_a_checkpoint_that_cannot_be_read_starts_the_trial_over(start, caplog, fault) -> None:
     first = start(search={"trials": 1})
     (plan,) = first.start()
     for _ in range(2):
         first.advance(plan.key)
     first.close()
-    shutil.rmtree(first.checkpoints)
+    if fault == "is gone":
+        shutil.rmtree(first.checkpoints)
+    else:  # a link to a private file, as a runs folder from elsewhere can have
+        (Path(first.history.trials[plan.key].checkpoint[1]) / "state").symlink_to("/etc/passwd")
     second = start(search={"trials": 1})
     (again,) = second.start()
     assert (again.key, again.resumed_from, again.checkpoint) == (plan.key, 0, None)
-    assert "trial 0 starts over" in caplog.text
+    assert "trial 0 starts over" in caplog.text and fault in caplog.text
     second.run().assert_sound()
     assert sorted(second.history.trials[plan.key].curve) == [0, 2, 4]
 

@@ -386,19 +386,25 @@ def test_folders_that_cannot_be_written(spec: Callable[..., SweepSpec], tmp_path
     assert not (tmp_path / "runs").exists()
 
 
-def test_folders_that_links_lead_elsewhere(spec: Callable[..., SweepSpec], tmp_path: Path) -> None:
-    """There nothing is deleted: each replaced checkpoint would stay."""
-    scratch = tmp_path / "scratch"
-    scratch.mkdir()
-    for link in ("sweeps", "artifacts", f"sweeps/{spec().sweep}"):
+def test_what_links_lead_to_is_neither_read_nor_written(spec, tmp_path: Path) -> None:
+    """Such a link may be a stranger's; where a sweep deletes nothing, checkpoints would stay."""
+    scratch, name = tmp_path / "scratch", f"sweeps/{spec().sweep}"
+    (scratch / "output").mkdir(parents=True)
+    for link in ("sweeps", name, f"{name}/journal.jsonl", f"{name}/output/trial-0.txt.gz"):
         runs = tmp_path / link.replace("/", "-")
         (runs / link).parent.mkdir(parents=True)
         (runs / link).symlink_to(scratch)
-        with pytest.raises(SweepRefusedError, match=f"to {scratch}.* storage: "):
-            refuse_unwritable(sweep_stores(spec(), runs=runs))
-        elsewhere = spec(storage=str(tmp_path / "disk"))
-        refuse_unwritable(sweep_stores(elsewhere, runs=runs))
-    (tmp_path / "runs").symlink_to(scratch)
+        behind = runs / (name if link == "sweeps" else link)
+        for storage in (None, str(tmp_path / "disk")):
+            with pytest.raises(SweepRefusedError, match=f"{behind} is a link or behind one"):
+                refuse_unwritable(sweep_stores(spec(storage=storage), runs=runs))
+    (tmp_path / "linked").mkdir()
+    (tmp_path / "linked" / "artifacts").symlink_to(scratch)
+    with pytest.raises(SweepRefusedError, match=f"to {scratch}.* storage: "):
+        refuse_unwritable(sweep_stores(spec(), runs=tmp_path / "linked"))
+    elsewhere = spec(storage=str(tmp_path / "disk"))
+    refuse_unwritable(sweep_stores(elsewhere, runs=tmp_path / "linked"))
+    (tmp_path / "runs").symlink_to(scratch)  # the user's own: it leads to the runs folder
     refuse_unwritable(sweep_stores(spec(), runs=tmp_path / "runs"))
 
 

@@ -323,6 +323,20 @@ def test_a_key_that_is_no_name_of_a_folder_deletes_no_models_of_others(lab) -> N
     }
 
 
+def test_a_storage_that_only_a_journal_names_keeps_what_it_has(lab, tmp_path) -> None:
+    """A journal from elsewhere can name another's storage, where a sweep of its name may be."""
+    journal, storage = lab.folder("third") / "journal.jsonl", tmp_path / "theirs"
+    (theirs := storage / "sweeps" / "third" / "ray" / "checkpoint").mkdir(parents=True)
+    lines = [json.loads(line) for line in journal.read_text().splitlines()]
+    for event in lines:
+        if event.get("kind") == "sweep_started":
+            event["spec"]["storage"] = str(storage)
+    journal.write_text("".join(f"{json.dumps(event)}\n" for event in lines))
+    said = delete("third", "--runs", lab.runs, "--yes").output
+    assert f"models in {storage} stay" in said and theirs.exists()
+    assert not lab.folder("third").exists()
+
+
 def test_evaluations_that_a_link_leads_to_are_not_deleted(lab, tmp_path) -> None:
     """As in a runs folder from elsewhere, whose link names a folder of ours."""
     keys = lab.ask("SELECT key FROM trials")
