@@ -29,6 +29,7 @@ from lost_stores import OF_LOST_STORES, run_other_lab
 from processes import SECONDS
 from servers import MlflowServer, Postgres, new_folder, say, small_disk
 from store_contents import assert_stores_agree
+from strangers import OF_STRANGERS
 from sweeps import CHEAP, Sweep, write_sweep
 
 from cse_platform.tracking.events import SweepFinished, TrialPoint
@@ -116,6 +117,12 @@ def upkeep(random: Random, table: dict[str, Found]) -> None:
         say(f"  delete killed: {seconds:.1f} s{''.join(f'; {what}' for what in wrong)}")
 
 
+def strangers(random: Random, table: dict[str, Found]) -> None:
+    """Hand commands runs folders and databases that a stranger has prepared."""
+    with scene(random, search=SEARCH) as broken:
+        campaign(broken, OF_STRANGERS, table)
+
+
 def lost_stores(random: Random, table: dict[str, Found]) -> None:
     """Delete and replace each store, while the sweep runs and between starts."""
     run_other_lab()
@@ -134,6 +141,7 @@ CAMPAIGNS = {
     "stores": stores,
     "disks": disks,
     "upkeep": upkeep,
+    "strangers": strangers,
     "lost_stores": lost_stores,
     "learning": learning,
 }
