@@ -29,7 +29,7 @@ from search_studies import lived, score
 from cse_platform.search.proposals import add_proposal, propose
 from cse_platform.search.study import SearchStudy
 from cse_platform.sweep.spec import SweepSpec
-from cse_platform.tracking.history import History
+from cse_platform.tracking.history import History, TrialHistory
 
 SAMPLERS = ("random", "qmc", "tpe", "gp", "cmaes", "nsgaii", "nsgaiii", "auto")
 COUNTS_ITS_OWN = ("cmaes", "nsgaii", "nsgaiii")
@@ -69,9 +69,15 @@ def cost(sampler: str, trials: int) -> dict[str, dict[str, float]]:
         add_proposal(search.study, searched, proposal)
         (trial,) = lived(proposal.number, [0.1, 0.2, 0.3], state="COMPLETE").trials.values()
         for step in trial.curve:
-            times.of("report", partial(search.report, trial, step=step))
+            times.of("report", partial(judge_and_report, search, trial, step))
         times.of("tell", partial(search.tell, trial))
     return times.medians()
+
+
+def judge_and_report(search: SearchStudy, trial: TrialHistory, step: int) -> None:
+    """Do with a dev point what a sweep does, but for its record."""
+    _, notes = search.judge(trial, step=step)
+    search.report(trial, step=step, notes=notes)
 
 
 def spec(sampler: str, trials: int) -> SweepSpec:

@@ -3,14 +3,18 @@
 Passwords and tokens are masked, and characters that files or databases refuse are escaped.
 """
 
+import os
 import re
+from functools import lru_cache
+from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from cse_platform.values import map_leaves
 
 _NAME = (
     r"(?:api[_-]?key|access[_-]?key(?:[_-]id)?|secret(?:[_-](?:access[_-])?key)?|private[_-]key"
-    r"|password|passwd|passphrase|pwd|credentials?|signature|sig"
+    r"|password|passwd|passphrase|pwd|credentials?|signature|sig|(?<=[_?&-])(?:pass|auth|cookie)"
     r"|(?<!cls_)(?<!sep_)(?<!pad_)(?<!mask_)(?<!unk_)(?<!bos_)(?<!eos_)token)"
 )
 """The ends of names of secrets; a tokenizer's tokens are excluded."""
@@ -22,14 +26,29 @@ _USER_ALONE = re.compile(r"(?i)^(.*?https?://)[^/@\s:]+@", re.DOTALL)
 _ASSIGNED = re.compile(
     rf"""(?imx)
     ( (?<![\w.-])[\w.-]*{_NAME}["']?:[ \t]+(?!{_TYPE})["']?   # YAML, JSON, a sentence
-    | ["'][\w.-]*{_NAME}["']:[ \t]*["']                # in the middle of JSON
+    | ["'][\w.-]*{_NAME}["'](?::|\][ \t]*=)[ \t]*["']  # in the middle of JSON, in code
     | (?<![\w.?&-])[\w.-]*{_NAME}=["']?                # a variable, an option with =
     | (?<![\w.?&-])[\w.-]*{_NAME}[ \t]=[ \t]["']       # a literal in code
     | (?<![\w-])(?=[\w-]*?--)[\w-]*{_NAME}[ \t]+       # an option with a space
-    | \bbearer[ \t]+ )
+    | \bbearer[ \t]+
+    | \bbasic[ \t]+(?-i:(?=[\w+/]{{7}})(?=\w[a-z+/]*[A-Z\d]|[a-z]+=)) )  # base64, not a word
     (?!(?=[\w-]*?--)[\w-]*{_NAME}[ \t])  # the value is no option that has a secret of its own
     [^\s"',}}&]+"""
 )
+_QUOTE = r"""\\*["']"""
+_QUOTED = rf"{_QUOTE}[^\"'\n]*[\"']"
+_HEADER = re.compile(
+    rf"""(?ix)
+    ( authorization (?:{_QUOTE}\]?[ \t]*[:=,] | [ \t]*: | = | [ \t]+=(?=[ \t]*b?{_QUOTE}))
+      [ \t]* (?:b?{_QUOTE})? (?!{_TYPE}) )
+    (?:[a-z][\w-]*[ \t]+)?  # whatever the scheme
+    (?: (?:[^\s=,"']+=(?:{_QUOTED}|[^\s,"']*) (?:,[ \t]*(?=[\w-]+=))?)+ | [^\s"',}}&]+ )
+    |
+    ( cookie (?:{_QUOTE})? \]? [ \t]* [:=,]? [ \t]* (?:b?{_QUOTE})? (?!{_TYPE}) )
+    [^\s;=,"']{{1,99}}=(?:{_QUOTED}|[^\s;"']*)
+    (?:;[ \t]*[^\s;=,"']+(?:=(?:{_QUOTED}|[^\s;"']*))?)*"""
+)
+"""Headers of HTTP, also as they are written in JSON and in code; their names end in these words."""
 _KNOWN_SHAPES = re.compile(
     r"\b(?:hf_\w{16,}|gh[pousr]_\w{16,}|glpat-[\w-]{16,}|sk-[\w-]{16,}|AKIA[0-9A-Z]{16})"
 )
@@ -39,6 +58,17 @@ _URL = re.compile(r"(?<![\w+.-])(?=[\w+.-]*?[A-Za-z])[\w+.-]*://\S+")
 driver masks texts of workers, which can be long."""
 _UNWRITABLE = re.compile("[\0\ud800-\udfff]")
 """PostgreSQL refuses NUL. A surrogate stands for a byte that is not UTF-8; UTF-8 has none."""
+
+_SECRET_VARIABLE = re.compile(
+    r"""(?ix)(?!(?:old)?pwd$)(?:.*_)?
+    (?: (?: [a-z\d]*(?:passwords?|passwd|pwd|secrets?|token|apikey) | passphrase | (?:ssh)?pass
+          | o?auth | credentials? | cookies? | jwt | pat)
+        (?:_(?!(?:.*_)?(?:mode|type|method|file|path|dir|sock|ur[il]|host|port|user|name)$).*)?
+      | key(?:_id|_?\d+)? )"""
+)
+_SWITCHES = frozenset(("enabled", "disabled", "required", "optional", "default"))
+_SHORTEST = 6
+"""Length of the shortest value of a variable that is masked; a shorter one could be any word."""
 
 _hidden: set[str] = set()
 
@@ -71,7 +101,10 @@ def mask_url(url: str) -> str:
     A malformed URL is masked too much rather than too little: everything from the first colon after
     the scheme to the last `@` counts as password.
     """
-    url = _mask_hidden(escape_text(url))
+    return _mask_password(_mask_hidden(escape_text(url)))
+
+
+def _mask_password(url: str) -> str:
     masked = _SECRET_PARAMETER.sub(r"\1***", url)
     if "@" not in url:
         return masked
@@ -87,16 +120,47 @@ def mask_text(text: str) -> str:
     """Replace passwords in URLs and values of secret names by `***`.
 
     These are values of a line, variable, option or literal whose name ends in `password`, `token`,
-    `api_key` and the like, and texts in the format of a well-known service's tokens.
+    `api_key` and the like; the credentials of HTTP's headers; texts in the format of a well-known
+    service's tokens; and, wherever they stand, the values of this process's environment variables
+    that `_list_forms` takes for secrets.
     """
-    masked = _URL.sub(lambda url: mask_url(url[0]), _mask_hidden(escape_text(text)))
+    masked = _URL.sub(lambda url: _mask_password(url[0]), _mask_hidden(escape_text(text)))
+    masked = _HEADER.sub(lambda header: f"{header[1] or header[2]}***", masked)
     return _KNOWN_SHAPES.sub("***", _ASSIGNED.sub(r"\1***", masked))
 
 
 def _mask_hidden(text: str) -> str:
-    for secret in tuple(_hidden):
+    """Mask the texts given to `hide` and the secrets of the environment, the longest first."""
+    known = set(_hidden)
+    for name in os.environ:
+        if _is_secret_variable(name) and (value := os.environ.get(name)):
+            known.update(_list_forms(value))
+    for secret in sorted(known, key=len, reverse=True):
         text = text.replace(secret, "***")
     return text
+
+
+@lru_cache(maxsize=4096)
+def _is_secret_variable(name: str) -> bool:
+    """Whether a word of a variable's name, between underscores, says that its value is secret.
+
+    `DB_PASS`, `PGPASSWORD` and `TOKEN_OF_LAB` do; `PATH`, `BYPASS` and `AUTH_MODE` do not.
+    """
+    return _SECRET_VARIABLE.fullmatch(name) is not None
+
+
+@lru_cache(maxsize=1024)
+def _list_forms(value: str) -> frozenset[str]:
+    """List the forms in which each line of a variable's secret value can be written.
+
+    A value that could be an ordinary word or number is no secret: one of fewer than six characters,
+    a word that turns something on or off, or the path of an existing file, such as a socket's.
+    """
+    if value.lower() in _SWITCHES or Path(value).exists():
+        return frozenset()
+    lines = [line for each in value.splitlines() if len(line := each.strip()) >= _SHORTEST]
+    quoted = (quote(os.fsencode(line), safe=safe) for line in lines for safe in ("/", ""))
+    return frozenset((*lines, *quoted, *(repr(line)[1:-1] for line in lines)))
 
 
 def mask_values(value: Any) -> Any:

@@ -15,6 +15,7 @@ from typing import Any, Literal, TextIO
 import click
 
 from cse_platform.errors import OutputError
+from cse_platform.secrets import mask_text
 
 _CONTROL = re.compile("[\0-\x08\x0b\x0e-\x1f\x7f-\x9f]|\r(?!\n)")
 """What a terminal obeys instead of showing it; line breaks, tabs and form feeds are text."""
@@ -52,7 +53,7 @@ class EchoHandler(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         try:
-            echo(self.format(record), err=True)
+            echo(mask_text(self.format(record)), err=True)
         except Exception:  # as in Python's own handlers: a message that does not fit its values
             self.handleError(record)
 

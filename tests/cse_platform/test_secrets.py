@@ -1,3 +1,4 @@
+import os
 from pathlib import Path
 from urllib.parse import quote
 
@@ -59,6 +60,10 @@ NO_SECRETS = (
     "+    def log_in(user: str, password: str, token: bytes | None) -> None:",
     "max_tokens=5 and tokenizer=fast",
     "hf://datasets/lab/data@main/dev.tsv at 10:30",
+    "def get(authorization: str, cookie: str = 'x') -> bytes: ...",
+    "authorization = build(user)",
+    "the basic tokenizer and the basic encoders of the first pass: 3 of 5",
+    "no cookie is sent, and Authorization is what it lacks; bypass=1, compass: north",
 )
 
 
@@ -96,6 +101,7 @@ SECRETS = [
     f"cse-sweep a.yaml --api-key={SECRET}",
     f"Authorization: Bearer {SECRET}",
     f'client = Client(token = "{SECRET}")',
+    f'os.environ["HF_TOKEN"] = "{SECRET}"',
     f"+leaderboard: postgresql://lab:{SECRET}@db/board",
     f"ConnectionError: client_secret: {SECRET}",
     f"stores: {{search: x, password: {SECRET}}}",
@@ -103,6 +109,23 @@ SECRETS = [
     f"see--token {SECRET}",
     f"--token see--token {SECRET}",
     f"password: --api-key {SECRET}",
+    f"Authorization: Basic {SECRET}",
+    f"authorization: {SECRET}, as everywhere",
+    f"{{'Authorization': 'Basic {SECRET}', 'Accept': '*/*'}}",
+    f'headers["Authorization"] = "Basic {SECRET}"',
+    f'"headers": "{{\\"Authorization\\": \\"Basic {SECRET}\\"}}"',
+    f"send: b'GET / HTTP/1.1\\r\\nAuthorization: Basic {SECRET}\\r\\n'",
+    f"(b'Proxy-Authorization', b'Negotiate {SECRET}')",
+    f'Proxy-Authorization: Digest username="lab", nonce={SECRET}, response="{SECRET}"',
+    f"Authorization: Token {SECRET}; try again",
+    f'Authorization: AWS4-HMAC-SHA256 Credential=x/y, SignedHeaders=a;b, Signature="{SECRET}"',
+    f"Cookie: theme=dark; session={SECRET}; last={SECRET}",
+    f'Set-Cookie: session="{SECRET}"; Path=/; HttpOnly',
+    f"{{'Cookie': 'session={SECRET}'}} and <Cookie session={SECRET} for lab/>",
+    f"X-Auth-Token: {SECRET}",
+    "the server refuses Basic aHVudGVyMmh1bnRlcjJodW50ZXIy".replace("aHVu", f"aHVu{SECRET}"),
+    f"export DB_PASS={SECRET} LAB_AUTH='{SECRET}'",
+    f"cse-sweep a.yaml --basic-auth {SECRET} --session-cookie={SECRET}",
     f"1s3://key:{SECRET}@bucket/x",
     f"1://s3://key:{SECRET}@bucket/x",
 ]
@@ -127,8 +150,55 @@ def test_a_secret_is_hidden_whatever_stands_near_it(text, before, after) -> None
 
 @pytest.mark.timeout(300)  # it takes milliseconds a run; where the cost is quadratic, hours
 def test_long_runs_are_masked_in_one_pass() -> None:
-    for run in ("-", "a", ".", "--token", "token: ", "s3:", "://", "?", " ", "="):
+    long = ("-", "a", ".", "--token", "token: ", "s3:", "://", "?", " ", "=", "Authorization: ")
+    for run in (*long, "cookie", "Cookie: a=", "; a=", 'a="', "Authorization: a=b, c=", "Basic "):
         assert "hunter2" not in mask_text(run * 50_000 + f"\npassword: {SECRET}")
+
+
+NAMES_OF_SECRETS = (
+    *("DB_PASS", "db_password", "PGPASSWORD", "MYSQL_PWD", "SSHPASS", "SMTP_PASS_2", "PASSPHRASE"),
+    *("WANDB_API_KEY", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "STORAGE_KEY", "AN_APIKEY"),
+    *("GITHUB_TOKEN", "TOKEN_OF_LAB", "LAB_OAUTH", "MY_AUTH", "AUTH_HEADER", "SESSION_COOKIE"),
+    *("AZURE_CREDENTIAL", "LAB_CREDENTIALS", "SECRET", "CLIENT_SECRETS"),
+)
+NAMES_OF_OTHERS = (
+    *("LAB", "PASSENGER_APP", "BYPASS", "TOKENIZERS", "MAX_TOKENS", "AUTHOR", "KEYBOARD", "MONKEY"),
+    *("RAY_AUTH_MODE", "SECRET_NAME", "TOKEN_FILE", "COOKIE_DIR", "OLDPWD", "MY_COMPASS"),
+)
+
+
+def test_values_of_variables_whose_names_say_secret_are_hidden_wherever_they_stand(
+    monkeypatch, tmp_path
+) -> None:
+    value = "qX7/+ \"k'9€"
+    forms = (value, quote(value), quote(value, safe=""), repr(value)[1:-1])
+    for names, is_secret in ((NAMES_OF_SECRETS, True), (NAMES_OF_OTHERS, False)):
+        wrong = []
+        for name in names:
+            with monkeypatch.context() as environment:
+                environment.setenv(name, value)
+                hidden = [form not in mask_text(f"401 for u{form}.") for form in forms]
+                hidden.append(value not in mask_url(value))
+            wrong += [name] if hidden != [is_secret] * 5 else []
+        assert wrong == []
+    assert mask_text(f"401 for {value}") == f"401 for {value}"
+
+
+def test_a_value_that_is_no_secret_or_a_part_of_one_leaves_the_text_readable(
+    monkeypatch, tmp_path
+) -> None:
+    key = tmp_path / "key.json"
+    key.write_text("{}")
+    text = f"yes, true, 1 of ann, disabled: {key} is one file"
+    for number, plain in enumerate(("", " ", "1", "true", "yes", "ann", "disabled", str(key))):
+        monkeypatch.setenv(f"KIND_{number}_AUTH", plain)
+    assert mask_text(text) == text
+    monkeypatch.setenv("A_TOKEN", "abcdef")
+    monkeypatch.setenv("B_TOKEN", "12abcdef34")
+    monkeypatch.setenv("C_TOKEN", "-----BEGIN-----\n0123456789\n-----END-----")
+    shown = "a *** of ***, and *** of {'key': '***\\n***\\n***'}"
+    given = "a abcdef of 12abcdef34, and 0123456789 of " + repr({"key": os.environ["C_TOKEN"]})
+    assert mask_text(given) == shown
 
 
 def test_values_errors_tags_and_commands_are_masked() -> None:

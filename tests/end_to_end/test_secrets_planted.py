@@ -1,5 +1,6 @@
 import gzip
 import os
+import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -16,10 +17,11 @@ pytestmark = pytest.mark.slow
 KINDS = (
     *("origin_user", "origin_key", "package_origin"),
     *("diff_store", "diff_literal", "diff_dotenv", "diff_aws", "diff_url_key", "diff_json"),
-    *("env_hf", "env_store", "env_password"),
+    *("env_hf", "env_store", "env_password", "env_pass", "env_lines"),
     *("command_url", "command_option"),
     *("raised_url", "raised_bearer", "raised_key", "raised_cause", "raised_source", "raised_env"),
-    *("printed", "warned", "raised_shape"),
+    *("raised_basic", "raised_digest", "raised_cookie", "raised_own"),
+    *("printed", "printed_basic", "warned", "raised_shape"),
 )
 SECRET = {kind: f"Zq{place:02d}x7Kp9Lm{place:02d}Wd4" for place, kind in enumerate(KINDS)}
 SECRET["raised_shape"] = "ghp_Zq99x7Kp9Lm99Wd4Zq99x7"
@@ -37,7 +39,9 @@ PASSWORD = "nothing yet"
 
 @register("leaky", config=CheapConfig, paper=Paper("Leaky", "https://a.org", 2020), revision=1)
 def train(config, run):
+    os.environ["OWN_AUTH"] = "{raised_own}"  # which the driver's environment lacks
     print("logs in with password={printed}")
+    print({"Authorization": "Basic {printed_basic}"}, "as " + os.environ["LAB_PASS"])
     warnings.warn("https://lab:{warned}@hub.example/model is slow")
     if config.kind == "b":
         try:
@@ -49,6 +53,10 @@ def train(config, run):
                 "postgresql://lab:{raised_url}@db/board, Authorization: Bearer {raised_bearer}, "
                 + wrong + " HF_TOKEN=" + os.environ["HF_TOKEN"]
                 + " " + os.environ["LAB_STORE"]
+                + " as " + os.environ["LAB_PASS"] + os.environ["LAB_CREDENTIAL"]
+                + " or " + os.environ["OWN_AUTH"] + ", Authorization: Basic {raised_basic}"
+                + ", Proxy-Authorization: Digest username=lab, response={raised_digest}"
+                + ", Cookie: theme=dark; session={raised_cookie}"
             ) from error
     return train_cheaply(config, run)
 """
@@ -62,7 +70,14 @@ UNCOMMITTED = {
 
 
 @pytest.fixture
-def planted(tmp_path: Path, new_sweep: Callable[..., Sweep]) -> Iterator[Sweep]:
+def short_folder() -> Iterator[Path]:
+    """A folder whose path is short enough for Ray."""
+    with tempfile.TemporaryDirectory(prefix="ray", ignore_cleanup_errors=True) as folder:
+        yield Path(folder)
+
+
+@pytest.fixture
+def planted(tmp_path: Path, short_folder: Path, new_sweep: Callable[..., Sweep]) -> Iterator[Sweep]:
     """A sweep of a method of one's own, in a repository; a trial of it fails."""
     folder = tmp_path / "lab"
     folder.mkdir()
@@ -94,11 +109,16 @@ def planted(tmp_path: Path, new_sweep: Callable[..., Sweep]) -> Iterator[Sweep]:
             "HF_TOKEN": SECRET["env_hf"],
             "LAB_STORE": f"postgresql://lab:{SECRET['env_store']}@db/board",
             "PGPASSWORD": SECRET["env_password"],
+            "LAB_PASS": SECRET["env_pass"],
+            "LAB_CREDENTIAL": f"a credential of\n{SECRET['env_lines']}\n",
+            "RAY_TMPDIR": str(short_folder),
         },
     )
 
 
-def test_no_secret_is_written_or_printed(planted: Sweep, tmp_path: Path) -> None:
+def test_no_secret_is_written_or_printed(
+    planted: Sweep, tmp_path: Path, short_folder: Path
+) -> None:
     said = [run(planted, "--set", "tags=[first]")]
     ended = {event.state: event for event in planted.events() if isinstance(event, TrialFinished)}
     assert ended.keys() == {"COMPLETE", "FAIL"}, said
@@ -116,14 +136,16 @@ def test_no_secret_is_written_or_printed(planted: Sweep, tmp_path: Path) -> None
         run(planted, "--set", f"stores.search=sqlite:///x?token={SECRET['command_option']}")
     )
     leaks = {"what was said": found("\n".join(said).encode())}
-    for folder in (planted.runs, *tmp_path.glob("again *")):
+    for folder in (planted.runs, short_folder, *tmp_path.glob("again *")):
         for file in folder.rglob("*"):
             if file.is_file():
                 content = file.read_bytes()
                 text = gzip.decompress(content) if file.suffix == ".gz" else content
-                leaks[str(file.relative_to(tmp_path))] = found(text)
+                leaks[str(file.relative_to(folder.parent))] = found(text)
     assert "\n".join(f"{place}: {kinds}" for place, kinds in leaks.items() if kinds) == ""
-    # The sweep did write down what held them.
+    # The sweep did write down what held them, and Ray where only its user can read.
+    assert [*short_folder.rglob("driver_artifacts/experiment_state-*.json")]
+    assert [folder.stat().st_mode & 0o777 for folder in short_folder.iterdir()] == [0o700]
     [diff] = [event.diffs["git"] for event in planted.events() if event.kind == "sweep_started"][:1]
     assert "WANDB_API_KEY=***" in diff and "lab:***@db/board" in diff
     errors = "".join(f.read_text() for f in planted.runs.glob("sweeps/planted/errors/*"))

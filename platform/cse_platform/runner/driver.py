@@ -21,6 +21,7 @@ from cse_platform.runner.prior_results import (
 from cse_platform.runner.state import SweepState
 from cse_platform.search.prior_results import best_folders, gather_prior_results
 from cse_platform.search.study import SearchStudy
+from cse_platform.secrets import mask_text
 from cse_platform.signals import interrupts_deferred
 from cse_platform.standard_streams import echo
 from cse_platform.stores.mlflow.mirror import MLflowMirror
@@ -387,6 +388,7 @@ class _JournalLogHandler(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         if logging.lastResort is not None and not logging.root.handlers:
-            echo(self.format(record), err=True)  # as Python does where there is no handler
+            # As Python does where there is no handler.
+            echo(mask_text(self.format(record)), err=True)
         if record.name != journal.__name__:  # a journal that cannot be written cannot record that
             self._state.say(record.getMessage(), "warning")

@@ -17,7 +17,7 @@ from cse_methods.contract import Method
 from cse_methods.errors import CseError
 from cse_platform.render.table import cut_line
 from cse_platform.runner.reports import RaisedError
-from cse_platform.secrets import escape_text, mask_text
+from cse_platform.secrets import mask_text
 
 _FRAME = re.compile(r'^ *File "([^"]+)", line (\d+), in [^\n]*\n +([^\n]+)', re.M)
 _FATAL_FRAME = re.compile(r'^ *File "([^"]+)", line (\d+) in ', re.M)
@@ -48,11 +48,14 @@ class Failure:
 
 
 def report_of(error: BaseException) -> RaisedError:
-    """Make the report in which a worker tells the driver of an error that its method raised."""
+    """Make the report in which a worker tells the driver of an error that its method raised.
+
+    Ray writes reports to its own files, so secrets are masked already here.
+    """
     return RaisedError(
         said=one_line(error),
         says_what_to_do=isinstance(error, CseError),
-        traceback=escape_text("".join(format_exception(error))),
+        traceback=clean_text("".join(format_exception(error))),
     )
 
 

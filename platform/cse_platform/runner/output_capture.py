@@ -11,6 +11,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from traceback import walk_tb
 
+from cse_platform.runner.failures import clean_text
 from cse_platform.runner.reports import Printed, Report, find_attempt, send
 from cse_platform.standard_streams import open_dropping
 
@@ -69,7 +70,8 @@ class OutputCapture:
             with suppress(OSError):
                 os.write(self._fd, unfinished)
             self._offset = 0
-        return Printed(text=decode_output(content), total=self._total, offset=self._offset)
+        text = clean_text(decode_output(content))  # here, because Ray writes it to its own files
+        return Printed(text=text, total=self._total, offset=self._offset)
 
     def close(self) -> None:
         """Restore the former standard output and error, and delete the file."""

@@ -314,7 +314,6 @@ def start_own(init: Callable[..., Any]) -> None:
     Ray gives its processes 30 s, which may be too short on a busy machine. Raises SweepRefusedError
     if the second start fails, too.
     """
-    os.environ["RAY_TMPDIR"] = str(ray_temporary_folder())
     # A token of this process alone, instead of a file in the home, which may not be writable.
     os.environ.setdefault(_TOKEN, secrets.token_hex(32))
     ray_constants.ENABLE_RAY_CLUSTER = False  # otherwise Ray replaces 127.0.0.1
@@ -358,7 +357,12 @@ def _start_once(init: Callable[..., Any]) -> None:
     )
     services.start_api_server = lambda *_arguments, **_options: ("", None)
     try:
-        init(address="local", _node_ip_address="127.0.0.1", include_dashboard=False)
+        init(
+            address="local",
+            _node_ip_address="127.0.0.1",
+            _temp_dir=str(ray_temporary_folder() / "ray"),
+            include_dashboard=False,
+        )
     except BaseException:
         shut_down_ray()
         started = set(psutil.Process().children()) - before

@@ -1,7 +1,8 @@
 """Receive every report of the trials; no other code in the driver does.
 
-A report is told to the study, and `Pruning` decides whether the trial goes on; then it is written
-to the journal, with what the pruner noted. So a study that is replayed need not judge again.
+`Pruning` decides whether the trial goes on; then the report is written to the journal, with what
+the pruner noted, so that a study that is replayed need not judge again. Only then do the history
+and the study have it: memory never knows what the journal does not.
 """
 
 import logging
@@ -80,10 +81,10 @@ class Results:
             metrics=measured,
             checkpoint=checkpoint,
         )
-        self.state.history.apply(point)
-        why = self.pruning.why_stop(trial, step=step)
-        notes = self.state.search.read_pruner_notes(trial)
+        reported = trial.with_point(point, checkpoint=spec.dev.checkpoint_name)
+        why, notes = self.pruning.judge(reported, step=step)
         self.state.record(point.model_copy(update={"pruner_notes": notes}))
+        self.state.search.report(trial, step=step, notes=notes)
         if checkpoint is not None:
             self._replace_checkpoint(live, before)
         if why is None or metrics.get("train/progress") == 1:

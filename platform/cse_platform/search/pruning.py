@@ -4,6 +4,7 @@ import logging
 import math
 from collections.abc import Iterator, Mapping
 from statistics import fmean
+from typing import Any
 
 from cse_platform.errors import StoreError
 from cse_platform.leaderboard.trials import complete_curves
@@ -21,7 +22,7 @@ MOST_CURVES = 1000
 
 
 class Pruning:
-    """Reports each dev point to the study, and decides by its answer or by earlier curves.
+    """Decides after each dev point by the study's pruner or by earlier curves; it changes neither.
 
     All of its state comes from the journal and the leaderboard, so it resumes with them. Curves of
     other sweeps are read once; those of the sweep's own trials come from its history.
@@ -39,15 +40,21 @@ class Pruning:
         if isinstance(self._spec.pruner, CurvePruner):
             self._read_other_sweeps(leaderboard, dev)
 
-    def why_stop(self, trial: TrialHistory, *, step: int) -> str | None:
-        """Return the reason to stop a trial after this step, or None if it goes on.
+    def judge(self, trial: TrialHistory, *, step: int) -> tuple[str | None, dict[str, Any]]:
+        """Judge a trial by its curve up to this step, which need not be recorded yet.
 
-        The `curve` rule never stops trials with further seeds.
+        Returns the reason to stop it, or None if it goes on, and the attributes that Optuna's
+        pruner sets on it.
         """
-        pruner = self._spec.pruner
-        stops = self._study.report(trial, step=step)
-        if not isinstance(pruner, CurvePruner) or trial.role != "search" or step == 0:
-            return f"stopped by {pruner.kind} at step {step}" if stops else None
+        stops, notes = self._study.judge(trial, step=step)
+        if isinstance(self._spec.pruner, CurvePruner):
+            return self._compare_curves(self._spec.pruner, trial, step=step), notes
+        return f"stopped by {self._spec.pruner.kind} at step {step}" if stops else None, notes
+
+    def _compare_curves(self, pruner: CurvePruner, trial: TrialHistory, *, step: int) -> str | None:
+        """Return the reason why the `curve` rule stops a trial, which has no further seed."""
+        if trial.role != "search" or step == 0:
+            return None
         if broken := explain_collapse(trial.curve[step], trial.last_metrics):
             return broken
         progress = trial.last_metrics.get("train/progress", 0.0)

@@ -1,10 +1,12 @@
 """The Optuna study of a running sweep: one Optuna trial is one configuration on its first seed."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from copy import copy
+from typing import Any, cast
 
 import optuna
 from optuna.samplers import RandomSampler
+from optuna.storages import BaseStorage
 from optuna.trial import FrozenTrial, Trial, TrialState, create_trial
 
 from cse_platform.search.proposals import Proposal, ProposedPoints, list_given_points, propose
@@ -116,27 +118,33 @@ class SearchStudy:
         if trial.search_number == self.next_number:
             self._add([trial])
 
-    def report(self, trial: TrialHistory, *, step: int) -> bool:
-        """Report the best value so far after a step. Returns True if the pruner stops the trial.
+    def judge(self, trial: TrialHistory, *, step: int) -> tuple[bool, dict[str, Any]]:
+        """Let the pruner judge a trial by its points up to a step that is not in the study yet.
 
         Optuna's pruners judge a trial by its highest value so far, so step 0, before training, is
-        not reported, and a fall after the peak does not count. Trials of further seeds are never
-        stopped. With several objectives nothing is reported, because Optuna has no curves for them.
+        not judged, and a fall after the peak does not count. Trials of further seeds are never
+        stopped. With several objectives nothing is judged, because Optuna has no curves for them.
+
+        Returns whether the pruner stops the trial, and the attributes that it sets on it. The study
+        is not changed; `report` does that.
         """
         frozen = self._find_running(trial)
         if frozen is None or step not in trial.kept or self.spec.search.objectives:
-            return False
-        reported = Trial(self.study, frozen._trial_id)
-        if step not in frozen.intermediate_values:
-            reported.report(trial.kept[step], step)
-        return reported.should_prune() and trial.role == "search"
+            return False, {}
+        judged, study = copy(frozen), copy(self.study)
+        judged.intermediate_values = {**frozen.intermediate_values, step: trial.kept[step]}
+        notes = _PrunerNotes(study._storage)
+        study._storage = cast(BaseStorage, notes)
+        return study.pruner.prune(study, judged) and trial.role == "search", notes.attributes
 
-    def read_pruner_notes(self, trial: TrialHistory) -> dict[str, Any]:
-        """Read the attributes that the pruner has set on a running trial since its last point."""
+    def report(self, trial: TrialHistory, *, step: int, notes: Mapping[str, Any]) -> None:
+        """Report a step that is recorded, with the attributes that the pruner has set there."""
         frozen = self._find_running(trial)
-        known = {FIXED, *trial.search_notes.trial, *trial.pruner_notes}
-        attributes = {} if frozen is None else frozen.system_attrs
-        return {name: value for name, value in attributes.items() if name not in known}
+        if frozen is not None and step in trial.kept and not self.spec.search.objectives:
+            storage, number = self.study._storage, frozen._trial_id
+            storage.set_trial_intermediate_value(number, step, trial.kept[step])
+            for name, value in notes.items():
+                storage.set_trial_system_attr(number, name, value)
 
     def tell(self, trial: TrialHistory) -> None:
         """Report how a trial ended, constraint violations first.
@@ -163,3 +171,17 @@ class SearchStudy:
             return None
         frozen = self.study.get_trials(deepcopy=False)[trial.search_number]
         return None if frozen.state.is_finished() else frozen
+
+
+class _PrunerNotes:
+    """Stands in for a study's storage while a pruner judges: what it sets is only kept here."""
+
+    def __init__(self, storage: BaseStorage) -> None:
+        self._storage = storage
+        self.attributes: dict[str, Any] = {}
+
+    def set_trial_system_attr(self, trial_id: int, key: str, value: Any) -> None:
+        self.attributes[key] = value
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._storage, name)

@@ -1,6 +1,7 @@
 """Locate the stores of a sweep: by default files under the runs folder."""
 
 import os
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -76,19 +77,26 @@ _MOST_BYTES = 40
 
 
 def ray_temporary_folder() -> Path:
-    """Return the folder below which a Ray of this machine lies.
+    """Return this user's folder for a Ray of this machine, and make it if it is not there.
 
-    It is that of RAY_TMPDIR or TMPDIR, unless that is too long for the paths of sockets or cannot
-    be written to; then one that every machine has. Raises SweepRefusedError if none serves.
+    Ray opens everything that it creates to all users of the machine, so this folder is closed to
+    them. It is in that of RAY_TMPDIR or TMPDIR, unless that is too long for the paths of sockets or
+    cannot be written to, or another user has taken the name; then in one that every machine has.
+    Raises SweepRefusedError if none serves.
     """
     given = os.environ.get("RAY_TMPDIR") or os.environ.get("TMPDIR") or "/tmp"
     for folder in (given, "/tmp", "/var/tmp", "/dev/shm"):
-        path = Path(folder).absolute()
-        if len(os.fsencode(path)) <= _MOST_BYTES and os.access(path, os.W_OK | os.X_OK):
-            return path
+        path = Path(folder).absolute() / f"ray-{os.getuid()}"
+        if len(os.fsencode(path)) > _MOST_BYTES:
+            continue
+        with suppress(OSError):
+            path.mkdir(0o700, exist_ok=True)
+            if path.lstat().st_uid == os.getuid():
+                path.chmod(0o700)
+                return path
     raise SweepRefusedError(
-        f"Ray has no folder for its sockets: {given} is not writable, or its path is longer "
-        f"than {_MOST_BYTES} bytes; set RAY_TMPDIR to a short, writable folder"
+        f"Ray has no folder for its sockets: {path.name} cannot be made in {given}, or its path is "
+        f"longer than {_MOST_BYTES} bytes; set RAY_TMPDIR to a short, writable folder"
     )
 
 

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import accumulate
 from typing import Any, Literal
@@ -256,6 +256,18 @@ class TrialHistory:
         """
         top = self.tops.get(dev_metric(checkpoint))
         return None if top is None or math.isnan(top.value) else top
+
+    def with_point(self, point: events.TrialPoint, *, checkpoint: str) -> "TrialHistory":
+        """Return the trial as `add_point` would change it."""
+        trial = replace(
+            self,
+            curve=dict(self.curve),
+            kept=dict(self.kept),
+            tops=dict(self.tops),
+            costs=replace(self.costs, memory=dict(self.costs.memory)),
+        )
+        trial.add_point(point, checkpoint=checkpoint)
+        return trial
 
     def add_point(self, point: events.TrialPoint, *, checkpoint: str) -> None:
         """Add one report; `checkpoint` names the dev score that picks the best one."""

@@ -267,3 +267,32 @@ def test_a_checkpoint_without_the_best_encoder_is_blamed_and_not_the_dev_score(o
     drive.complete(key)
     assert (finished(drive, key).state, finished(drive, key).model) == ("COMPLETE", None)
     assert f"cannot be kept: it has no folder '{BEST_FOLDER}', where " in caplog.text
+
+
+@pytest.mark.parametrize("raised", [OSError("gone"), KeyboardInterrupt()], ids=["error", "kill"])
+def test_memory_knows_a_dev_point_only_once_the_journal_has_it(start, monkeypatch, raised) -> None:
+    """Neither the history nor the study, whose pruner has judged the point before."""
+    drive = start(search={"trials": 1}, pruner={"kind": "successive_halving", "min_step": 1})
+    (plan,) = drive.start()
+
+    def known() -> tuple[Any, ...]:
+        trial, (studied,) = drive.history.trials[plan.key], drive.study().trials
+        curves = {*trial.curve}, {*trial.kept}, {*trial.tops}, trial.last_metrics, trial.costs.step
+        return *curves, {*trial.pruner_notes}, studied.intermediate_values, studied.system_attrs
+
+    before, append = known(), drive.recorder.record
+
+    def record_or_fail(event: Any) -> Any:
+        assert known() == before
+        assert event.pruner_notes == {"completed_rung_0": 0.5}
+        if raised is not None:
+            raise raised
+        return append(event)
+
+    monkeypatch.setattr(drive.recorder, "record", record_or_fail)
+    with pytest.raises(type(raised)):
+        point(drive, plan.key, 2, 0.5)
+    assert known() == before
+    raised = None
+    point(drive, plan.key, 2, 0.5)
+    assert known()[-2:] == ({2: 0.5}, {"completed_rung_0": 0.5})

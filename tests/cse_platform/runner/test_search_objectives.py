@@ -72,7 +72,8 @@ def test_the_study_has_the_values_and_directions() -> None:
         ended(0, 0.5, seconds=20), ended(1, 0.4, state="PRUNED"), ended(2, math.nan, state="FAIL")
     )
     for trial in found.trials.values():
-        assert search.report(trial, step=2) is False
+        assert search.judge(trial, step=2) == (False, {})
+        search.report(trial, step=2, notes={})
         search.tell(trial)
     study = search.study
     assert [one.name for one in study.directions] == ["MAXIMIZE", "MINIMIZE"]

@@ -3,6 +3,7 @@ import os
 import re
 import shutil
 import stat
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -85,10 +86,25 @@ def test_ray_gets_a_short_folder_that_can_be_written_to(tmp_path: Path, monkeypa
     for given, used in (("/var/tmp", "/var/tmp"), (str(long), "/tmp"), ("/not/there", "/tmp")):
         monkeypatch.delenv("RAY_TMPDIR", raising=False)
         monkeypatch.setenv("TMPDIR", given)
-        assert ray_temporary_folder() == Path(used)
-    monkeypatch.setattr(os, "access", lambda *_: False)
-    with pytest.raises(SweepRefusedError, match="set RAY_TMPDIR to a short"):
-        ray_temporary_folder()
+        assert ray_temporary_folder() == Path(used, f"ray-{os.getuid()}")
+    monkeypatch.setattr(os, "getuid", lambda: 4242)  # whose folders are another's
+    taken = [Path(folder, "ray-4242") for folder in ("/tmp", "/var/tmp", "/dev/shm")]
+    try:
+        for folder in taken:
+            folder.mkdir()
+        with pytest.raises(SweepRefusedError, match="set RAY_TMPDIR to a short"):
+            ray_temporary_folder()
+    finally:
+        for folder in taken:
+            folder.rmdir()
+
+
+def test_rays_folder_is_closed_to_other_users(monkeypatch) -> None:
+    with tempfile.TemporaryDirectory(prefix="ray") as given:
+        monkeypatch.setenv("RAY_TMPDIR", given)
+        assert ray_temporary_folder().stat().st_mode & 0o777 == 0o700
+        ray_temporary_folder().chmod(0o777)
+        assert ray_temporary_folder().stat().st_mode & 0o777 == 0o700
 
 
 def test_the_file_wins_over_the_environment(tmp_path: Path, monkeypatch) -> None:

@@ -36,7 +36,7 @@ def short(tmp_path, monkeypatch) -> Iterator[Path]:
     monkeypatch.setenv("CSE_CACHE", str(tmp_path / "cache"))
     with tempfile.TemporaryDirectory(dir="/tmp") as folder:
         monkeypatch.setenv("RAY_TMPDIR", folder)
-        yield Path(folder)
+        yield Path(folder, f"ray-{os.getuid()}")
 
 
 def test_messages_go_by_age(board, tmp_path) -> None:

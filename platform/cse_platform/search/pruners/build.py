@@ -1,6 +1,6 @@
 """Build the pruner that a sweep file names.
 
-`SearchStudy.report` feeds pruners the best value so far at each step, without step 0.
+`SearchStudy.judge` shows pruners the best value so far at each step, without step 0.
 """
 
 import optuna.pruners as optuna_pruners
