@@ -48,7 +48,8 @@ def rebuild_command(
     in those that --from names, into a new database, which then replaces the leaderboard in one
     step. Use it if the leaderboard is lost, damaged, outdated or of another version, and to add the
     results of colleagues; run it again to update these. It refuses while a sweep runs, and if the
-    old leaderboard has results that none of these journals has. If two different sweeps have the
+    old leaderboard has results that none of these journals has. Of a damaged journal, it reads what
+    precedes the damage, and exits with 1 in the end. If two different sweeps have the
     same name, the one in the runs folder keeps it.
 
     Then it adds to the search store and to MLflow what they lack. It deletes nothing there, because
@@ -63,6 +64,7 @@ def rebuild_command(
     from cse_platform.errors import JournalError
     from cse_platform.render.table import progress_lines
     from cse_platform.stores.rebuild import (
+        Damage,
         describe_lacking,
         fill_mlflow,
         fill_search_store,
@@ -75,6 +77,7 @@ def rebuild_command(
     folders, parts = [folder, *others], only or ("leaderboard", "search", "mlflow")
     if dry_run and "leaderboard" not in parts:
         raise click.UsageError("--dry-run covers the leaderboard alone; add --only leaderboard")
+    damage: Damage = {}
     with progress_lines("bytes of journals") as move:
 
         def progress(done: int, total: int) -> None:
@@ -82,7 +85,9 @@ def rebuild_command(
 
         if "leaderboard" in parts:
             names = {name.strip() for some in without for name in some.split(",")}
-            done = rebuild(url, folders, without=names, dry_run=dry_run, progress=progress)
+            done = rebuild(
+                url, folders, without=names, dry_run=dry_run, damage=damage, progress=progress
+            )
             for line in describe_lacking(done.lacking):
                 echo(f"{'Would lack' if dry_run else 'Lacks'} {line}")
             counts = ", ".join(
@@ -96,6 +101,10 @@ def rebuild_command(
         }
         for part, (name, fill) in fills.items():
             if part in parts and not dry_run:
-                left_out = ", ".join(fill(folders, progress=progress))
+                left_out = ", ".join(fill(folders, damage=damage, progress=progress))
                 exceptions = f", except for {left_out}" if left_out else ""
                 echo(f"{name} is up to date with the journals{exceptions}.")
+    if damage:
+        raise JournalError(
+            "\n  ".join(["the rest of these journals is in no store:", *damage.values()])
+        )

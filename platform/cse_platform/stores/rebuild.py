@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,8 @@ _log = logging.getLogger(__name__)
 
 Progress = Callable[[int, int], None]
 """Called with the bytes of journals applied, and the total."""
+Damage = dict[Path, str]
+"""Why journals cannot be read, or not from some line on, by path."""
 SLICE = 2000
 """Events that are given to MLflow or the search store at once."""
 _STARTING = ("sweeps", "imports")
@@ -89,11 +92,13 @@ def rebuild(
     *,
     without: Collection[str] = (),
     dry_run: bool = False,
+    damage: Damage | None = None,
     progress: Progress = lambda done, total: None,
 ) -> Rebuilt:
     """Fill a new leaderboard from all journals of runs folders, and replace the old one by it.
 
     The old one stays as it is until the new one is complete, and for good if anything is refused.
+    Of a damaged journal, what precedes the damage is applied; the rest counts as lacking.
 
     Args:
         url: the URL of the leaderboard; there may be none.
@@ -101,29 +106,34 @@ def rebuild(
             name, that of the first keeps it.
         without: sweeps of the old leaderboard of which the new one may lack something.
         dry_run: whether to leave the old one in its place, and to refuse nothing that it lacks.
+        damage: gets the damaged journals.
         progress: called as journals are applied.
 
     Raises:
-        JournalError: if there is no journal, one cannot be read or goes meanwhile, or the old
-            leaderboard has something of a sweep that none of them has.
+        JournalError: if there is no journal, one goes meanwhile, or the old leaderboard has
+            something of a sweep that none of them has.
         SweepRefusedError: if a driver holds a sweep.
         StoreError: if the database does not answer, or is no leaderboard.
     """
-    journals = gather_journals(runs)
+    damage = {} if damage is None else damage
+    journals = gather_journals(runs, damage)
     with open_replacement(url, dry_run=dry_run) as new:
         for journal, move in _iterate_with_progress(journals, progress):
-            _apply_to_leaderboard(new.store, journal, move)
+            _apply_to_leaderboard(new.store, journal, damage, move)
         store_reused_trials(new.store)
         lacking, before, after = new.find_lacking(), new.count_rows("old"), new.count_rows("new")
         if not dry_run:
-            refuse = partial(_refuse_to_lose, without)
+            refuse = partial(_refuse_to_lose, without, damage)
             refuse(lacking)
-            new.take_place(lambda: _apply_tails(new.store, runs, journals), refuse)
+            new.take_place(lambda: _apply_tails(new.store, runs, journals, damage), refuse)
     return Rebuilt(len(journals), before, after, lacking)
 
 
 def fill_mlflow(
-    runs: Sequence[Path], *, progress: Progress = lambda done, total: None
+    runs: Sequence[Path],
+    *,
+    damage: Damage | None = None,
+    progress: Progress = lambda done, total: None,
 ) -> list[str]:
     """Bring MLflow up to date with the journals of runs folders; it keeps all that it has.
 
@@ -131,18 +141,20 @@ def fill_mlflow(
     the experiments of others. Its store is the one of the first folder; a SQLite file that cannot
     be read is renamed first. A journal that a driver has open is left to that driver. Returns the
     sweeps that are left out with a warning: MLflow has one of that name that is of another journal.
+    `damage` gets the damaged journals.
 
     Raises:
-        JournalError: if there is no journal, or one cannot be read.
+        JournalError: if there is no journal.
         StoreError: if MLflow does not answer.
     """
     uri, artifacts, left_out = mlflow_uri(runs[0]), runs[0].absolute() / "artifacts", list[str]()
     _rename_damaged(uri)
+    damage = {} if damage is None else damage
     experiments: dict[str, str] = {}
     mirrors: dict[str, MLflowMirror] = {}
-    for journal, move in _iterate_with_progress(gather_journals(runs), progress):
+    for journal, move in _iterate_with_progress(gather_journals(runs, damage), progress):
         if journal.kind == "sweeps" and isinstance(journal.first, SweepStarted):
-            spec = _read_starts(journal).spec or {}
+            spec = _read_starts(journal, damage).spec or {}
             name = experiments[journal.sweep] = str(spec.get("experiment", "cse"))
             mirrors.setdefault(name, MLflowMirror(uri, experiment=name, artifacts=artifacts))
         about_all, experiment = journal.kind == "annotations", experiments.get(journal.sweep)
@@ -151,7 +163,8 @@ def fill_mlflow(
                 if about_all or name == experiment:
                     path, change = journal.path, journal.rename
                     try:
-                        apply_journal(mirror, path, move, change=change, rows=SLICE)
+                        with _noting(damage, path):
+                            apply_journal(mirror, path, move, change=change, rows=SLICE)
                     except OtherSweepError as error:
                         _log.warning("%s is left out: %s", path, error)
                         left_out.append(journal.sweep)
@@ -160,7 +173,10 @@ def fill_mlflow(
 
 
 def fill_search_store(
-    runs: Sequence[Path], *, progress: Progress = lambda done, total: None
+    runs: Sequence[Path],
+    *,
+    damage: Damage | None = None,
+    progress: Progress = lambda done, total: None,
 ) -> list[str]:
     """Bring the search store up to date with the journals of sweeps in runs folders.
 
@@ -169,48 +185,64 @@ def fill_search_store(
     Optuna refuses their trials, or the store has a study of that name that is of another journal.
 
     Raises:
-        JournalError: if there is no journal, or one cannot be read.
+        JournalError: if there is no journal.
         StoreError: if the store's URL is invalid, or it does not answer.
     """
-    url, left_out = search_url(runs[0]), []
+    url, left_out, damage = search_url(runs[0]), [], {} if damage is None else damage
     check_search_url(url)
     _rename_damaged(url)
     with open_stored_study(url, "", ()):  # if it does not answer, then for no sweep
         pass
-    journals = [journal for journal in gather_journals(runs) if journal.kind == "sweeps"]
+    journals = [j for j in gather_journals(runs, damage) if j.kind == "sweeps"]
     for journal, move in _iterate_with_progress(journals, progress):
         with _hold_unless_written(journal.path) as is_held:
             try:
                 if is_held:
-                    history = _read_starts(journal)
+                    history = _read_starts(journal, damage)
                     spec = SweepSpec.model_validate(history.spec)  # as the last start resolved it
                     best = {r: history.best.get(r.placeholder) for r in best_references(spec)}
                     spec = with_best(spec, {r: f for r, f in best.items() if f is not None})
                     stores = replace(sweep_stores(spec, runs=runs[0]), search=url)
                     sink = SearchStoreSink(stores, spec, file=journal.path)
-                    apply_journal(sink, journal.path, move, change=journal.rename, rows=SLICE)
+                    with _noting(damage, journal.path):
+                        apply_journal(sink, journal.path, move, change=journal.rename, rows=SLICE)
             except (StoreError, SweepRefusedError, ValueError) as error:
                 _log.warning("%s has no complete study: %s", journal.path, error)
                 left_out.append(journal.sweep)
     return left_out
 
 
-def _read_starts(journal: SourceJournal) -> History:
+def _read_starts(journal: SourceJournal, damage: Damage) -> History:
     """Read the starts of a sweep alone: the last one says which file it has."""
-    starts = (event for _, event in read_journal(journal.path) if isinstance(event, SweepStarted))
-    return History(journal.rename(start) for start in starts)
+    starts = list[Event]()
+    with _noting(damage, journal.path):
+        for _, event in read_journal(journal.path):
+            if isinstance(event, SweepStarted):
+                starts.append(journal.rename(event))
+    return History(starts)
 
 
-def gather_journals(runs: Sequence[Path]) -> list[SourceJournal]:
+@contextmanager
+def _noting(damage: Damage, path: Path) -> Iterator[None]:
+    """Note that a journal is damaged instead of raising that."""
+    try:
+        yield
+    except JournalError as error:
+        damage[path] = str(error)
+    except OSError as error:
+        damage[path] = f"{path} cannot be read ({error.strerror})"
+
+
+def gather_journals(runs: Sequence[Path], damage: Damage) -> list[SourceJournal]:
     """Find the journals of runs folders, each once, in the order in which they are to be applied.
 
     Those of sweeps and imports come first, by time, so that most events follow those that they
     refer to; sweeps whose deletion has begun are left out. A sweep whose name one in an earlier
-    folder has gets another name.
+    folder has gets another name. Those that cannot be read are left out; `damage` gets them.
 
     Raises:
-        JournalError: if there is none, one cannot be read, two are different copies of one, or two
-            of one runs folder have one name.
+        JournalError: if there is none, two are different copies of one, or two of one runs folder
+            have one name.
     """
     known: dict[str, SourceJournal] = {}
     for folder in runs:
@@ -218,22 +250,24 @@ def gather_journals(runs: Sequence[Path]) -> list[SourceJournal]:
             raise JournalError(f"there is no runs folder {folder}; mount it, or name another one")
         names: dict[str, str] = {}
         here = folder.absolute()
-        starting = sorted([*here.glob(f"sweeps/*/{JOURNAL_FILE}"), *here.glob("imports/*.jsonl")])
-        paths = [path for path in starting if not is_deleted(path)]
+        paths = sorted([*here.glob(f"sweeps/*/{JOURNAL_FILE}"), *here.glob("imports/*.jsonl")])
         paths += [*sorted(here.glob("evaluations/*.jsonl")), annotations_journal(here)]
-        for path in filter(Path.exists, paths):
-            entry = next(read_journal(path), None)
-            if entry is not None:
-                kind = path.relative_to(here).parts[0]
-                identity, size = read_journal_id(path), path.stat().st_size
-                new = SourceJournal(path, identity, folder, kind, entry[1], size, names)
+        for path in paths:
+            new, kind = None, path.relative_to(here).parts[0]
+            with _noting(damage, path):
+                if path.exists() and not (kind in _STARTING and is_deleted(path)):
+                    identity, size = read_journal_id(path), path.stat().st_size
+                    for _, first in islice(read_journal(path), 1):
+                        new = SourceJournal(path, identity, folder, kind, first, size, names)
+            if new is not None:
                 known[new.id] = _choose_copy(known[new.id], new) if new.id in known else new
     _choose_names(known.values())
     if not known:
-        raise JournalError(
+        none = (
             f"there is no journal in {', '.join(map(str, runs))}; name the runs folder with "
             "--runs, and others with --from"
         )
+        raise JournalError("\n  ".join([none, *damage.values()]))
     return sorted(known.values(), key=lambda j: (j.kind not in _STARTING, j.first.time))
 
 
@@ -303,19 +337,25 @@ def _iterate_with_progress(
 
 
 def _apply_to_leaderboard(
-    store: Store, journal: SourceJournal, move: Callable[[int], None] = lambda end: None
+    store: Store,
+    journal: SourceJournal,
+    damage: Damage,
+    move: Callable[[int], None] = lambda end: None,
 ) -> None:
     sink = LeaderboardSink(store, file=journal.path, change=journal.rename)
-    apply_journal(sink, journal.path, move, change=journal.rename)
+    with _noting(damage, journal.path):
+        apply_journal(sink, journal.path, move, change=journal.rename)
 
 
-def _apply_tails(store: Store, runs: Sequence[Path], applied: Sequence[SourceJournal]) -> None:
+def _apply_tails(
+    store: Store, runs: Sequence[Path], applied: Sequence[SourceJournal], damage: Damage
+) -> None:
     """Apply what was written to the journals while they were read, and what needs all of them.
 
     Raises:
         JournalError: if one that was applied has gone, was deleted, or gets another name now.
     """
-    journals = gather_journals(runs)
+    journals = gather_journals(runs, damage)
     there = {(journal.id, journal.sweep) for journal in journals}
     if gone := [str(j.path) for j in applied if (j.id, j.sweep) not in there]:
         raise JournalError(
@@ -323,11 +363,11 @@ def _apply_tails(store: Store, runs: Sequence[Path], applied: Sequence[SourceJou
             "were read; run the command again"
         )
     for journal in journals:
-        _apply_to_leaderboard(store, journal)
+        _apply_to_leaderboard(store, journal, damage)
     store_reused_trials(store)
 
 
-def _refuse_to_lose(without: Collection[str], missing: Lacking) -> None:
+def _refuse_to_lose(without: Collection[str], damage: Damage, missing: Lacking) -> None:
     if lacking := {name: missing[name] for name in missing if name not in without}:
         raise JournalError(
             "\n  ".join(
@@ -337,6 +377,7 @@ def _refuse_to_lose(without: Collection[str], missing: Lacking) -> None:
                         "journals read:"
                     ),
                     *describe_lacking(lacking),
+                    *damage.values(),
                     "name the runs folders with their journals with --from, or drop them "
                     "(imports can be imported again): --without " + ",".join(lacking),
                 ]

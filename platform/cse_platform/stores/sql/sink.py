@@ -5,7 +5,7 @@ The rows of a sweep and of its trials go by cascade; trials that other sweeps ho
 
 import logging
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import groupby, islice
 from pathlib import Path
@@ -145,7 +145,7 @@ def add_annotation(session: Session, event: AnnotationWritten) -> None:
             session.flush()
 
 
-CONTRADICTIONS = (StoreLostError, LookupError, TypeError, ValueError)
+CONTRADICTIONS = (StoreLostError, LookupError, TypeError, ValueError, OverflowError)
 """Errors raised by an event that contradicts the store; a retry would fail again."""
 
 
@@ -300,7 +300,8 @@ def apply_journal(
     applied to each event. A sink that has more than the journal, of which this is then an older
     copy, gets it from the beginning if it can.
 
-    Raises JournalError if the journal is damaged, of a newer version, or an older copy.
+    Raises JournalError if the journal is damaged, of a newer version, or an older copy; what
+    precedes the damage is applied before.
     """
     journal = read_journal_id(path)
     position = sink.position(journal)
@@ -310,10 +311,20 @@ def apply_journal(
         if not sink.can_be_refilled:
             raise
         position = 0
-    entries = read_journal(path, offset=position)
+    damage = list[JournalError]()
+
+    def read_until_damage() -> Iterator[Entry]:
+        try:
+            yield from read_journal(path, offset=position)
+        except JournalError as error:
+            damage.append(error)
+
+    entries = read_until_damage()
     while some := [(end, change(event)) for end, event in islice(entries, rows)]:
         sink.apply(journal, some)
         after_slice(some[-1][0])
+    for error in damage:
+        raise error
 
 
 def apply_event(session: Session, journal: str, position: int, event: Event) -> None:

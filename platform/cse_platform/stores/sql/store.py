@@ -196,6 +196,10 @@ def _begin_sqlite(connection: Connection) -> None:
         raise StoreDownError("it was rebuilt meanwhile; run the command again")
 
 
+_LIMIT_EXCEEDED = "54"
+"""The class of PostgreSQL's errors that a value is too large, such as for an index."""
+
+
 @contextmanager
 def translate_errors(url: URL) -> Iterator[None]:
     """Raise database errors as our own, with the redacted URL in front."""
@@ -208,7 +212,10 @@ def translate_errors(url: URL) -> Iterator[None]:
     except SQLAlchemyError as error:
         reason = str(error.orig) if isinstance(error, DBAPIError) else str(error)
         kind = StoreError
-        if isinstance(error, OperationalError | InterfaceError | TimeoutError):
+        state = getattr(error.orig, "sqlstate", None) if isinstance(error, DBAPIError) else None
+        if (state or "").startswith(_LIMIT_EXCEEDED):
+            kind = StoreLostError
+        elif isinstance(error, OperationalError | InterfaceError | TimeoutError):
             kind = StoreDownError
         elif type(error) is DatabaseError:  # such as "file is not a database"
             kind = StoreLostError
