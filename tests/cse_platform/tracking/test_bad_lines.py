@@ -4,27 +4,31 @@ import gzip
 import json
 import os
 import tracemalloc
+from base64 import b64decode, b64encode
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta, timezone
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
+import numpy as np
 import pytest
 from commands import invoke
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
-from stored_trials import write_journal
-from sweep_events import sweep_started, trial_evaluated, trial_life, trial_reused
+from stored_trials import apply_events, write_journal
+from sweep_events import NOON, sweep_started, trial_evaluated, trial_life, trial_reused
 
 from cse_platform.cli.leaderboard import main
 from cse_platform.errors import JournalError
 from cse_platform.stores.sql.store import open_store
-from cse_platform.stores.sql.tables import TrialRecord
+from cse_platform.stores.sql.tables import PairSimilaritiesRecord, TrialRecord
 from cse_platform.sweep.blocks import Slug
-from cse_platform.tracking import events, journal
-from cse_platform.tracking.events import Event, Recorded
+from cse_platform.tracking import events, journal, output, packing
+from cse_platform.tracking.events import Event, PairSimilarities, Recorded
 from cse_platform.tracking.journal import Journal, is_deleted, read_journal, read_journal_id
+from cse_platform.tracking.output import read_output
+from cse_platform.tracking.packing import pack
 
 RECORDED = Path(__file__).parents[2] / "documents" / "recorded"
 LIFE = trial_life(0, {0: 0.1, 10: 0.5})
@@ -68,6 +72,7 @@ OUT_OF_RANGE = [
     ("reuse", "started", "0001-01-01T00:00:00Z"),
     ("sweep", "provenance", {"host": 7}),
     ("end", "error", "a\0b"),
+    ("sweep", "provenance", {"method_source": "a\0b"}),
 ]
 
 
@@ -278,3 +283,57 @@ def test_every_event_that_is_written_is_read_back(tmp_path_factory, data) -> Non
         ]
         read = [event for _, event in own.read()]
     assert [dump(event) for event in read] == [dump(event) for event in appended]
+
+
+def test_packed_numbers_that_are_damaged_or_fill_the_memory_are_left_out(
+    board, monkeypatch, caplog
+) -> None:
+    monkeypatch.setattr(packing, "MOST_PAIRS", 1000)
+    good = {
+        "task": "sts12", "split": "test", "identity": "e1", "subsets": {"all": 3},
+        "cosines": pack(np.zeros(3, np.float32)), "gold": pack(np.zeros(3)), "data_sha256": "d",
+    }  # fmt: skip
+    bomb = pack(np.zeros(10_000_000))
+    bad = {
+        "cosines": {"cosines": bomb},
+        "gold": {"gold": bomb},
+        "counts": {"cosines": pack(np.zeros(2, np.float32))},
+        "subsets": {"subsets": {"all": 2**31 - 1}},
+        "torn": {"gold": b64encode(b64decode(good["gold"])[:-4]).decode()},
+        "garbage": {"cosines": b64encode(b"no zlib").decode()},
+        "no base64": {"cosines": "é"},
+        "other pairs of the set": {
+            "subsets": {"all": 2}, "cosines": pack(np.zeros(2, np.float32)),
+            "gold": pack(np.zeros(2)),
+        },
+    }  # fmt: skip
+    events = [sweep_started(), *LIFE]
+    for hours, changes in enumerate(({}, *bad.values())):
+        time = NOON + timedelta(hours=hours)
+        event = trial_evaluated("c0-42", {"test/sts12_spearman": 0.5}, time=time)
+        pairs = PairSimilarities(**{**good, **changes})
+        events.append(event.model_copy(update={"similarities": (pairs,)}))
+    tracemalloc.start()
+    apply_events(board, events)
+    assert tracemalloc.get_traced_memory()[1] < 20 << 20
+    tracemalloc.stop()
+    said = [r.getMessage() for r in caplog.records if "skips a trial_evaluated" in r.getMessage()]
+    assert len(said) >= 6  # each reason once
+    with board.session() as session:
+        assert session.query(PairSimilaritiesRecord).count() == 1
+
+
+def test_an_output_that_unpacks_to_more_than_the_memory_is_cut(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(output, "MOST_BYTES", 1 << 20)
+    file = tmp_path / "trial-0.txt.gz"
+    file.write_bytes(gzip.compress(b"line\n" * (1 << 18)) * 200)
+    tracemalloc.start()
+    text = read_output(file)
+    assert tracemalloc.get_traced_memory()[1] < 16 << 20
+    tracemalloc.stop()
+    assert len(text) < 1.1 * (1 << 20) and "left out: everything after the first 1 MiB" in text
+    file.write_bytes(gzip.compress(b"whole\n") + gzip.compress(b"torn\n")[:-9])
+    assert read_output(file).startswith("whole\n")
+    file.unlink()
+    os.mkfifo(file)
+    assert read_output(file) == ""
