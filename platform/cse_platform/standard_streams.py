@@ -17,8 +17,12 @@ import click
 from cse_platform.errors import OutputError
 from cse_platform.secrets import mask_text
 
-_CONTROL = re.compile("[\0-\x08\x0b\x0e-\x1f\x7f-\x9f]|\r(?!\n)")
-"""What a terminal obeys instead of showing it; line breaks, tabs and form feeds are text."""
+_CONTROL = re.compile(
+    "[\0-\x08\x0b\x0e-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]|\r(?!\n)"
+)
+"""What a terminal obeys instead of showing it, such as what turns the direction of text; line
+breaks, tabs and form feeds are text.
+"""
 
 
 def escape_controls(text: str) -> str:

@@ -1,3 +1,4 @@
+import io
 import json
 import logging
 import re
@@ -17,7 +18,7 @@ from cse_platform.cli.common import say, shows_errors
 from cse_platform.errors import StoreError
 from cse_platform.render.table import Terminal, print_page, text_table
 from cse_platform.signals import interrupt, interrupt_handler_kept
-from cse_platform.standard_streams import echo, unwritable_dropped
+from cse_platform.standard_streams import echo, escape_controls, unwritable_dropped
 from cse_platform.tracking.submission import ORDER_FILE, SUBMISSION
 
 
@@ -169,3 +170,18 @@ def test_ctrl_c_that_hits_tidying_up_is_heard_and_prints_nothing() -> None:
     for script in (HIT_IN_A_FINALISER, HIT_WHILE_A_CONNECTION_CLOSES):
         ran = python(script)
         assert (ran.stdout, ran.stderr) == ("heard\n", "")
+
+
+def test_no_character_turns_the_direction_of_text_or_breaks_a_line_unseen() -> None:
+    turning = {"LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI"}
+    obeyed = [*"\u061c\u200e\u200f\u2028\u2029\x85"]
+    obeyed += [
+        c for c in map(chr, range(sys.maxunicode + 1)) if unicodedata.bidirectional(c) in turning
+    ]
+    assert "\u202e" in obeyed and len(obeyed) == 15
+    shown = [escape_controls(f"a{character}b") for character in obeyed]
+    assert shown == [f"a{ascii(character)[1:-1]}b" for character in obeyed]
+    said = io.StringIO()
+    Terminal(file=said).print(Text("gpj\u202e.exe"))
+    assert said.getvalue() == "gpj\\u202e.exe\n"
+    assert escape_controls("שלום, ünï 漢字") == "שלום, ünï 漢字"

@@ -6,10 +6,14 @@ from pathlib import Path
 import psutil
 import pytest
 import servers
+from click.testing import CliRunner
 from processes import SECONDS, end_of
 from store_contents import assert_stores_agree
+from stored_trials import write_journal
+from sweep_events import sweep_started, trial_life
 from sweeps import CHEAP, write_sweep
 
+from cse_platform.cli.leaderboard import main
 from cse_platform.tracking.events import TrialPoint
 
 pytestmark = pytest.mark.slow
@@ -60,3 +64,20 @@ def test_a_full_disk_holds_a_sweep(small_disk: Path, tmp_path: Path) -> None:
     assert [(t.state, sorted(t.curve)) for t in trials] == [("COMPLETE", [0, 2, 4, 6])] * 3
     assert all(trial.resumed_from is None for trial in trials)
     assert_stores_agree(sweep)
+
+
+def test_a_rebuild_without_room_says_so_and_leaves_what_was_there(tmp_path: Path) -> None:
+    runs, rooms = tmp_path / "runs", (1, 2, 3, 4, 16)
+    life = [event for n in range(200) for event in trial_life(n, dict.fromkeys(range(40), 0.5))]
+    write_journal(runs / "sweeps" / "first" / "journal.jsonl", [sweep_started(), *life])
+    codes = []
+    for megabytes in rooms:  # it ends in the new file, in its log, or as that becomes part of it
+        with servers.small_disk(tmp_path / f"disk-{megabytes}", megabytes) as disk:
+            url = f"sqlite:///{disk / 'leaderboard.db'}"
+            place = ("--only", "leaderboard", "--runs", runs, "--store", url)
+            done = CliRunner().invoke(main, ["rebuild", *map(str, place)])
+            assert done.exception is None or isinstance(done.exception, SystemExit), done
+            assert ("disk is full; free some space" in done.output) == (done.exit_code == 1)
+            assert not (disk / "leaderboard.db.new").exists()
+            codes.append(done.exit_code)
+    assert codes == sorted(codes, reverse=True) and {*codes} == {0, 1}

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cse_methods.data.shared_sentences import Groups
+from cse_methods.errors import EvaluationError
 
 STS_PROTOCOL = {
     "similarity": "cosine",
@@ -84,7 +85,7 @@ def rows_of_clean(settings: Mapping[str, Any]) -> tuple[str, NDArray[np.intp]] |
     """
     if _SIMILARITIES_OF not in settings:
         return None
-    mask = zlib.decompress(b64decode(settings["protocol"][_ROWS_KEPT]))
+    mask = _unpack(settings["protocol"][_ROWS_KEPT])
     kept = np.flatnonzero(np.unpackbits(np.frombuffer(mask, np.uint8)))
     return settings[_SIMILARITIES_OF], kept
 
@@ -103,5 +104,22 @@ def settings_of_groups(task: str, data_sha256: str, groups: Groups) -> dict[str,
 
 def groups_of_settings(settings: Mapping[str, Any]) -> Groups:
     """Unpack the groups of pairs from the settings that `settings_of_groups` made."""
-    packed = zlib.decompress(b64decode(settings[_GROUPS]))
-    return np.frombuffer(packed, "<i4").astype(np.intp)
+    return np.frombuffer(_unpack(settings[_GROUPS]), "<i4").astype(np.intp)
+
+
+_MOST_BYTES = 2**24
+"""Of a mask or groups, unpacked; text of others can unpack to any number."""
+
+
+def _unpack(text: str) -> bytes:
+    """Unpack what was packed as text. Raises EvaluationError if it is damaged or too large."""
+    unpacking = zlib.decompressobj()
+    try:
+        content = unpacking.decompress(b64decode(text), _MOST_BYTES)
+    except (ValueError, TypeError, zlib.error) as error:
+        raise EvaluationError(f"stored settings of an evaluation are damaged: {error}") from error
+    if not unpacking.eof:
+        raise EvaluationError(
+            f"stored settings of an evaluation are torn, or unpack to more than {_MOST_BYTES} bytes"
+        )
+    return content

@@ -1,11 +1,16 @@
 """cse-leaderboard rebuild: the stores made anew."""
 
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import click
 
 from cse_platform.cli.common import LeaderboardPlace, UserPath, store_options
 from cse_platform.standard_streams import echo
+
+_MOST_NAMED = 20
+"""Trials that are named of those of which runs folders have different results."""
 
 
 @click.command("rebuild")
@@ -16,6 +21,14 @@ from cse_platform.standard_streams import echo
     metavar="RUNS",
     type=UserPath(file_okay=False),
     help="Another runs folder to read, such as a colleague's; can be repeated.",
+)
+@click.option(
+    "--prefer",
+    type=click.Choice(("ours", "theirs")),
+    default="ours",
+    show_default=True,
+    help="Whose results of a trial to keep where they differ: the runs folder's, or those of the "
+    "first --from that has it.",
 )
 @click.option(
     "--without",
@@ -37,6 +50,7 @@ from cse_platform.standard_streams import echo
 @store_options
 def rebuild_command(
     others: tuple[Path, ...],
+    prefer: str,
     without: tuple[str, ...],
     only: tuple[str, ...],
     dry_run: bool,
@@ -48,8 +62,10 @@ def rebuild_command(
     in those that --from names, into a new database, which then replaces the leaderboard in one
     step. Use it if the leaderboard is lost, damaged, outdated or of another version, and to add the
     results of colleagues; run it again to update these. It refuses while a sweep runs, and if the
-    old leaderboard has results that none of these journals has. If two different sweeps have the
-    same name, the one in the runs folder keeps it.
+    old leaderboard has results that none of these journals has. Of a damaged journal, it reads what
+    precedes the damage, and exits with 1 in the end. If two different sweeps have the
+    same name, the one in the runs folder keeps it. If folders have different results of one trial,
+    the runs folder's are kept, and the trial is named.
 
     Then it adds to the search store and to MLflow what they lack. It deletes nothing there, because
     MLflow also holds registered models, and both can hold what others wrote.
@@ -61,13 +77,14 @@ def rebuild_command(
         cse-leaderboard rebuild --dry-run
     """
     from cse_platform.errors import JournalError
-    from cse_platform.render.table import progress_lines
+    from cse_platform.render.table import percent, progress_lines
     from cse_platform.stores.rebuild import (
         describe_lacking,
         fill_mlflow,
         fill_search_store,
         rebuild,
     )
+    from cse_platform.tracking.events import MODEL_DIGITS
 
     if missing := [str(other) for other in others if not other.is_dir()]:
         raise JournalError(f"--from: no folder {', '.join(missing)}; name a runs folder")
@@ -75,6 +92,7 @@ def rebuild_command(
     folders, parts = [folder, *others], only or ("leaderboard", "search", "mlflow")
     if dry_run and "leaderboard" not in parts:
         raise click.UsageError("--dry-run covers the leaderboard alone; add --only leaderboard")
+    damage: dict[Path, str] = {}
     with progress_lines("bytes of journals") as move:
 
         def progress(done: int, total: int) -> None:
@@ -82,7 +100,27 @@ def rebuild_command(
 
         if "leaderboard" in parts:
             names = {name.strip() for some in without for name in some.split(",")}
-            done = rebuild(url, folders, without=names, dry_run=dry_run, progress=progress)
+            done = rebuild(
+                url,
+                folders,
+                without=names,
+                prefer_theirs=prefer == "theirs",
+                dry_run=dry_run,
+                damage=damage,
+                progress=progress,
+            )
+            for each in done.disagreements[:_MOST_NAMED]:
+                values = (each.kept, each.left)
+                kept, left = map(percent if each.is_fraction else "{:g}".format, values)
+                echo(
+                    f"Trial {each.trial[:MODEL_DIGITS]}: {each.name} is {kept} in {each.kept_in}, "
+                    f"which is kept, and {left} in {each.left_in}"
+                )
+            if (more := len(done.disagreements) - _MOST_NAMED) > 0:
+                echo(f"… and {more} more")
+            if done.disagreements:
+                way = "leave out --prefer theirs" if prefer == "theirs" else "add --prefer theirs"
+                echo(f"To keep the other results instead, {way}")
             for line in describe_lacking(done.lacking):
                 echo(f"{'Would lack' if dry_run else 'Lacks'} {line}")
             counts = ", ".join(
@@ -90,12 +128,17 @@ def rebuild_command(
                 for name, count in done.after.items()
             )
             echo(f"{done.journals} journals; {counts}")
-        fills = {
+        fill_mirror = partial(fill_mlflow, prefer_theirs=prefer == "theirs")
+        fills: dict[str, tuple[str, Callable[..., list[str]]]] = {
             "search": ("The search store", fill_search_store),
-            "mlflow": ("MLflow", fill_mlflow),
+            "mlflow": ("MLflow", fill_mirror),
         }
         for part, (name, fill) in fills.items():
             if part in parts and not dry_run:
-                left_out = ", ".join(fill(folders, progress=progress))
+                left_out = ", ".join(fill(folders, damage=damage, progress=progress))
                 exceptions = f", except for {left_out}" if left_out else ""
                 echo(f"{name} is up to date with the journals{exceptions}.")
+    if damage:
+        raise JournalError(
+            "\n  ".join(["the rest of these journals is in no store:", *damage.values()])
+        )

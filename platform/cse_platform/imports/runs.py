@@ -312,6 +312,7 @@ class _Reader:
             hint = "; is it a percentage (scale: 100)?" if measured.scale == 1 else ""
             text = f"{measured.metric} is {fraction:g}, not between -1 and 1{hint}"
             self.problems.append(f"{label}: {text}")
+            return None
         return fraction
 
 

@@ -4,29 +4,29 @@ import logging
 import sqlite3
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from cse_platform.databases import sqlite_file
 from cse_platform.errors import JournalError, OtherSweepError, StoreError, SweepRefusedError
+from cse_platform.stores.disagreements import Disagreement, Disagreements
 from cse_platform.stores.mlflow.mirror import MLflowMirror
 from cse_platform.stores.optuna.sink import SearchStoreSink, check_search_url, open_stored_study
+from cse_platform.stores.source_journals import (
+    Damage,
+    SourceJournal,
+    gather_journals,
+    noting,
+)
 from cse_platform.stores.sql.replacement import Counts, Lacking, open_replacement
 from cse_platform.stores.sql.sink import LeaderboardSink, apply_journal, store_reused_trials
 from cse_platform.stores.sql.store import Store
 from cse_platform.sweep.spec import SweepSpec, best_references, with_best
-from cse_platform.sweep.stores import (
-    JOURNAL_FILE,
-    annotations_journal,
-    mlflow_uri,
-    search_url,
-    sweep_stores,
-)
-from cse_platform.tracking.events import AnnotationWritten, Event, SweepStarted, TrialReused
+from cse_platform.sweep.stores import mlflow_uri, search_url, sweep_stores
+from cse_platform.tracking.events import Event, SweepStarted
 from cse_platform.tracking.history import History
-from cse_platform.tracking.journal import is_deleted, lock_journal, read_journal, read_journal_id
+from cse_platform.tracking.journal import lock_journal, read_journal
 
 _log = logging.getLogger(__name__)
 
@@ -34,42 +34,6 @@ Progress = Callable[[int, int], None]
 """Called with the bytes of journals applied, and the total."""
 SLICE = 2000
 """Events that are given to MLflow or the search store at once."""
-_STARTING = ("sweeps", "imports")
-"""The folders whose journals each start a sweep."""
-
-
-@dataclass(frozen=True)
-class SourceJournal:
-    """A journal that the stores are made from."""
-
-    path: Path
-    id: str
-    runs: Path
-    """Its runs folder."""
-    kind: str
-    """The name of its folder in the runs folder: sweeps, imports, evaluations or annotations."""
-    first: Event
-    size: int
-    names: dict[str, str] = field(default_factory=dict)
-    """Other names for sweeps of its runs folder, whose own names others have."""
-
-    @property
-    def sweep(self) -> str:
-        """The sweep of its first event, as it is shown."""
-        return self.names.get(self.first.sweep, self.first.sweep)
-
-    def rename(self, event: Event) -> Event:
-        """Replace the names of sweeps in an event."""
-        changes: dict[str, Any] = {}
-        if (name := self.names.get(event.sweep)) is not None:
-            changes["sweep"] = name
-            if isinstance(event, SweepStarted):
-                changes["spec"] = {**event.spec, "sweep": name}
-            if isinstance(event, AnnotationWritten) and event.about == "sweep":
-                changes["name"] = name
-        if isinstance(event, TrialReused) and event.reused_from in self.names:
-            changes["reused_from"] = self.names[event.reused_from]
-        return event.model_copy(update=changes) if changes else event
 
 
 @dataclass(frozen=True)
@@ -81,6 +45,7 @@ class Rebuilt:
     after: Counts
     lacking: Lacking
     """What the old leaderboard had and the new one has not."""
+    disagreements: Sequence[Disagreement]
 
 
 def rebuild(
@@ -88,42 +53,60 @@ def rebuild(
     runs: Sequence[Path],
     *,
     without: Collection[str] = (),
+    prefer_theirs: bool = False,
     dry_run: bool = False,
+    damage: Damage | None = None,
     progress: Progress = lambda done, total: None,
 ) -> Rebuilt:
     """Fill a new leaderboard from all journals of runs folders, and replace the old one by it.
 
     The old one stays as it is until the new one is complete, and for good if anything is refused.
+    Of a damaged journal, what precedes the damage is applied; the rest counts as lacking.
 
     Args:
         url: the URL of the leaderboard; there may be none.
         runs: the runs folders whose journals are read; where two have different sweeps of one
             name, that of the first keeps it.
         without: sweeps of the old leaderboard of which the new one may lack something.
+        prefer_theirs: whether of results that differ, those of the first folder are left out, and
+            not those of the others.
         dry_run: whether to leave the old one in its place, and to refuse nothing that it lacks.
+        damage: gets the damaged journals.
         progress: called as journals are applied.
 
     Raises:
-        JournalError: if there is no journal, one cannot be read or goes meanwhile, or the old
-            leaderboard has something of a sweep that none of them has.
+        JournalError: if there is no journal, one goes meanwhile, or the old leaderboard has
+            something of a sweep that none of them has.
         SweepRefusedError: if a driver holds a sweep.
         StoreError: if the database does not answer, or is no leaderboard.
     """
-    journals = gather_journals(runs)
+    damage = {} if damage is None else damage
+    journals = gather_journals(runs, damage)
+    settled = _settle(journals, runs, prefer_theirs)
     with open_replacement(url, dry_run=dry_run) as new:
         for journal, move in _iterate_with_progress(journals, progress):
-            _apply_to_leaderboard(new.store, journal, move)
+            _apply_to_leaderboard(new.store, journal, settled, damage, move)
         store_reused_trials(new.store)
         lacking, before, after = new.find_lacking(), new.count_rows("old"), new.count_rows("new")
         if not dry_run:
-            refuse = partial(_refuse_to_lose, without)
+            refuse = partial(_refuse_to_lose, without, damage)
             refuse(lacking)
-            new.take_place(lambda: _apply_tails(new.store, runs, journals), refuse)
-    return Rebuilt(len(journals), before, after, lacking)
+            new.take_place(lambda: _apply_tails(new.store, runs, journals, settled, damage), refuse)
+    return Rebuilt(len(journals), before, after, lacking, settled.found)
+
+
+def _settle(
+    journals: Sequence[SourceJournal], runs: Sequence[Path], prefer_theirs: bool
+) -> Disagreements:
+    return Disagreements(journals, [*runs[1:], runs[0]] if prefer_theirs else runs)
 
 
 def fill_mlflow(
-    runs: Sequence[Path], *, progress: Progress = lambda done, total: None
+    runs: Sequence[Path],
+    *,
+    prefer_theirs: bool = False,
+    damage: Damage | None = None,
+    progress: Progress = lambda done, total: None,
 ) -> list[str]:
     """Bring MLflow up to date with the journals of runs folders; it keeps all that it has.
 
@@ -131,27 +114,34 @@ def fill_mlflow(
     the experiments of others. Its store is the one of the first folder; a SQLite file that cannot
     be read is renamed first. A journal that a driver has open is left to that driver. Returns the
     sweeps that are left out with a warning: MLflow has one of that name that is of another journal.
+    `damage` gets the damaged journals, and `prefer_theirs` is as in `rebuild`, of the scores of
+    evaluations alone: the run of a sweep has what its journal tells.
 
     Raises:
-        JournalError: if there is no journal, or one cannot be read.
+        JournalError: if there is no journal.
         StoreError: if MLflow does not answer.
     """
     uri, artifacts, left_out = mlflow_uri(runs[0]), runs[0].absolute() / "artifacts", list[str]()
     _rename_damaged(uri)
+    damage = {} if damage is None else damage
     experiments: dict[str, str] = {}
     mirrors: dict[str, MLflowMirror] = {}
-    for journal, move in _iterate_with_progress(gather_journals(runs), progress):
+    journals = gather_journals(runs, damage)
+    settled = _settle(journals, runs, prefer_theirs)
+    for journal, move in _iterate_with_progress(journals, progress):
         if journal.kind == "sweeps" and isinstance(journal.first, SweepStarted):
-            spec = _read_starts(journal).spec or {}
+            spec = _read_starts(journal, damage).spec or {}
             name = experiments[journal.sweep] = str(spec.get("experiment", "cse"))
             mirrors.setdefault(name, MLflowMirror(uri, experiment=name, artifacts=artifacts))
         about_all, experiment = journal.kind == "annotations", experiments.get(journal.sweep)
         with _hold_unless_written(journal.path) as is_held:
             for name, mirror in mirrors.items() if is_held else ():
                 if about_all or name == experiment:
-                    path, change = journal.path, journal.rename
+                    path, scores = journal.path, journal.kind == "evaluations"
+                    change = (settled if scores else Disagreements()).choose(journal)
                     try:
-                        apply_journal(mirror, path, move, change=change, rows=SLICE)
+                        with noting(damage, path):
+                            apply_journal(mirror, path, move, change=change, rows=SLICE)
                     except OtherSweepError as error:
                         _log.warning("%s is left out: %s", path, error)
                         left_out.append(journal.sweep)
@@ -160,7 +150,10 @@ def fill_mlflow(
 
 
 def fill_search_store(
-    runs: Sequence[Path], *, progress: Progress = lambda done, total: None
+    runs: Sequence[Path],
+    *,
+    damage: Damage | None = None,
+    progress: Progress = lambda done, total: None,
 ) -> list[str]:
     """Bring the search store up to date with the journals of sweeps in runs folders.
 
@@ -169,72 +162,42 @@ def fill_search_store(
     Optuna refuses their trials, or the store has a study of that name that is of another journal.
 
     Raises:
-        JournalError: if there is no journal, or one cannot be read.
+        JournalError: if there is no journal.
         StoreError: if the store's URL is invalid, or it does not answer.
     """
-    url, left_out = search_url(runs[0]), []
+    url, left_out, damage = search_url(runs[0]), [], {} if damage is None else damage
     check_search_url(url)
     _rename_damaged(url)
     with open_stored_study(url, "", ()):  # if it does not answer, then for no sweep
         pass
-    journals = [journal for journal in gather_journals(runs) if journal.kind == "sweeps"]
+    journals = [j for j in gather_journals(runs, damage) if j.kind == "sweeps"]
     for journal, move in _iterate_with_progress(journals, progress):
         with _hold_unless_written(journal.path) as is_held:
             try:
                 if is_held:
-                    history = _read_starts(journal)
+                    history = _read_starts(journal, damage)
                     spec = SweepSpec.model_validate(history.spec)  # as the last start resolved it
                     best = {r: history.best.get(r.placeholder) for r in best_references(spec)}
                     spec = with_best(spec, {r: f for r, f in best.items() if f is not None})
                     stores = replace(sweep_stores(spec, runs=runs[0]), search=url)
                     sink = SearchStoreSink(stores, spec, file=journal.path)
-                    apply_journal(sink, journal.path, move, change=journal.rename, rows=SLICE)
+                    change = Disagreements().choose(journal)
+                    with noting(damage, journal.path):
+                        apply_journal(sink, journal.path, move, change=change, rows=SLICE)
             except (StoreError, SweepRefusedError, ValueError) as error:
                 _log.warning("%s has no complete study: %s", journal.path, error)
                 left_out.append(journal.sweep)
     return left_out
 
 
-def _read_starts(journal: SourceJournal) -> History:
+def _read_starts(journal: SourceJournal, damage: Damage) -> History:
     """Read the starts of a sweep alone: the last one says which file it has."""
-    starts = (event for _, event in read_journal(journal.path) if isinstance(event, SweepStarted))
-    return History(journal.rename(start) for start in starts)
-
-
-def gather_journals(runs: Sequence[Path]) -> list[SourceJournal]:
-    """Find the journals of runs folders, each once, in the order in which they are to be applied.
-
-    Those of sweeps and imports come first, by time, so that most events follow those that they
-    refer to; sweeps whose deletion has begun are left out. A sweep whose name one in an earlier
-    folder has gets another name.
-
-    Raises:
-        JournalError: if there is none, one cannot be read, two are different copies of one, or two
-            of one runs folder have one name.
-    """
-    known: dict[str, SourceJournal] = {}
-    for folder in runs:
-        if not folder.is_dir():
-            raise JournalError(f"there is no runs folder {folder}; mount it, or name another one")
-        names: dict[str, str] = {}
-        here = folder.absolute()
-        starting = sorted([*here.glob(f"sweeps/*/{JOURNAL_FILE}"), *here.glob("imports/*.jsonl")])
-        paths = [path for path in starting if not is_deleted(path)]
-        paths += [*sorted(here.glob("evaluations/*.jsonl")), annotations_journal(here)]
-        for path in filter(Path.exists, paths):
-            entry = next(read_journal(path), None)
-            if entry is not None:
-                kind = path.relative_to(here).parts[0]
-                identity, size = read_journal_id(path), path.stat().st_size
-                new = SourceJournal(path, identity, folder, kind, entry[1], size, names)
-                known[new.id] = _choose_copy(known[new.id], new) if new.id in known else new
-    _choose_names(known.values())
-    if not known:
-        raise JournalError(
-            f"there is no journal in {', '.join(map(str, runs))}; name the runs folder with "
-            "--runs, and others with --from"
-        )
-    return sorted(known.values(), key=lambda j: (j.kind not in _STARTING, j.first.time))
+    starts = list[Event]()
+    with noting(damage, journal.path):
+        for _, event in read_journal(journal.path):
+            if isinstance(event, SweepStarted):
+                starts.append(journal.rename(event))
+    return History(starts)
 
 
 def describe_lacking(lacking: Lacking) -> Iterator[str]:
@@ -242,47 +205,6 @@ def describe_lacking(lacking: Lacking) -> Iterator[str]:
     for name, counts in lacking.items():
         kinds = ", ".join(f"{count} {kind}" for kind, count in counts.items())
         yield f"sweep {name}: {kinds or 'its start'}"
-
-
-def _choose_copy(known: SourceJournal, new: SourceJournal) -> SourceJournal:
-    """Choose the longer of two copies of a journal.
-
-    Raises:
-        JournalError: if the shorter one is not how the longer one begins.
-    """
-    short, long = sorted((known, new), key=lambda journal: journal.size)
-    with short.path.open("rb") as begin, long.path.open("rb") as whole:
-        while block := begin.read(1 << 20):
-            if block != whole.read(len(block)):
-                raise JournalError(
-                    f"{known.path} and {new.path} are copies of one journal that have continued "
-                    "separately; leave out one of the runs folders"
-                )
-    return long
-
-
-def _choose_names(journals: Collection[SourceJournal]) -> None:
-    """Give a sweep whose name one of another runs folder has another, made of its journal's id.
-
-    Raises:
-        JournalError: if two of one runs folder have one name, since nothing tells then to which
-            of them an evaluation or a note belongs.
-    """
-    taken: dict[str, SourceJournal] = {}
-    own: dict[tuple[Path, str], Path] = {}
-    for journal in (journal for journal in journals if journal.kind in _STARTING):
-        name = journal.first.sweep
-        if (other := own.setdefault((journal.runs, name), journal.path)) != journal.path:
-            raise JournalError(
-                f"{other} and {journal.path} both belong to a sweep {name}; move one of them to "
-                "a runs folder of its own, and name that by --from"
-            )
-        if taken.setdefault(name, journal) is not journal:
-            journal.names[name] = f"{name}.{journal.id[:4]}"
-            _log.warning(
-                "sweep %s of %s is shown as %s, because %s belongs to another sweep of that name",
-                name, journal.path, journal.names[name], taken[name].path,
-            )  # fmt: skip
 
 
 def _iterate_with_progress(
@@ -303,19 +225,31 @@ def _iterate_with_progress(
 
 
 def _apply_to_leaderboard(
-    store: Store, journal: SourceJournal, move: Callable[[int], None] = lambda end: None
+    store: Store,
+    journal: SourceJournal,
+    settled: Disagreements,
+    damage: Damage,
+    move: Callable[[int], None] = lambda end: None,
 ) -> None:
-    sink = LeaderboardSink(store, file=journal.path, change=journal.rename)
-    apply_journal(sink, journal.path, move, change=journal.rename)
+    change = settled.choose(journal)
+    sink = LeaderboardSink(store, file=journal.path, change=change)
+    with noting(damage, journal.path):
+        apply_journal(sink, journal.path, move, change=change)
 
 
-def _apply_tails(store: Store, runs: Sequence[Path], applied: Sequence[SourceJournal]) -> None:
+def _apply_tails(
+    store: Store,
+    runs: Sequence[Path],
+    applied: Sequence[SourceJournal],
+    settled: Disagreements,
+    damage: Damage,
+) -> None:
     """Apply what was written to the journals while they were read, and what needs all of them.
 
     Raises:
         JournalError: if one that was applied has gone, was deleted, or gets another name now.
     """
-    journals = gather_journals(runs)
+    journals = gather_journals(runs, damage)
     there = {(journal.id, journal.sweep) for journal in journals}
     if gone := [str(j.path) for j in applied if (j.id, j.sweep) not in there]:
         raise JournalError(
@@ -323,11 +257,11 @@ def _apply_tails(store: Store, runs: Sequence[Path], applied: Sequence[SourceJou
             "were read; run the command again"
         )
     for journal in journals:
-        _apply_to_leaderboard(store, journal)
+        _apply_to_leaderboard(store, journal, settled, damage)
     store_reused_trials(store)
 
 
-def _refuse_to_lose(without: Collection[str], missing: Lacking) -> None:
+def _refuse_to_lose(without: Collection[str], damage: Damage, missing: Lacking) -> None:
     if lacking := {name: missing[name] for name in missing if name not in without}:
         raise JournalError(
             "\n  ".join(
@@ -337,6 +271,7 @@ def _refuse_to_lose(without: Collection[str], missing: Lacking) -> None:
                         "journals read:"
                     ),
                     *describe_lacking(lacking),
+                    *damage.values(),
                     "name the runs folders with their journals with --from, or drop them "
                     "(imports can be imported again): --without " + ",".join(lacking),
                 ]

@@ -116,6 +116,8 @@ class _Reader:
         if len(path) > MAX_DEPTH:
             raise UnreadableYamlError(_format_too_deep(node.start_mark.line))
         self.source.places.setdefault(path, _get_line(node))
+        if isinstance(node, MappingNode | SequenceNode):
+            self._refuse_tag(node, path)
         if isinstance(node, MappingNode):
             return self._read_mapping(node, path)
         if isinstance(node, SequenceNode):
@@ -152,20 +154,20 @@ class _Reader:
                 self._count_value(base)
                 if not isinstance(base, MappingNode):
                     raise UnreadableYamlError(f"line {_get_line(base)}: '<<' merges mappings only")
+                self._refuse_tag(base, ())
                 yield from (pair for pair in base.value if pair[0].tag != _MERGE_TAG)
                 yield from self._iterate_merged(base)
 
     def _read_scalar(self, node: Node, path: Steps) -> Any:
         if node.tag == _DATE_TAG:
             return node.value
-        value, problem = None, None
         if node.tag not in _PLAIN_TAGS:
-            problem = f"no such kind of value: {node.tag}"
-        else:
-            try:
-                value = self._construct(node)
-            except (ValueError, LookupError):
-                problem = f"cannot read {_format_node(node)}"
+            return self._refuse_tag(node, path)
+        value, problem = None, None
+        try:
+            value = self._construct(node)
+        except (ValueError, LookupError):
+            problem = f"cannot read {_format_node(node)}"
         if isinstance(value, str) and not _is_text(value):
             problem = "expected text, got half a character"
         elif isinstance(value, float) and not math.isfinite(value):
@@ -175,6 +177,14 @@ class _Reader:
         if problem is None:
             return value
         return self._add_problem(path, _get_line(node), problem)
+
+    def _refuse_tag(self, node: Node, path: Steps) -> None:
+        """Note a tag that makes a value something else than a plain one."""
+        tag = str(node.tag)
+        if tag not in _PLAIN_TAGS | {_CORE + "map", _CORE + "seq"}:
+            name = f"!!{tag.removeprefix(_CORE)}" if tag.startswith(_CORE) else tag
+            text = f"no such kind of value: {name}; remove the tag, and write the value itself"
+            self._add_problem(path, _get_line(node), text)
 
     def _add_problem(self, path: Steps, line: int, text: str) -> None:
         self.source.problems.append(Problem(path, text, place=line))

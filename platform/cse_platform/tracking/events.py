@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import (
     AfterValidator,
+    AwareDatetime,
     ConfigDict,
     Field,
     SerializationInfo,
@@ -16,6 +17,7 @@ from pydantic import (
     WrapSerializer,
 )
 
+from cse_methods.contract import LAST_STEP
 from cse_methods.settings import Settings
 from cse_platform.sweep.blocks import Slug
 from cse_platform.sweep.stores import complete_location, shorten_location
@@ -42,6 +44,24 @@ MODEL_DIGITS = 16
 IMPORTED = "imported"
 """The source of dev and test sets with unknown checksums: those of imported trials."""
 
+
+def _check_fraction(value: float) -> float:
+    if abs(value) > 1:
+        raise ValueError(f"expected a fraction from -1 to 1, got {value:g}")
+    return value
+
+
+Count = Annotated[int, Field(ge=0, le=LAST_STEP)]
+"""A number or a step, in the range that every store can hold."""
+Fraction = Annotated[float, AfterValidator(_check_fraction)]
+"""A measured correlation or accuracy, or a mean of some; NaN if it is not defined."""
+Amount = Annotated[float, Field(ge=-1e12, le=1e12, allow_inf_nan=False)]
+"""An amount that is summed."""
+Time = Annotated[
+    AwareDatetime,
+    Field(ge=datetime(1970, 1, 1, tzinfo=UTC), lt=datetime(3000, 1, 1, tzinfo=UTC)),
+]
+"""A time that every store can hold, in any time zone."""
 
 _T = TypeVar("_T")
 
@@ -111,7 +131,7 @@ class SweepEvent(Recorded):
     """
 
     kind: str
-    time: datetime = Field(default_factory=now)
+    time: Time = Field(default_factory=now)
     sweep: Slug
 
 
@@ -127,8 +147,8 @@ class LearnedTrial(Recorded):
     """The trial, as SWEEP#NUMBER."""
     values: Values
     """Values for the dimensions of this sweep's space, as sampled."""
-    value: float
-    """Its mean dev score in its own sweep, a fraction."""
+    value: Fraction
+    """Its mean dev score in its own sweep."""
     score: float
     """Its value as a z-score within its own sweep."""
     alike: bool
@@ -143,7 +163,7 @@ class Launch(Recorded):
 
     settings: str
     """Hash of what decides which trials its stages run."""
-    time: datetime = Field(default_factory=now)
+    time: Time = Field(default_factory=now)
 
 
 class SweepStarted(SweepEvent):
@@ -199,7 +219,7 @@ class SweepRequested(SweepEvent):
     """Its id; a request that is received twice counts once."""
     action: SweepAction
     who: str
-    numbers: tuple[int, ...] = ()
+    numbers: tuple[Count, ...] = ()
     """For stop and retry: which trials; if empty, the whole sweep, or all failed trials."""
     values: Values = Field(default_factory=dict)
     """For enqueue: values of dimensions, as the space samples them."""
@@ -241,7 +261,7 @@ class SearchNotes(Recorded):
     """The start point, or the point of a grid, that was tried; the sampler drew what it lacks."""
     request: Slug | None = None
     """The request by which a person enqueued the trial."""
-    retry_of: int | None = None
+    retry_of: Count | None = None
     """The Optuna number of the failed trial that it tries again."""
     trial: dict[str, Any] = Field(default_factory=dict)
     """Attributes of the trial that the sampler set while it drew the values."""
@@ -252,15 +272,15 @@ class SearchNotes(Recorded):
 class TrialBegun(TrialEvent):
     """Base of the events by which a sweep gets a trial."""
 
-    number: int
+    number: Count
     """The number of the trial in its sweep, from 0."""
     role: Role
-    search_number: int | None
+    search_number: Count | None
     """The number of its Optuna trial; None for confirmations."""
     search_notes: SearchNotes = Field(default_factory=SearchNotes)
-    seed: int
+    seed: Annotated[int, Field(ge=0, lt=2**63)]
     method: Annotated[str, Field(min_length=1)]
-    revision: int
+    revision: Count
     backbone: Annotated[str, Field(min_length=1)]
     configuration: Slug
     """Hash of the configuration: like the key, but without the seed."""
@@ -279,15 +299,15 @@ class TrialStarted(TrialBegun):
     """A trial starts or, with `resumed_from`, continues from a checkpoint."""
 
     kind: Literal["trial_started"] = "trial_started"
-    resumed_from: int | None = None
+    resumed_from: Count | None = None
     """Optimiser step of the checkpoint."""
 
 
 class TrialPoint(TrialEvent):
     kind: Literal["trial_point"] = "trial_point"
-    step: int
-    value: float
-    """The dev score that the search climbs, a fraction."""
+    step: Count
+    value: Fraction
+    """The dev score that the search climbs."""
     metrics: dict[str, float]
     """All reported metrics: dev/..., train/..., perf/..."""
     checkpoint: Located[str | None] = None
@@ -301,7 +321,7 @@ class TrialCheckpoint(TrialEvent):
     """The checkpoint of an earlier dev point has become complete."""
 
     kind: Literal["trial_checkpoint"] = "trial_checkpoint"
-    step: int
+    step: Count
     checkpoint: Located[str]
     """Its location."""
 
@@ -309,10 +329,10 @@ class TrialCheckpoint(TrialEvent):
 class TrialFinished(TrialEvent):
     kind: Literal["trial_finished"] = "trial_finished"
     state: TrialState
-    best_step: int | None
+    best_step: Count | None
     """Step of the kept checkpoint; None if nothing was reported."""
-    best_value: float | None
-    """The search's dev score at `best_step`, a fraction."""
+    best_value: Fraction | None
+    """The search's dev score at `best_step`."""
     best_metrics: dict[str, float] = Field(default_factory=dict)
     """All metrics of `best_step`."""
     model: Located[str | None] = None
@@ -323,8 +343,8 @@ class TrialFinished(TrialEvent):
     """For FAIL. None for imported trials."""
     why: str | None = None
     """For PRUNED: why it was stopped, in one line. None for imported trials."""
-    wall_seconds: float | None = None
-    gpus: float = 0.0
+    wall_seconds: Amount | None = None
+    gpus: Amount = 0.0
     """Its share of a GPU."""
     costs: dict[str, float] = Field(default_factory=dict)
     """Further costs, from `TrialCosts.totals`; unknown ones are absent."""
@@ -347,17 +367,17 @@ class TrialReused(TrialBegun):
     kind: Literal["trial_reused"] = "trial_reused"
     reused_from: Slug
     """The sweep that completed it."""
-    curve: dict[int, float]
+    curve: dict[Count, Fraction]
     """The search's dev score by step."""
-    best_step: int
-    best_value: float
+    best_step: Count
+    best_value: Fraction
     best_metrics: dict[str, float] = Field(default_factory=dict)
     """As in `TrialFinished`, like the next two fields."""
-    wall_seconds: float | None = None
-    gpus: float = 0.0
+    wall_seconds: Amount | None = None
+    gpus: Amount = 0.0
     model: Located[str | None]
-    started: datetime
-    finished: datetime
+    started: Time
+    finished: Time
     """When the other sweep began and completed it."""
 
 
@@ -394,7 +414,7 @@ class PairSimilarities(Recorded):
     """float32."""
     gold: str
     """float64."""
-    subsets: dict[str, int]
+    subsets: dict[str, Count]
     """The number of pairs of each subset, in order."""
     data_sha256: str
 

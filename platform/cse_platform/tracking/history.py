@@ -10,6 +10,7 @@ from typing import Any, Literal
 from pydantic import ValidationError
 
 from cse_methods.data.dev_selection import DevSelection, dev_metric
+from cse_platform.errors import JournalError
 from cse_platform.tracking import events
 
 TRAIN_MINUTES, EPOCH_MINUTES, EPOCHS = "train_minutes", "epoch_minutes", "epochs"
@@ -350,7 +351,7 @@ class History:
             case events.TrialReused():
                 self._reuse_trial(event)
             case events.TrialPoint():
-                trial = self.trials[event.trial]
+                trial = self._find_trial(event)
                 trial.busy_seconds, trial.last_heard = trial.busy_until(event.time), event.time
                 trial.pruner_notes |= event.pruner_notes
                 if event.step not in trial.curve:
@@ -358,9 +359,9 @@ class History:
                     if event.checkpoint is not None:
                         trial.checkpoint = (event.step, event.checkpoint)
             case events.TrialCheckpoint():
-                self.trials[event.trial].checkpoint = (event.step, event.checkpoint)
+                self._find_trial(event).checkpoint = (event.step, event.checkpoint)
             case events.TrialFinished():
-                trial = self.trials[event.trial]
+                trial = self._find_trial(event)
                 trial.busy_seconds, trial.last_heard = trial.busy_until(event.time), event.time
                 trial.state, trial.error, trial.finished = event.state, event.error, event.time
                 trial.why, trial.cause = event.why, event.cause
@@ -369,11 +370,20 @@ class History:
                 trial.model, trial.model_deleted = event.model, False
                 trial.wall_seconds, trial.gpus = event.wall_seconds, event.gpus
             case events.ModelDeleted():
-                trial = self.trials[event.trial]
+                trial = self._find_trial(event)
                 trial.model, trial.model_deleted = None, True
             case events.TrialEvaluated():
-                done = self.trials[event.trial].evaluated.setdefault(event.settings, set())
+                done = self._find_trial(event).evaluated.setdefault(event.settings, set())
                 done |= set(event.tasks)
+
+    def _find_trial(self, event: events.TrialEvent) -> TrialHistory:
+        if event.trial not in self.trials:
+            raise JournalError(
+                f"the journal of sweep {event.sweep!r} speaks of trial {event.trial} before it "
+                "starts; put the newest copy of the file back, or run the sweep under another "
+                "name: --set sweep=NEWNAME"
+            )
+        return self.trials[event.trial]
 
     def unfinished(self) -> list[TrialHistory]:
         """List trials that were started and have not ended, oldest first."""

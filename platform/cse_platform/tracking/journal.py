@@ -16,28 +16,41 @@ import logging
 import math
 import os
 import re
+import stat
 import threading
 from array import array
 from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
+from datetime import datetime
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, BinaryIO, Self
 from uuid import uuid4
 
 from filelock import FileLock, Timeout
-from pydantic import ValidationError
+from pydantic import TypeAdapter, ValidationError
 from tenacity import RetryCallState, Retrying, retry_if_exception_type, wait_exponential
 
 from cse_platform.errors import JournalError
 from cse_platform.secrets import escape_values
+from cse_platform.sweep.blocks import Slug
+from cse_platform.sweep.problems import format_value
 from cse_platform.sweep.stores import JOURNAL_FILE
-from cse_platform.tracking.events import EVENT, Event, Places, SweepDeleted, SweepStarted
+from cse_platform.tracking.events import (
+    EVENT,
+    Event,
+    Places,
+    SweepDeleted,
+    SweepStarted,
+)
 
 JOURNAL_VERSION = 1
 """The version of the journals that this code writes and reads."""
+
+LONGEST_LINE = 1 << 25
+"""Most bytes of a line. The longest ones have the cosines of an evaluation: 7 bytes for a pair."""
 
 SYNC_SECONDS = 0.2
 """Interval of syncs to disk: a power cut can lose the events of this many seconds."""
@@ -48,11 +61,22 @@ _OTHER_VERSION = (
     "sweep=NEWNAME"
 )
 
+_ID = TypeAdapter(Slug)
+
 _LONGEST_DELETION = 4096
 """Bytes at the end of a journal in which the line of a deletion lies."""
 
 _UNWRITABLE = re.compile(rb"\\u(0000|d[89a-f])")
 """Escapes of characters that some store refuses: null and surrogates."""
+
+_NULL = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")
+"""The escape of a null character, which PostgreSQL cannot store; what is appended has none."""
+
+_NAME = re.compile(rb'"\s*:')
+"""The end of a name, or of what looks like one in a text."""
+
+_LEAVES = frozenset({str, float, int, bool, type(None), datetime})
+"""Types of values that have no names in them."""
 
 _TRIAL = re.compile(rb'"trial":"([^"]*)"')
 
@@ -81,7 +105,7 @@ class Journal:
                     os.write(self._fd, _encode_line(header))
                 self.id = read_journal_id(path)
                 self._places = _find_places(path)
-                with path.open("rb") as file:
+                with _open_journal(path) as file:
                     self._ends = array("q", [len(file.readline())])
                 for end, event in read_journal(path):
                     self._ends.append(end)
@@ -121,6 +145,11 @@ class Journal:
             wait=wait_exponential(multiplier=0.1, max=5),
             before_sleep=self._warn_held,
         )
+        if len(line) > LONGEST_LINE:
+            raise JournalError(
+                f"{self.path}: a {event.kind} of {len(line)} bytes is longer than a line may be "
+                f"({LONGEST_LINE}); evaluate on fewer pairs at once"
+            )
         return retrying(self._write_line, line), event
 
     def read(self, offset: int = 0) -> Iterator[tuple[int, Event]]:
@@ -236,12 +265,17 @@ def read_journal(
     Raises JournalError, with file and line, for a line that is not an event.
     """
     places = _find_places(path)
-    with path.open("rb") as file:
+    with _open_journal(path) as file:
         end = file.seek(offset)
-        for number, line in enumerate(file):
+        for number, line in enumerate(iter(lambda: file.readline(LONGEST_LINE), b"")):
             end += len(line)
-            if end > last or not line.endswith(b"\n"):  # still being written
+            if end > last:
                 return
+            if not line.endswith(b"\n"):
+                if len(line) < LONGEST_LINE:  # still being written
+                    return
+                error = ValueError(f"it is longer than {LONGEST_LINE} bytes")
+                raise JournalError(_describe_damage(path, offset, number, b"", error))
             if end == len(line):
                 _parse_header(path, line)
                 continue
@@ -250,11 +284,55 @@ def read_journal(
                 if about is None or about[1].decode() not in trials:
                     continue
             try:
-                event = EVENT.validate_json(line, context=places)
+                event = EVENT.validate_json(line, strict=True, context=places)
+                _refuse_doubtful(line, event)
             except ValueError as error:
                 damage = _describe_damage(path, offset, number, line, error)
                 raise JournalError(damage) from error
             yield end, event
+
+
+def _open_journal(path: Path) -> BinaryIO:
+    """Open a journal for reading. Raises JournalError if it is no regular file, such as a pipe."""
+    if not stat.S_ISREG(path.stat().st_mode):
+        raise JournalError(f"{path} is no regular file, so it is no journal; move it away")
+    return path.open("rb")
+
+
+def _refuse_doubtful(line: bytes, event: Event) -> None:
+    """Raise ValueError if an object in a line has a name twice, or a text a null character.
+
+    A line has no name twice if it has as many names as the event that was read from it; only
+    others are parsed once more.
+    """
+    if b"\\" in line and _NULL.search(line):
+        raise ValueError("a text has a null character")
+    is_spaced = b" " in line or b"\t" in line or b"\r" in line
+    names = len(_NAME.findall(line)) if is_spaced else line.count(b'":')
+    if names != _count_names(event):
+        json.loads(line, object_pairs_hook=_make_object)
+
+
+def _count_names(value: Any) -> int:
+    """Count the names in an event, or in a part of one, that stood in its line."""
+    kind = type(value)
+    if kind is dict:
+        number, inner = len(value), value.values()
+    elif kind is list or kind is tuple:
+        number, inner = 0, value
+    else:
+        number, inner = len(value.model_fields_set), vars(value).values()
+    return number + sum([_count_names(each) for each in inner if type(each) not in _LEAVES])
+
+
+def _make_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Make an object of JSON. Raises ValueError if it has a name twice."""
+    made = dict(pairs)
+    if len(made) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"{format_value(twice)} is there twice")
+    return made
 
 
 def _describe_damage(path: Path, offset: int, number: int, line: bytes, error: ValueError) -> str:
@@ -264,6 +342,8 @@ def _describe_damage(path: Path, offset: int, number: int, line: bytes, error: V
     if isinstance(error, ValidationError):
         first, unknown = error.errors()[0], {"union_tag_invalid", "extra_forbidden"}
         reason = f"{first['loc'][-1]}: {first['msg']}" if first["loc"] else first["msg"]
+        if first["loc"] and first["type"] not in ("value_error", "missing"):
+            reason += f", got {format_value(first['input'])}"
         try:
             version = json.loads(line)["version"]
         except (ValueError, LookupError, TypeError, RecursionError):
@@ -292,7 +372,7 @@ def is_deleted(path: Path) -> bool:
     """Whether the last event of a journal is that its sweep is deleted."""
     if not path.exists():
         return False
-    with path.open("rb") as file:
+    with _open_journal(path) as file:
         file.seek(max(path.stat().st_size - _LONGEST_DELETION, 0))
         lines = file.read().splitlines(keepends=True)
     try:
@@ -318,7 +398,7 @@ def append_deletion(path: Path, event: SweepDeleted) -> None:
 
 def refuse_older_copy(path: Path, offset: int) -> None:
     """Raise JournalError if no line of a journal ends at `offset`, up to which it was applied."""
-    with path.open("rb") as file:
+    with _open_journal(path) as file:
         file.seek(max(offset - 1, 0))
         if offset and file.read(1) != b"\n":
             raise _make_copy_error(path, offset)
@@ -333,8 +413,8 @@ def _make_copy_error(path: Path, offset: int) -> JournalError:
 
 def read_journal_id(path: Path) -> str:
     """Read the id of a journal. Raises JournalError if its first line is not a header."""
-    with path.open("rb") as file:
-        return _parse_header(path, file.readline())
+    with _open_journal(path) as file:
+        return _parse_header(path, file.readline(LONGEST_LINE))
 
 
 def lock_journal(path: Path) -> FileLock:
@@ -356,7 +436,10 @@ def lock_journal(path: Path) -> FileLock:
 
 def _cut_torn_line(path: Path) -> None:
     """Remove the last line unless it is complete JSON; a crash can tear only that one."""
-    content = path.read_bytes()
+    with _open_journal(path) as file:
+        before = max(path.stat().st_size - LONGEST_LINE, 0)
+        file.seek(before)
+        content = file.read()
     start = content.rfind(b"\n", 0, -1) + 1
     is_whole = content.endswith(b"\n") or not content
     with suppress(RecursionError):  # a bad line, and no torn one
@@ -364,8 +447,8 @@ def _cut_torn_line(path: Path) -> None:
             json.loads(content[start:] or b"{}")
         except ValueError:
             is_whole = False
-    if not is_whole:
-        os.truncate(path, start)
+    if not is_whole and (start or not before):  # a line that is too long is kept as it is
+        os.truncate(path, before + start)
 
 
 def _find_places(path: Path) -> Places:
@@ -379,8 +462,8 @@ def _parse_header(path: Path, line: bytes) -> str:
     The journals of development versions have other versions than those of released ones.
     """
     try:
-        header = json.loads(line)
-        journal, version = str(header["journal"]), header.get("version", "unknown")
+        header = json.loads(line, object_pairs_hook=_make_object)
+        journal, version = _ID.validate_python(header["journal"]), header.get("version", "unknown")
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         raise JournalError(f"{path}, line 1 is not a header; this is not a journal") from error
     if version != JOURNAL_VERSION:

@@ -2,10 +2,13 @@
 
 import gzip
 import zlib
+from contextlib import suppress
 from pathlib import Path
 
 KEPT_BYTES = 2**18
 """Number of bytes that are kept at least from the beginning and from the end of a long output."""
+MOST_BYTES = 2**26
+"""Number of bytes that are read at most; a small file of others can unpack to any number."""
 LEFT_OUT = f"… left out: everything between the first and the last {KEPT_BYTES >> 10} KiB …\n"
 
 
@@ -61,21 +64,17 @@ class OutputFile:
 
 def read_output(file: Path) -> str:
     """Read a trial's output so far; empty if there is no such file."""
-    return _read_members(file)[0].decode(errors="replace")
+    content = _read_members(file)[0]
+    end = f"\n… left out: everything after the first {MOST_BYTES >> 20} MiB …\n"
+    return content.decode(errors="replace") + end * (len(content) == MOST_BYTES)
 
 
 def _read_members(file: Path) -> tuple[bytes, bool]:
-    """Read all members of a file. Also returns whether the last one is complete."""
-    if not file.exists():
-        return b"", True
-    rest, content = file.read_bytes(), b""
-    while rest:
-        member = zlib.decompressobj(wbits=31)  # with gzip's header
-        try:
-            content += member.decompress(rest)
-        except zlib.error:
-            return content, False
-        if not member.eof:
-            return content, False
-        rest = member.unused_data
-    return content, True
+    """Read the members of a file, up to `MOST_BYTES`. Also returns whether the last is complete."""
+    content = bytearray()
+    if file.is_file():
+        with gzip.open(file) as packed, suppress(EOFError, zlib.error, gzip.BadGzipFile):
+            while block := packed.read1(min(2**16, MOST_BYTES - len(content))):
+                content += block
+            return bytes(content), True
+    return bytes(content), not file.exists()

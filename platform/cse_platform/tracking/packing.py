@@ -13,10 +13,15 @@ from numpy.typing import NDArray
 
 from cse_methods.data.source import source_name
 from cse_methods.tasks import Tasks
+from cse_platform.errors import StoreLostError
 from cse_platform.tracking.events import PairSimilarities, TrialEvaluated, TrialScore
 
 if TYPE_CHECKING:  # readers of the journal must not import code that opens test sets
     from cse_methods.evaluation.results import Evaluation, Similarities
+
+
+MOST_PAIRS = 2**22
+"""Pairs of a task, whose cosines fill a line of a journal."""
 
 
 def pack(values: NDArray[np.floating[Any]]) -> str:
@@ -32,12 +37,35 @@ def compressed(packed: str) -> bytes:
 
 def unpack_cosines(compressed: bytes) -> NDArray[np.float32]:
     """Unpack cosines, shape (pairs,), from the zlib of little-endian float32."""
-    return np.frombuffer(zlib.decompress(compressed), "<f4").astype(np.float32)
+    return np.frombuffer(_decompress(compressed, 4 * MOST_PAIRS), "<f4").astype(np.float32)
 
 
 def unpack_gold(compressed: bytes) -> NDArray[np.float64]:
     """Unpack gold scores, shape (pairs,), from the zlib of little-endian float64."""
-    return np.frombuffer(zlib.decompress(compressed), "<f8").astype(np.float64)
+    return np.frombuffer(_decompress(compressed, 8 * MOST_PAIRS), "<f8").astype(np.float64)
+
+
+def _decompress(compressed: bytes, most: int) -> bytes:
+    """Unpack zlib data. Raises StoreLostError if it is damaged, or unpacks to more bytes."""
+    unpacking = zlib.decompressobj()
+    try:
+        content = unpacking.decompress(compressed, most + 1)
+    except zlib.error as error:
+        raise StoreLostError(f"packed numbers are damaged ({error})") from error
+    if len(content) > most or not unpacking.eof:
+        raise StoreLostError(f"packed numbers are torn, or of more than {MOST_PAIRS} pairs")
+    return content
+
+
+def compress_similarities(similarities: PairSimilarities) -> tuple[bytes, bytes, int]:
+    """Return the zlib data of the cosines and of the gold scores, and the number of pairs.
+
+    Raises ValueError or StoreLostError if they are damaged, or of different numbers of pairs.
+    """
+    cosines, gold = compressed(similarities.cosines), compressed(similarities.gold)
+    count, pairs = len(unpack_cosines(cosines)), sum(similarities.subsets.values())
+    _refuse_unlike_counts(similarities.task, count, len(unpack_gold(gold)), pairs)
+    return cosines, gold, count
 
 
 def accessed_source(tasks: Tasks, data: str | None) -> Literal["builtin", "hub", "senteval"]:
@@ -74,13 +102,19 @@ def evaluation_event(
     )
 
 
-def _pack_similarities(similarities: "Similarities") -> PairSimilarities:
-    counts = (len(similarities.cosines), len(similarities.gold), sum(similarities.subsets.values()))
+def _refuse_unlike_counts(task: str, *counts: int) -> None:
     if len(set(counts)) > 1:
         raise ValueError(
-            f"{similarities.task}: cosines, gold scores and pairs of the subsets must be as many, "
+            f"{task}: cosines, gold scores and pairs of the subsets must be as many, "
             f"got {', '.join(map(str, counts))}"
         )
+
+
+def _pack_similarities(similarities: "Similarities") -> PairSimilarities:
+    pairs = sum(similarities.subsets.values())
+    _refuse_unlike_counts(
+        similarities.task, len(similarities.cosines), len(similarities.gold), pairs
+    )
     return PairSimilarities(
         task=similarities.task,
         split=similarities.split,

@@ -203,7 +203,9 @@ ONE_PROBLEM = [
      "line 12, pruner.kind: 'median' "),
     ("corpus: builtin", "corpus: builtin\n7: x", "line 5: a key must be text, got '7'"),
     ("corpus: builtin", "corpus: !!python/name:os.system x",
-     "line 4, corpus: no such kind of value: tag:yaml.org,2002:python/name:os.system"),
+     "line 4, corpus: no such kind of value: !!python/name:os.system; remove the tag, and "),
+    ("search: {", "search: !!python/object:os.x {",
+     "line 11, search: no such kind of value: !!python/object:os.x; remove the tag"),
 ]  # fmt: skip
 
 

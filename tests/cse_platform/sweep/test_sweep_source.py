@@ -91,12 +91,20 @@ def test_what_json_has_not_is_a_problem_of_the_value() -> None:
         ("!!int x", "cannot read 'x'"),
         ('"\\uD800"', "expected text, got half a character"),
         ("!thing x", "no such kind of value: !thing"),
+        ("!!binary aGk=", "no such kind of value: !!binary; remove the tag, and write the value"),
+        ("!thing {a: 1}", "no such kind of value: !thing"),
+        ("!thing [1]", "no such kind of value: !thing"),
+        ("!!python/object:os.x {a: 1}", "no such kind of value: !!python/object:os.x"),
+        ("!!set {a}", "no such kind of value: !!set"),
+        ("[1, [!!omap [a: 1]]]", "no such kind of value: !!omap"),
+        ("{<<: !thing {a: 1}, b: 1}", "no such kind of value: !thing"),
         ("{[a]: 1}", "a key must be text, got a list or a mapping"),
         ("{true: 1}", "a key must be text, got 'true'"),
         ("{a: 1, a: 2}", "a second 'a'; the first is on line 1"),
     ):
         (found,) = read_yaml(f"v: {text}").problems
-        assert found.text.startswith(problem) and found.place == 1
+        assert found.text.startswith(problem) and found.place == 1, text
+    assert read_yaml("!!map {a: !!seq [!!str 5, !!int 6]}").data == {"a": ["5", 6]}
 
 
 def refusal(path: Path, overrides: Sequence[str] = ()) -> str:

@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sweep_events import NOON, opening, trial_evaluated
 
+from cse_platform.errors import JournalError
 from cse_platform.tracking.events import (
     SweepFinished,
     SweepStarted,
@@ -241,3 +242,9 @@ def test_what_a_trial_was_evaluated_on() -> None:
     assert history.trials["t1"].evaluated == {}
     history.apply(trial_evaluated("t0", {}, tasks=("sts12",), settings="sliced"))
     assert history.trials["t0"].evaluated["sliced"] == {"sts12"}
+
+
+def test_an_event_of_a_trial_before_its_start_is_named_as_damage() -> None:
+    for event in (point(0, 2, 0.5), end(0), trial_evaluated("t0", {"test/sts12_spearman": 0.5})):
+        with pytest.raises(JournalError, match="speaks of trial t0 before it starts"):
+            History([begun(), event])

@@ -173,11 +173,9 @@ class SearchStoreSink:
         """Move behind an event. Returns the trial of the search that ends with it, or None."""
         self._history.apply(event)
         self._position = end
-        if not isinstance(event, TrialEvent):
-            return None
-        trial = self._history.trials[event.trial]
-        number = trial.search_number
-        if number is None or number in self._ended:
+        trial = self._history.trials.get(event.trial) if isinstance(event, TrialEvent) else None
+        number = None if trial is None else trial.search_number
+        if trial is None or number is None or number in self._ended:
             return None
         if trial.state == "RUNNING" and explain_closing(trial, self._spec) is None:
             return None

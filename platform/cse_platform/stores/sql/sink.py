@@ -5,7 +5,7 @@ The rows of a sweep and of its trials go by cascade; trials that other sweeps ho
 
 import logging
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import groupby, islice
 from pathlib import Path
@@ -95,6 +95,12 @@ _log = logging.getLogger(__name__)
 
 Entry = tuple[int, Event]
 """An event of a journal, and the offset where it ends."""
+Change = Callable[[int, Event], Event | None]
+"""Applied to the offset where an event ends and the event; returns None if it is left out."""
+
+
+def _keep(_: int, event: Event) -> Event:
+    return event
 
 
 def _trials_with_held_back(session: Session) -> set[str]:
@@ -145,7 +151,7 @@ def add_annotation(session: Session, event: AnnotationWritten) -> None:
             session.flush()
 
 
-CONTRADICTIONS = (StoreLostError, LookupError, TypeError, ValueError)
+CONTRADICTIONS = (StoreLostError, LookupError, TypeError, ValueError, OverflowError)
 """Errors raised by an event that contradicts the store; a retry would fail again."""
 
 
@@ -167,7 +173,7 @@ class LeaderboardSink:
         lease: Lease | None = None,
         *,
         file: Path | None = None,
-        change: Callable[[Event], Event] = lambda event: event,
+        change: Change = _keep,
     ) -> None:
         self._leaderboard, self._lease, self._file, self._change = leaderboard, lease, file, change
         self._positions: dict[str, int] = {}
@@ -279,7 +285,8 @@ class LeaderboardSink:
         offset = min(self._starts.get(trial, 0) for trial in trials)
         try:
             for end, event in read_journal(self._file, offset=offset, last=last, trials=trials):
-                yield end, self._change(event)
+                if (changed := self._change(end, event)) is not None:
+                    yield end, changed
         except OSError as error:
             raise JournalError(
                 f"cannot read {self._file} ({error.strerror}); put it back where it was"
@@ -291,7 +298,7 @@ def apply_journal(
     path: Path,
     after_slice: Callable[[int], None] = lambda end: None,
     *,
-    change: Callable[[Event], Event] = lambda event: event,
+    change: Change = _keep,
     rows: int = SLICE_ROWS,
 ) -> None:
     """Apply to a sink what it lacks of a journal, in slices of so many events.
@@ -300,7 +307,8 @@ def apply_journal(
     applied to each event. A sink that has more than the journal, of which this is then an older
     copy, gets it from the beginning if it can.
 
-    Raises JournalError if the journal is damaged, of a newer version, or an older copy.
+    Raises JournalError if the journal is damaged, of a newer version, or an older copy; what
+    precedes the damage is applied before.
     """
     journal = read_journal_id(path)
     position = sink.position(journal)
@@ -310,10 +318,22 @@ def apply_journal(
         if not sink.can_be_refilled:
             raise
         position = 0
-    entries = read_journal(path, offset=position)
-    while some := [(end, change(event)) for end, event in islice(entries, rows)]:
+    damage = list[JournalError]()
+
+    def read_until_damage() -> Iterator[Entry]:
+        try:
+            for end, event in read_journal(path, offset=position):
+                if (changed := change(end, event)) is not None:
+                    yield end, changed
+        except JournalError as error:
+            damage.append(error)
+
+    entries = read_until_damage()
+    while some := list(islice(entries, rows)):
         sink.apply(journal, some)
         after_slice(some[-1][0])
+    for error in damage:
+        raise error
 
 
 def apply_event(session: Session, journal: str, position: int, event: Event) -> None:

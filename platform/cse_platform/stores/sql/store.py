@@ -196,6 +196,10 @@ def _begin_sqlite(connection: Connection) -> None:
         raise StoreDownError("it was rebuilt meanwhile; run the command again")
 
 
+_LIMIT_EXCEEDED = "54"
+"""The class of PostgreSQL's errors that a value is too large, such as for an index."""
+
+
 @contextmanager
 def translate_errors(url: URL) -> Iterator[None]:
     """Raise database errors as our own, with the redacted URL in front."""
@@ -205,11 +209,18 @@ def translate_errors(url: URL) -> Iterator[None]:
         if str(error).startswith(redact_url(url)):  # of a session within another
             raise
         raise type(error)(f"{redact_url(url)}: {error}") from error
-    except SQLAlchemyError as error:
+    except (SQLAlchemyError, sqlite3.Error) as error:
         reason = str(error.orig) if isinstance(error, DBAPIError) else str(error)
         kind = StoreError
-        if isinstance(error, OperationalError | InterfaceError | TimeoutError):
+        state = getattr(error.orig, "sqlstate", None) if isinstance(error, DBAPIError) else None
+        if (state or "").startswith(_LIMIT_EXCEEDED):
+            kind = StoreLostError
+        elif isinstance(
+            error, OperationalError | InterfaceError | TimeoutError | sqlite3.OperationalError
+        ):
             kind = StoreDownError
+            if "disk is full" in reason:
+                reason += "; free some space, and try again"
         elif type(error) is DatabaseError:  # such as "file is not a database"
             kind = StoreLostError
             reason += "; cse-leaderboard rebuild keeps it as a .damaged file and makes a new one"

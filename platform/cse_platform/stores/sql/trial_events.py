@@ -53,7 +53,7 @@ from cse_platform.tracking.events import (
     TrialStarted,
     copy_shared_fields,
 )
-from cse_platform.tracking.packing import compressed, unpack_gold
+from cse_platform.tracking.packing import compress_similarities
 
 _log = logging.getLogger(__name__)
 SCORE_KEY = ("trial_id", "task", "split", "metric", "identity")
@@ -132,13 +132,19 @@ def add_evaluation(session: Session, trial: TrialRecord, event: TrialEvaluated) 
     outdated -= {(row.task, row.identity) for row in stored}
     for similarities in event.similarities:
         if (similarities.task, similarities.identity) not in outdated:
-            gold = compressed(similarities.gold)
+            cosines, gold, count = compress_similarities(similarities)
             pairs = similarities.model_dump(include={"task", "split", "subsets"})
-            pairs |= {"pairs": len(unpack_gold(gold)), "gold": gold}
+            pairs |= {"pairs": count, "gold": gold}
             sha256 = {"data_sha256": similarities.data_sha256}
-            insert_once(session, PairSetRecord, sha256, pairs)
+            is_new = insert_once(session, PairSetRecord, sha256, pairs)
+            query = select(PairSetRecord.pairs).filter_by(**sha256)
+            if not is_new and (known := session.scalar(query)) != count:
+                raise StoreLostError(
+                    f"{similarities.task} has {count} pairs, and data {similarities.data_sha256} "
+                    f"has {known}"
+                )
             key = {"trial_id": trial.id} | similarities.model_dump(include={"task", "identity"})
-            row = {**key, **sha256, "cosines": compressed(similarities.cosines)}
+            row = {**key, **sha256, "cosines": cosines}
             insert_rows(session, PairSimilaritiesRecord, tuple(key), [row], replaced="all")
 
 

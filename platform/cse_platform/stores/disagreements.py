@@ -1,0 +1,231 @@
+"""Finds the trials of which runs folders tell different results, and settles whose are kept."""
+
+import math
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from copy import deepcopy
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+
+from cse_platform.stores.source_journals import SourceJournal, noting
+from cse_platform.stores.sql.tables import FREE_METRICS
+from cse_platform.stores.sql.trial_events import rank
+from cse_platform.tracking.events import (
+    Event,
+    ModelDeleted,
+    TrialCheckpoint,
+    TrialEvaluated,
+    TrialEvent,
+    TrialFinished,
+    TrialPoint,
+    TrialReused,
+    TrialScore,
+    TrialStarted,
+)
+from cse_platform.tracking.journal import read_journal
+
+
+@dataclass
+class Results:
+    """What the journals of a runs folder tell of a trial."""
+
+    completed: datetime | None = None
+    curve: dict[int, float] = field(default_factory=dict)
+    best: TrialFinished | TrialReused | None = None
+    """The event that completes it."""
+    scores: dict[str, tuple[datetime, float]] = field(default_factory=dict)
+    """When each score was measured, and the value, by split, task, metric and identity."""
+    cosines: set[tuple[str, str]] = field(default_factory=set)
+    """The tasks and identities of which there are cosines."""
+
+    def follow(self, event: TrialEvent) -> None:
+        """Add what an event of the trial tells; of several attempts, the first complete stays."""
+        match event:
+            case TrialStarted(resumed_from=None) if self.best is None:
+                self.curve = {}
+            case TrialPoint() if self.best is None:
+                self.curve.setdefault(event.step, event.value)
+            case TrialFinished(state="COMPLETE") if self.best is None:
+                self.best, self.completed = event, event.time
+            case TrialReused() if self.best is None:
+                self.best, self.completed, self.curve = event, event.finished, event.curve
+            case TrialEvaluated():
+                self._add_scores(
+                    {_name(score): (event.time, score.value) for score in event.scores}
+                )
+                self.cosines |= {(pairs.task, pairs.identity) for pairs in event.similarities}
+
+    def add(self, other: "Results") -> None:
+        """Add what another journal of the folder tells."""
+        ranks = [rank(max(r.curve, default=None), r.completed) for r in (self, other)]
+        if ranks[1] > ranks[0]:
+            self.completed, self.curve, self.best = other.completed, other.curve, other.best
+        self._add_scores(other.scores)
+        self.cosines |= other.cosines
+
+    def _add_scores(self, scores: Mapping[str, tuple[datetime, float]]) -> None:
+        for name, measured in scores.items():
+            self.scores[name] = max(self.scores.get(name, measured), measured)
+
+    @property
+    def dev(self) -> dict[str, float]:
+        """The values of the attempt, by name."""
+        values = {f"dev at step {step}": value for step, value in self.curve.items()}
+        if self.best is not None:
+            own = {name: v for name, v in self.best.best_metrics.items() if name.startswith("dev/")}
+            best = self.best.best_value
+            values = ({} if best is None else {"best dev": best}) | values | own
+        return values
+
+    @property
+    def test(self) -> dict[str, float]:
+        """The scores of evaluations, by name."""
+        return {name: value for name, (_, value) in self.scores.items()}
+
+
+def _name(score: TrialScore) -> str:
+    return f"{score.split}/{score.task}_{score.metric} ({score.identity})"
+
+
+@dataclass(frozen=True)
+class Disagreement:
+    """A trial of which two runs folders tell different values."""
+
+    trial: str
+    name: str
+    """The first value that differs."""
+    kept: float
+    kept_in: Path
+    left: float
+    left_in: Path
+
+    @property
+    def is_fraction(self) -> bool:
+        return not self.name.partition(" ")[0].endswith(FREE_METRICS)
+
+
+_OF_RESULTS = (TrialPoint, TrialCheckpoint, TrialFinished, ModelDeleted, TrialEvaluated)
+
+
+class Disagreements:
+    """The disagreements between runs folders.
+
+    The first of the `folders` that has completed a trial keeps its attempt, and the first that has
+    a score keeps that score. Without folders, there are no disagreements.
+    """
+
+    def __init__(
+        self, journals: Sequence[SourceJournal] = (), folders: Sequence[Path] = ()
+    ) -> None:
+        self.found: list[Disagreement] = []
+        """One for each trial and folder whose results are left out."""
+        self._attempts: dict[tuple[Path, str], Results] = {}
+        """What is kept in the place of the attempts that are left out, by folder and trial."""
+        self._evaluations = set[tuple[Path, str]]()
+        """Folders and trials whose evaluations are left out."""
+        self._cosines: dict[tuple[str, str, str], Path] = {}
+        """The folders whose cosines are kept, by trial, task and identity."""
+        if len({*folders}) > 1:
+            for trial, told in _read_results(journals).items():
+                self._settle(trial, {folder: told[folder] for folder in folders if folder in told})
+
+    def _settle(self, trial: str, told: Mapping[Path, Results]) -> None:
+        complete = [folder for folder, results in told.items() if results.completed is not None]
+        if rivals := complete or [folder for folder in told if told[folder].curve]:
+            keeper, *others = rivals
+            for folder in others:
+                if self._note_difference(
+                    trial, {keeper: told[keeper].dev}, folder, told[folder].dev
+                ):
+                    self._attempts[folder, trial] = told[keeper]
+        kept: dict[Path, Mapping[str, float]] = {}
+        for folder, results in told.items():
+            if (folder, trial) not in self._attempts:
+                if self._note_difference(trial, kept, folder, results.test):
+                    self._evaluations.add((folder, trial))
+                else:
+                    kept[folder] = results.test
+                    for name in results.cosines:
+                        self._cosines.setdefault((trial, *name), folder)
+
+    def _note_difference(
+        self,
+        trial: str,
+        kept: Mapping[Path, Mapping[str, float]],
+        folder: Path,
+        values: Mapping[str, float],
+    ) -> bool:
+        """Note the first of a folder's values that differs from what is kept of others."""
+        for keeper, own in kept.items():
+            for name in (name for name in own if name in values):
+                one, other = own[name], values[name]
+                if one != other and not (math.isnan(one) and math.isnan(other)):
+                    self.found.append(Disagreement(trial, name, one, keeper, other, folder))
+                    return True
+        return False
+
+    def choose(self, journal: SourceJournal) -> Callable[[int, Event], Event | None]:
+        """Make the function that is applied to each event of a journal and the offset of its end.
+
+        It replaces the names of sweeps, and returns None for what is left out. The start of a trial
+        stays, which links it to its sweep.
+        """
+
+        def change(end: int, event: Event) -> Event | None:
+            if isinstance(event, TrialEvent):
+                place = journal.folder_at(end), event.trial
+                kept = self._attempts.get(place)
+                if kept is not None and isinstance(event, _OF_RESULTS):
+                    return None
+                if isinstance(event, TrialEvaluated):
+                    if place in self._evaluations:
+                        return None
+                    own = [
+                        pairs
+                        for pairs in event.similarities
+                        if self._cosines.get((event.trial, pairs.task, pairs.identity), place[0])
+                        == place[0]
+                    ]
+                    event = event.model_copy(update={"similarities": tuple(own)})
+                if kept is not None and kept.best is not None and isinstance(event, TrialReused):
+                    names = ("best_step", "best_value", "best_metrics")
+                    best = {name: getattr(kept.best, name) for name in names}
+                    event = event.model_copy(update={**best, "curve": kept.curve, "model": None})
+            return journal.rename(event)
+
+        return change
+
+
+def _read_results(journals: Sequence[SourceJournal]) -> Mapping[str, Mapping[Path, Results]]:
+    """Read what the journals tell of the trials that several folders have, by trial and folder."""
+    places = defaultdict[str, set[Path]](set)
+    for journal in journals:
+        for end, event in _read_trials(journal):
+            places[event.trial].add(journal.folder_at(end))
+    shared = {trial for trial, folders in places.items() if len(folders) > 1}
+    told = defaultdict[str, dict[Path, Results]](dict)
+
+    def add(folder: Path, results: Mapping[str, Results]) -> None:
+        for trial, new in results.items():
+            told[trial].setdefault(folder, Results()).add(new)
+
+    for journal in journals if shared else ():
+        results, is_continued = defaultdict[str, Results](Results), False
+        for end, event in _read_trials(journal, shared):
+            if not is_continued and journal.folder_at(end) != journal.folder_at(0):
+                is_continued = True
+                add(journal.folder_at(0), deepcopy(results))
+            results[event.trial].follow(event)
+        add(journal.runs, results)
+    return told
+
+
+def _read_trials(
+    journal: SourceJournal, trials: Collection[str] | None = None
+) -> Iterator[tuple[int, TrialEvent]]:
+    """Yield the events of trials; what is damaged is named when the journal is applied."""
+    with noting({}, journal.path):
+        for end, event in read_journal(journal.path):
+            if isinstance(event, TrialEvent) and (trials is None or event.trial in trials):
+                yield end, event
