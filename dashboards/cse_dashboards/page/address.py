@@ -3,7 +3,6 @@
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from datetime import date, datetime, time
 from typing import Annotated, Any, ClassVar, Literal, Self
 from urllib.parse import quote, urlencode
 
@@ -19,7 +18,7 @@ from pydantic import (
 
 from cse_dashboards.errors import AddressError
 from cse_platform.leaderboard.columns import ORDERS
-from cse_platform.leaderboard.records import FamilyName, Filters
+from cse_platform.leaderboard.records import FamilyName, Filters, parse_since
 from cse_platform.leaderboard.trials_table import TrialChoice
 from cse_platform.sweep.conditions import (
     Condition,
@@ -86,7 +85,7 @@ class Address(BaseModel):
             elif isinstance(value, tuple):
                 texts[name] = ",".join(value)
             else:
-                texts[name] = value.isoformat() if isinstance(value, date) else str(value)
+                texts[name] = str(value)
         query = urlencode(texts, safe=":,|@")
         return changed.path + (f"?{query}" if query else "")
 
@@ -119,12 +118,20 @@ class _Filtered(Address):
     tag: str | None = None
     hardware: str | None = None
     identity: str | None = None
-    since: date | None = None
+    since: str | None = None
+
+    @field_validator("since", mode="before")
+    @classmethod
+    def _check_since(cls, value: Any) -> str | None:
+        if value is None:
+            return None
+        parse_since(str(value))
+        return str(value)
 
     @property
     def filters(self) -> Filters:
-        """The filters for the rows; a day begins at midnight in this machine's time zone."""
-        since = datetime.combine(self.since, time.min).astimezone() if self.since else None
+        """The filters for the rows."""
+        since = parse_since(self.since) if self.since else None
         return Filters(**self.model_dump(include=_FILTERS - {"since"}), since=since)
 
 
