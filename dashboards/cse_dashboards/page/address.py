@@ -21,6 +21,7 @@ from cse_platform.leaderboard.columns import ORDERS
 from cse_platform.leaderboard.records import FamilyName, Filters, parse_since
 from cse_platform.leaderboard.trials_table import TrialChoice
 from cse_platform.sweep.conditions import (
+    LONGEST,
     Condition,
     format_conditions,
     parse_conditions,
@@ -66,6 +67,9 @@ class Address(BaseModel):
         if twice := [name for name, values in given.items() if len(values) > 1 or name in path]:
             raise AddressError(f"the address names {twice[0]!r} twice; once is enough")
         values: dict[str, Any] = {name: value for name, (value,) in given.items()}
+        for name, value in (values | path).items():
+            if len(value) > LONGEST:
+                raise AddressError(f"{name}: expected at most {LONGEST} characters")
         try:
             return cls.model_validate(values | path)
         except ValidationError as error:
@@ -306,7 +310,7 @@ class GeometryAddress(_Filtered):
     PATH = "/geometry"
     show: Encoded | None = None
     """The figure to draw that needs models."""
-    sentences: str | None = Field(default=None, max_length=20_000)
+    sentences: str | None = None
     """Sentences of the heat map, one per line."""
     by: Literal["pca", "umap"] = "pca"
     query: str | None = None
