@@ -50,7 +50,7 @@ def export_sweep(
     rows_of(reader, sweep, beside)
     made: list[Chapter] = []
     console = Terminal(stderr=True, highlight=False)
-    if not console.is_terminal:  # which shows no status
+    if not console.is_interactive:  # which shows no status
         echo(f"drawing the figures of {sweep}…", err=True)
     with drawing_images(form), console.status("what the leaderboard says") as status:
         make_empty(folder)

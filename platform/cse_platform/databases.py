@@ -1,5 +1,6 @@
 """URLs, files and timeouts of the databases that hold the stores."""
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote, unquote
@@ -14,6 +15,14 @@ MLFLOW_VARIABLES = ("CSE_MLFLOW_URI", "MLFLOW_TRACKING_URI")
 
 _QUOTED = {ord(character): quote(character) for character in "%?#{}"}
 """Characters that mean something in a URL, or to a library that is given one."""
+
+_DENIALS = (
+    "readonly database",
+    "unable to open database file",
+    "Permission denied",
+    "Read-only file system",
+)
+"""What SQLite and the operating system say where permissions are missing."""
 
 _TIMEOUTS = {
     "connect_timeout": 10,
@@ -46,6 +55,31 @@ def expand_url(written: str) -> str:
     if not (path and scheme.startswith("sqlite")):
         return expand(written)
     return f"{scheme}{mark}{expand(unquote(path)).translate(_QUOTED)}{question}{options}"
+
+
+def explain_denial(url: str, error: Exception) -> str | None:
+    """Say which file or folder of a SQLite database this user may not write to, and whose it is.
+
+    Returns None if that is not the reason of the error.
+    """
+    if not url.startswith("sqlite") or not any(text in str(error) for text in _DENIALS):
+        return None
+    file = sqlite_file(url).absolute()
+    for place in (file, *file.parents):
+        if os.access(place, os.F_OK):
+            is_folder = place.is_dir()
+            if not os.access(place, os.W_OK | (os.X_OK if is_folder else os.R_OK)):
+                try:
+                    owner = place.owner()
+                except KeyError:
+                    owner = f"user {place.stat().st_uid}"
+                return (
+                    f"this user has no permission to write to {place}, which belongs to {owner}; "
+                    "get it, or copy the runs folder and name the copy with --runs"
+                )
+            if is_folder:
+                break
+    return None
 
 
 def put_database(part: Path, file: Path) -> None:

@@ -5,6 +5,7 @@ listed here, and a sweep is refused at its start if one is missing. The librarie
 for that check.
 """
 
+import sys
 from functools import reduce
 from importlib import import_module
 from importlib.metadata import version
@@ -64,14 +65,22 @@ HOOKS = {"ray>=2.60,<2.61": RAY_HOOKS, "optuna>=5.0,<5.1": OPTUNA_HOOKS}
 
 
 def refuse_missing_hooks(*, gaussian_process: bool = True) -> None:
-    """Raise SweepRefusedError if the installed Ray or Optuna lacks a part that is needed.
+    """Raise SweepRefusedError if Ray or Optuna cannot be imported, or lacks a part that is needed.
 
     Optuna's Gaussian process imports torch, so its parts are checked only if it is used.
     """
     for requirement, hooks in HOOKS.items():
+        library = requirement.partition(">=")[0]
         needed = [h for h in hooks if gaussian_process or not h.startswith(_GAUSSIAN_PROCESS)]
-        if missing := [hook for hook in needed if not _is_present(hook)]:
-            library = requirement.partition(">=")[0]
+        try:
+            missing = [hook for hook in needed if not _is_present(hook)]
+        except Exception as error:  # whatever a library raises while it is imported
+            fix = f"; python -OO is not supported by {library}: unset PYTHONOPTIMIZE"
+            raise SweepRefusedError(
+                f"{library} cannot be imported: {type(error).__name__}: {error}"
+                f"{fix if sys.flags.optimize > 1 else ''}"
+            ) from error
+        if missing:
             raise SweepRefusedError(
                 f"{library} {version(library)} lacks what this version of cse-platform needs of "
                 f"it: {', '.join(missing)}; pip install '{requirement}'"
@@ -82,8 +91,15 @@ def _is_present(hook: str) -> bool:
     module, _, names = hook.partition(":")
     *owners, name = names.split(".")
     try:
-        owner = reduce(getattr, owners, import_module(module))
-    except (ImportError, AttributeError):
+        imported = import_module(module)
+    except ModuleNotFoundError as error:
+        gone = str(error.name)
+        if "." not in gone or not f"{module}.".startswith(f"{gone}."):
+            raise  # the library itself, or what it needs, is missing
+        return False
+    try:
+        owner = reduce(getattr, owners, imported)
+    except AttributeError:
         return False
     # An attribute may be set in the `__init__` of a class or of its base classes.
     starts = [vars(cls).get("__init__") for cls in getattr(owner, "__mro__", ())]

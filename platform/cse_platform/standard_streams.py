@@ -5,6 +5,7 @@ Texts come from anyone: errors, notes, names and settings of methods and of othe
 
 import io
 import logging
+import os
 import re
 import sys
 from collections.abc import Iterator
@@ -90,6 +91,7 @@ def unwritable_dropped(*names: Literal["stdout", "stderr"]) -> Iterator[None]:
 
     A stream that is not the process's own, such as a notebook's or a test's, stays as it is.
     """
+    _replace_closed_streams()
     former = {name: getattr(sys, name) for name in names}
     dropping = {name: _make_dropping(stream) for name, stream in former.items()}
     for name, stream in dropping.items():
@@ -103,7 +105,19 @@ def unwritable_dropped(*names: Literal["stdout", "stderr"]) -> Iterator[None]:
             setattr(sys, name, former[name])
 
 
-def _make_dropping(stream: TextIO | None) -> TextIO | None:
+def _replace_closed_streams() -> None:
+    """Put the null device in place of standard streams that are closed, as schedulers do it."""
+    while (fd := os.open(os.devnull, os.O_RDWR)) <= 2:  # else another file would get this number
+        os.set_inheritable(fd, True)
+    os.close(fd)
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        stream = getattr(sys, name)
+        if stream is None or stream.closed:
+            null = os.open(os.devnull, os.O_RDWR)
+            setattr(sys, name, os.fdopen(null, mode, errors="backslashreplace"))
+
+
+def _make_dropping(stream: TextIO) -> TextIO | None:
     """Open the file of a stream of the process once more; None if it is another kind of stream."""
     if type(stream) is not io.TextIOWrapper:
         return None

@@ -1,7 +1,7 @@
 """Values as JSON and YAML have them: their leaves, when two are equal, how they are written."""
 
 import json
-import math
+import sys
 from collections.abc import Callable, Iterator
 from typing import Any, TypeGuard
 
@@ -43,5 +43,6 @@ def encode(value: Any) -> Any:
 
 
 def is_number(value: Any) -> TypeGuard[int | float]:
-    """Whether a value is a finite number; `true` is none."""
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+    """Whether a value is a finite number that a float can hold; `true` is none."""
+    is_real = isinstance(value, (int, float)) and not isinstance(value, bool)
+    return is_real and abs(value) <= sys.float_info.max

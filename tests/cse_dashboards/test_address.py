@@ -1,4 +1,4 @@
-from datetime import date
+from datetime import UTC, date, datetime
 from typing import get_args
 from urllib.parse import parse_qsl, unquote, urlsplit
 
@@ -80,8 +80,12 @@ def test_links_name_what_is_chosen_and_forms_may_repeat_it() -> None:
 def test_filters_are_those_of_the_leaderboard() -> None:
     filters = BoardAddress(method="hicl", since=date(2026, 1, 2), tag="paper").filters
     assert (filters.method, filters.tag, filters.backbone) == ("hicl", "paper", None)
-    assert filters.since is not None and filters.since.tzinfo is not None
+    assert filters.since is not None and filters.since.tzinfo is UTC
     assert (filters.since.date(), filters.since.hour) == (date(2026, 1, 2), 0)
+    at = BoardAddress.read([("since", "2026-01-02 10:36")])
+    assert (at.filters.since, at.link()) == (
+        datetime(2026, 1, 2, 10, 36, tzinfo=UTC), "/?since=2026-01-02+10:36",
+    )  # fmt: skip
 
 
 def test_what_means_nothing_is_named() -> None:

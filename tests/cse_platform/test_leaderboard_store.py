@@ -29,6 +29,42 @@ open_store(sys.argv[2]).close()
 """
 
 
+DENIED = """
+import sys
+from cse_platform.errors import StoreError
+from cse_platform.stores.optuna.sink import open_stored_study
+from cse_platform.stores.sql.store import open_for_reading, open_store
+from cse_platform.stores.sql.tables import AnnotationRecord
+
+def write(url):
+    open_store(url).require_write_access(AnnotationRecord)
+
+def read_studies(url):
+    with open_stored_study(url, "small", ()):
+        pass
+
+for url in sys.argv[1:]:
+    for use in (write, open_for_reading, read_studies):
+        try:
+            use(url)
+            print("done")
+        except StoreError as error:
+            print(type(error).__name__, error)
+"""
+
+
+def run_without_override(code: str, *words: str) -> list[str]:
+    """The lines that code prints for a user who is bound by permissions, as root is not."""
+    command = [sys.executable, "-c", code, *words]
+    if not os.geteuid():
+        if not shutil.which("setpriv"):
+            pytest.skip("root heeds no permissions, and there is no setpriv to make it")
+        command = ["setpriv", "--bounding-set", "-dac_override,-dac_read_search", *command]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.stderr == ""
+    return done.stdout.splitlines()
+
+
 @pytest.fixture
 def small(tmp_path, empty_leaderboard) -> Path:
     empty_leaderboard(tmp_path / "small.db")
@@ -135,13 +171,32 @@ def test_a_store_in_a_folder_that_cannot_be_written_to_is_read(tmp_path, empty_l
     with open_store(empty_leaderboard(locked)) as board, board.writing() as session:
         session.execute(text("INSERT INTO journal_cursors VALUES ('a', 1)"))
     shutil.copyfile(locked, writable)
-    command = [sys.executable, "-c", READ, f"sqlite:///{locked}", f"sqlite:///{writable}"]
-    if not os.geteuid():
-        if not shutil.which("setpriv"):
-            pytest.skip("root heeds no permissions, and there is no setpriv to make it")
-        command = ["setpriv", "--bounding-set", "-dac_override", *command]
     locked.parent.chmod(0o555)
-    done = subprocess.run(command, capture_output=True, text=True)
+    assert run_without_override(READ, f"sqlite:///{locked}", f"sqlite:///{writable}") == ["1"]
     locked.parent.chmod(0o755)
-    assert (done.stderr, done.stdout.split()) == ("", ["1"])
     assert list(locked.parent.iterdir()) == [locked]
+
+
+def test_where_permissions_are_missing_the_file_its_owner_and_the_way_out_are_named(
+    tmp_path, empty_leaderboard
+) -> None:
+    modes = {"file": (0o755, 0o444), "folder": (0o555, 0o444), "closed": (0o755, 0),
+             "hidden": (0, 0o644)}  # fmt: skip
+    files = {name: tmp_path / name / "store.db" for name in modes}
+    for name, (of_folder, of_file) in modes.items():
+        empty_leaderboard(files[name])
+        files[name].chmod(of_file)
+        files[name].parent.chmod(of_folder)
+    lines = run_without_override(DENIED, *(f"sqlite:///{file}" for file in files.values()))
+    for file in files.values():
+        file.parent.chmod(0o755)
+    reads, owner = {"file", "folder"}, files["file"].owner()
+    for name, file in files.items():
+        refused = file.parent if name == "hidden" else file
+        for use in ("written", "read", "asked for studies"):
+            line = lines.pop(0)
+            if use == "read" and name in reads:
+                assert line == "done", (name, use)
+            else:
+                told = f"to write to {refused}, which belongs to {owner}; "
+                assert line.startswith("StoreError ") and told in line, (name, use, line)

@@ -2,7 +2,7 @@ import ast
 import re
 from importlib import import_module
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 
 import pytest
 from commands import invoke
@@ -42,6 +42,32 @@ def test_importing_a_package_loads_none_of_its_libraries() -> None:
     done = python(f"import sys, {', '.join(PACKAGES)}; print(*sys.modules)")
     heavy = {"torch", "numpy", "transformers", "pydantic", "ray", "optuna", "mlflow", "sqlalchemy"}
     assert not heavy & set(done.stdout.split())
+
+
+def test_a_library_that_cannot_be_imported_says_why(monkeypatch) -> None:
+    for error, optimized in (
+        (AttributeError("'NoneType' object has no attribute 'strip'"), 2),
+        (AttributeError("module 'numpy' has no attribute 'long'"), 0),
+        (ImportError("libcuda.so.1: cannot open shared object file"), 0),
+        (ModuleNotFoundError("No module named 'msgpack'", name="msgpack"), 1),
+        (ModuleNotFoundError("No module named 'ray'", name="ray"), 0),
+    ):
+
+        def fail(name: str, error: Exception = error) -> ModuleType:
+            raise error
+
+        with monkeypatch.context() as patch, pytest.raises(SweepRefusedError) as refused:
+            patch.setattr(private_hooks, "import_module", fail)
+            flags = SimpleNamespace(optimize=optimized)
+            patch.setattr(private_hooks, "sys", SimpleNamespace(flags=flags))
+            refuse_missing_hooks()
+        told = str(refused.value)
+        assert told.startswith(f"ray cannot be imported: {type(error).__name__}: {error}"), told
+        assert ("unset PYTHONOPTIMIZE" in told) is (optimized == 2), told
+    gone = ("ray.gone:Part", "ray.gone.further:Part")
+    monkeypatch.setattr(private_hooks, "HOOKS", {"ray>=2.60,<2.61": gone})
+    with pytest.raises(SweepRefusedError, match=f"lacks .* {', '.join(gone)}; pip install"):
+        refuse_missing_hooks()
 
 
 QUICKSTART = Path(__file__).parents[2] / "sweeps" / "quickstart.yaml"

@@ -5,6 +5,7 @@ import re
 import signal
 import sys
 import unicodedata
+from contextlib import redirect_stderr
 
 import click
 import pytest
@@ -16,7 +17,13 @@ from rich.text import Text
 from cse_platform.cli import submitted, sweep
 from cse_platform.cli.common import say, shows_errors
 from cse_platform.errors import StoreError
-from cse_platform.render.table import Terminal, print_page, text_table
+from cse_platform.render.table import (
+    Terminal,
+    print_page,
+    progress_bar,
+    progress_lines,
+    text_table,
+)
 from cse_platform.signals import interrupt, interrupt_handler_kept
 from cse_platform.standard_streams import echo, escape_controls, unwritable_dropped
 from cse_platform.tracking.submission import ORDER_FILE, SUBMISSION
@@ -61,6 +68,87 @@ def test_data_that_cannot_be_written_is_one_line(monkeypatch, capsys) -> None:
         assert capsys.readouterr().err == expected
     with pytest.raises(OSError, match="of a file"):
         shown(["0"], standalone_mode=False)
+
+
+def closed() -> io.StringIO:
+    stream = io.StringIO()
+    stream.close()
+    return stream
+
+
+@pytest.mark.parametrize("gone", [lambda: None, closed], ids=["none", "closed"])
+def test_a_closed_stream_is_the_null_device(gone, monkeypatch) -> None:
+    @click.command()
+    @shows_errors
+    def shown() -> None:
+        say("reading", log="stdout")
+        echo("a note", err=True)
+        echo("data")
+        print_page([text_table(("a",), [("b",)])])
+        with progress_lines("at work") as move:
+            move(description="at work", completed=1, total=2)
+        with unwritable_dropped("stdout", "stderr"):
+            Console().print("a trial")
+        assert not sys.stdin.isatty() and sys.stdin.buffer.read() == b""
+        raise StoreError("the end")
+
+    with monkeypatch.context() as patch:
+        for name in ("stdin", "stdout", "stderr"):
+            patch.setattr(sys, name, gone())
+        assert shown([], standalone_mode=False) == 1
+
+
+CLOSED_BY_A_SCHEDULER = """
+import os, sys
+os.closerange(0, 3)
+sys.stdin = sys.stdout = sys.stderr = None
+import click
+from cse_platform.cli.common import shows_errors
+
+@click.command()
+@shows_errors
+def note():
+    with open(sys.argv[1], "w") as file:
+        file.write(str(file.fileno()))
+        file.flush()
+        for stream in (sys.stdout, sys.stderr):
+            stream.write("a line")
+            stream.flush()
+        os.system("echo of a child; echo of a child >&2")
+
+note([])
+"""
+
+
+def test_no_file_gets_the_number_of_a_closed_stream(tmp_path) -> None:
+    """What is printed, here or by a child, would be written into that file."""
+    python(CLOSED_BY_A_SCHEDULER, str(tmp_path / "file"))
+    assert int((tmp_path / "file").read_text()) > 2
+
+
+class TerminalText(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_only_terminals_get_what_moves() -> None:
+    forced = {"FORCE_COLOR": "1", "TTY_COMPATIBLE": "1", "TTY_INTERACTIVE": "1",
+              "CLICOLOR_FORCE": "1", "PY_COLORS": "1", "TERM": "xterm"}  # fmt: skip
+    for variables, on_terminal in (
+        ({}, True), (forced, True), ({"TERM": "dumb"}, False), ({"TTY_INTERACTIVE": "0"}, False),
+        *(({name: value}, True) for name, value in forced.items()),
+    ):  # fmt: skip
+        with pytest.MonkeyPatch.context() as patch:
+            for name in forced:
+                patch.delenv(name, raising=False)
+            for name, value in {"TERM": "xterm", **variables}.items():
+                patch.setenv(name, value)
+            log, shown = Terminal(file=io.StringIO()), Terminal(file=TerminalText())
+            found = log.is_terminal, log.is_interactive, shown.is_interactive
+            assert found == (False, False, on_terminal), variables
+            with redirect_stderr(io.StringIO()) as err, progress_bar("at work") as move:
+                move(completed=1)
+            assert err.getvalue() == "", variables
 
 
 EVIL = "\x1b[2J\x1b]0;title\x07 \x9b31m\r\x08\x7f\u0085end"

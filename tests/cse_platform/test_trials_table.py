@@ -108,6 +108,11 @@ CONDITIONS = {
     "kind >= 1": [],
     "state > 1": [],
     "always = here and batch_size = 64": [0, 1, 2, 3, 4],
+    f"rate in [{', '.join(map(str, range(498)))}, 9e-4]": [3],  # databases limit an OR's depth
+    f"kind in [{', '.join(f'k{n}' for n in range(499))}, a]": [0, 2, 3],
+    f"heads in [{', '.join(f'[{n}]' for n in range(499))}, [1, 2]]": [0, 1, 3, 4],
+    f"seed in [{', '.join(map(str, range(100, 598)))}, 1e300, 42]": [0, 1, 2, 3, 4],
+    "flag in [true, false]": [0, 1, 2, 3, 4],
 }
 
 
@@ -172,7 +177,13 @@ NOT_CONDITIONS = {
         "heads = [NaN]",
     )},
     "kind = a b": "expected 'and' before 'b'",
-    f"a = {'[' * 100_000}": "is not a condition",
+    f"a = {'[' * 100_000}": "is not a condition: together conditions have at most 10000 characters",
+    f"a in [{', '.join(map(str, range(501)))}]": "together at most 500 values",
+    " and ".join(f"a >= {n}" for n in range(51)): "at most 50 conditions",
+    **dict.fromkeys((
+        f"a = {'[' * 400}{']' * 400}", f"a = {'[' * 11}{']' * 11}", f"a = {'9' * 5000}",
+        f"a = [{'9' * 5000}]", r'a = "\ud800"', r'"\ud800" = 1', r'a = "\u0000"',
+    ), "is not a condition; write"),
 }  # fmt: skip
 
 

@@ -3,7 +3,6 @@
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from datetime import date, datetime, time
 from typing import Annotated, Any, ClassVar, Literal, Self
 from urllib.parse import quote, urlencode
 
@@ -19,9 +18,10 @@ from pydantic import (
 
 from cse_dashboards.errors import AddressError
 from cse_platform.leaderboard.columns import ORDERS
-from cse_platform.leaderboard.records import FamilyName, Filters
+from cse_platform.leaderboard.records import FamilyName, Filters, parse_since
 from cse_platform.leaderboard.trials_table import TrialChoice
 from cse_platform.sweep.conditions import (
+    LONGEST,
     Condition,
     format_conditions,
     parse_conditions,
@@ -67,6 +67,9 @@ class Address(BaseModel):
         if twice := [name for name, values in given.items() if len(values) > 1 or name in path]:
             raise AddressError(f"the address names {twice[0]!r} twice; once is enough")
         values: dict[str, Any] = {name: value for name, (value,) in given.items()}
+        for name, value in (values | path).items():
+            if len(value) > LONGEST:
+                raise AddressError(f"{name}: expected at most {LONGEST} characters")
         try:
             return cls.model_validate(values | path)
         except ValidationError as error:
@@ -86,7 +89,7 @@ class Address(BaseModel):
             elif isinstance(value, tuple):
                 texts[name] = ",".join(value)
             else:
-                texts[name] = value.isoformat() if isinstance(value, date) else str(value)
+                texts[name] = str(value)
         query = urlencode(texts, safe=":,|@")
         return changed.path + (f"?{query}" if query else "")
 
@@ -119,12 +122,20 @@ class _Filtered(Address):
     tag: str | None = None
     hardware: str | None = None
     identity: str | None = None
-    since: date | None = None
+    since: str | None = None
+
+    @field_validator("since", mode="before")
+    @classmethod
+    def _check_since(cls, value: Any) -> str | None:
+        if value is None:
+            return None
+        parse_since(str(value))
+        return str(value)
 
     @property
     def filters(self) -> Filters:
-        """The filters for the rows; a day begins at midnight in this machine's time zone."""
-        since = datetime.combine(self.since, time.min).astimezone() if self.since else None
+        """The filters for the rows."""
+        since = parse_since(self.since) if self.since else None
         return Filters(**self.model_dump(include=_FILTERS - {"since"}), since=since)
 
 
@@ -299,7 +310,7 @@ class GeometryAddress(_Filtered):
     PATH = "/geometry"
     show: Encoded | None = None
     """The figure to draw that needs models."""
-    sentences: str | None = Field(default=None, max_length=20_000)
+    sentences: str | None = None
     """Sentences of the heat map, one per line."""
     by: Literal["pca", "umap"] = "pca"
     query: str | None = None

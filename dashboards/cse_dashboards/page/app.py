@@ -4,6 +4,7 @@ import gzip
 import logging
 import socket
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from hashlib import sha256
 from importlib import import_module
@@ -11,6 +12,7 @@ from mimetypes import guess_type
 from pathlib import Path
 from threading import Thread
 from typing import Any
+from urllib.parse import urlsplit
 
 from flask import Flask, Response, abort, render_template, request
 from werkzeug.exceptions import HTTPException
@@ -162,7 +164,16 @@ def _answer_error(error: Exception) -> Any:
 
 THREADS = 8
 """Browsers request the parts of a page concurrently, and some take seconds."""
-LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
+LOOPBACK = ("localhost", "127.0.0.1", "::1")
+
+
+def _refuse_other_hosts() -> None:
+    """Abort with 400 unless the request names this machine; Werkzeug's own check knows no IPv6."""
+    named = request.headers.get("Host", "")
+    with suppress(ValueError):
+        if urlsplit(f"//{named}").hostname in LOOPBACK:
+            return
+    abort(400, f"Host {named!r} is not trusted.")
 
 
 def serve(
@@ -182,9 +193,9 @@ def serve(
     from waitress import create_server
 
     app = create_app(url, published=published, mlflow=mlflow, control=control)
+    if host in LOOPBACK:  # against DNS rebinding by other sites
+        app.before_request(_refuse_other_hosts)
     named = f"[{host}]" if ":" in host else host
-    if named in LOOPBACK:  # against DNS rebinding by other sites
-        app.config["TRUSTED_HOSTS"] = list(LOOPBACK)
     with _open_socket(host, port) as listening:
         taken = listening.getsockname()[1]
         server = create_server(app, sockets=[listening], threads=THREADS, ident=None)

@@ -260,9 +260,10 @@ def _describe_layers(layers: Sequence[SavedLayer]) -> dict[str, Any]:
 def _load_foreign(name: str, problem: UnknownModelError) -> Any:
     try:
         from sentence_transformers import SentenceTransformer
-    except ImportError:
+    except ImportError as error:
         raise BackboneError(
-            f"{problem}; install sentence-transformers, which may load it"
+            f"{problem}; sentence-transformers may load it, but cannot be imported ({error}); "
+            "install it"
         ) from problem
     try:
         path = Path(expand(name))

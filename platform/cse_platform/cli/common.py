@@ -6,7 +6,6 @@ import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import datetime
 from functools import wraps
 from io import TextIOWrapper
 from itertools import takewhile
@@ -276,7 +275,6 @@ def _is_typed(option: str) -> bool:
     return source is ParameterSource.COMMANDLINE
 
 
-_DATES = ("%Y-%m-%d", "%Y-%m-%dT%H:%M:%S")
 _TEXT_FILTERS = ("backbone", "method", "sweep", "tag", "identity", "hardware")
 
 
@@ -297,18 +295,19 @@ def filter_options(command: Callable[..., _R]) -> Callable[..., _R]:
     )
     @click.option(
         "--since",
-        type=click.DateTime(_DATES),
-        help="Only trials that finished at this time or later.",
+        metavar="TIME",
+        help="Only trials that finished at this time or later: 2026-11-29 or 2026-11-29T10:36, in "
+        "UTC unless it ends with an offset such as +05:30.",
     )
     @wraps(command)
-    def call(*args: Any, since: datetime | None, **given: Any) -> _R:
-        from cse_platform.leaderboard.records import Filters
+    def call(*args: Any, since: str | None, **given: Any) -> _R:
+        from cse_platform.leaderboard.records import Filters, parse_since
 
         texts = {name: given.pop(name) for name in _TEXT_FILTERS}
         try:
-            moment = since.astimezone() if since else None
-        except (OverflowError, ValueError):  # Python's times begin in year 1
-            raise click.BadParameter(f"{since} is too early", param_hint="'--since'") from None
+            moment = parse_since(since) if since else None
+        except ValueError as error:
+            raise click.BadParameter(str(error), param_hint="'--since'") from None
         return command(*args, filters=Filters(**texts, since=moment), **given)
 
     return call

@@ -85,7 +85,7 @@ def follow(url: str, sweep: str) -> int:
         followed.new_lines()  # skip earlier lines, which `logs` without `--follow` shows
         try:
             looks = _iter_looks(followed)
-            if console.is_terminal:
+            if console.is_interactive:
                 show_live(followed, console, looks)
             elif followed.overview.state == "RUNNING":  # else its summary below is all there is
                 console.print(followed.summary(), soft_wrap=True)

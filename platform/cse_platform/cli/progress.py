@@ -144,7 +144,7 @@ def watching(state: SweepState, console: Terminal, *, errors: Path) -> Iterator[
 
     def show() -> None:
         looks = _iter_looks(done)
-        if console.is_terminal:
+        if console.is_interactive:
             show_live(view, console, looks)
         else:
             print_texts(SweepLog(view).new_texts, console, looks)

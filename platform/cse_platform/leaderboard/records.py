@@ -6,7 +6,7 @@ Scores are fractions.
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from datetime import datetime
+from datetime import UTC, datetime
 from math import inf
 from typing import Any, Literal, NamedTuple
 
@@ -603,6 +603,18 @@ class Filters:
 
 
 EVERY_ROW = Filters()
+
+
+def parse_since(text: str) -> datetime:
+    """Read a day or a time as ISO 8601 writes it; without an offset it is UTC, as all we print."""
+    try:
+        time = datetime.fromisoformat(text.strip().replace(" UTC", "Z"))
+        return (time if time.tzinfo else time.replace(tzinfo=UTC)).astimezone(UTC)
+    except (ValueError, OverflowError):  # Python's times are those of the years 1 to 9999
+        raise ValueError(
+            "expected a date or a time such as 2026-11-29, 2026-11-29T10:36 or "
+            f"2026-11-29T10:36+05:30, got {text!r}"
+        ) from None
 
 
 def backbones_in(text: str) -> list[str]:

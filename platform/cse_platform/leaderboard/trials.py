@@ -33,8 +33,10 @@ from cse_platform.stores.sql.tables import (
 )
 from cse_platform.sweep.objectives import is_feasible
 from cse_platform.sweep.problems import did_you_mean
+from cse_platform.sweep.space.dimensions import Choices, Dimension
 from cse_platform.sweep.space.space import Space
 from cse_platform.tracking.events import MODEL_DIGITS, Annotatable
+from cse_platform.values import is_number
 
 
 def _of_points(quantity: Any, *which: ColumnElement[bool]) -> ScalarSelect[Any]:
@@ -142,7 +144,12 @@ def read_trials(
         active = line["hyperparameters"]
         if space is not None:
             active = line["hyperparameters"] = drop_inactive_values(space, active)
-        line["values"] = {n: active[n] for n in (in_space or line["searched"]) if n in active}
+        searched = [name for name in in_space or line["searched"] if name in active]
+        line["values"] = {
+            name: active[name]
+            for name in searched
+            if space is None or not in_space or _has_place(space[name], active[name])
+        }
         line["searched"] = tuple(line["searched"])
         if "best_metrics" in columns:
             metrics = line["best_metrics"] or {}
@@ -151,6 +158,13 @@ def read_trials(
         if keys:
             line["points"] = tuple(points[line["key"]])
     return [Trial(**line) for line in lines]
+
+
+def _has_place(dimension: Dimension, value: Any) -> bool:
+    """Whether a value has a place on a dimension, which values of other people's files may not."""
+    if isinstance(dimension, Choices):
+        return True
+    return is_number(value) and (value > 0 or not dimension.log)
 
 
 def space_of(spec: Mapping[str, Any]) -> Space:

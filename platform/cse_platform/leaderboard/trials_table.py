@@ -104,7 +104,7 @@ class TrialColumns:
     ) -> ColumnElement[bool]:
         compared = [condition for condition in conditions if condition.sign in SIGNS]
         listed = [condition.values for condition in conditions if condition.sign == "="]
-        parts = [or_(*(self._match_value(name, value) for value in values)) for values in listed]
+        parts = [self._match_values(name, values) for values in listed]
         if compared:
             # In SQLite, texts compare above all numbers, and booleans are numbers.
             parts += [_match_range(self._select_number(name), compared, 1), self._is_number(name)]
@@ -121,21 +121,23 @@ class TrialColumns:
         matched = [self._match_hyperparameter(*parent) for parent in parents]
         return and_(*matched) if matched else None
 
-    def _match_value(self, name: str, value: Any) -> ColumnElement[bool]:
-        kind = self._select_json_type(name)
-        if value is None:
-            return func.coalesce(kind, "null") == "null"
-        if isinstance(value, bool):  # 1 and 0 in SQLite
-            text = canonical_json(value)
-            if self._sqlite:
-                return kind == text
-            return (kind == "boolean") & (self._select_value(name) == text)
-        if is_number(value):
-            return (self._select_number(name) == float(value)) & self._is_number(name)
-        if isinstance(value, str):
-            return (self._select_value(name) == value) & kind.in_(("text", "string"))
-        matches: ColumnElement[bool] = self._select_value(name) == write_json(value)
-        return matches
+    def _match_values(self, name: str, values: Sequence[Any]) -> ColumnElement[bool]:
+        """Match the trials with one of these values; databases limit the depth of an OR."""
+        kind, stored = self._select_json_type(name), self._select_value(name)
+        ways: list[ColumnElement[bool]] = [false()]
+        if None in values:
+            ways.append(func.coalesce(kind, "null") == "null")
+        if flags := [canonical_json(value) for value in values if isinstance(value, bool)]:
+            # In SQLite, booleans are 1 and 0, and have types of their own.
+            is_flag = kind.in_(flags) if self._sqlite else stored.in_(flags) & (kind == "boolean")
+            ways.append(is_flag)
+        if numbers := [float(value) for value in values if is_number(value)]:
+            ways.append(self._select_number(name).in_(numbers) & self._is_number(name))
+        if texts := [value for value in values if isinstance(value, str)]:
+            ways.append(stored.in_(texts) & kind.in_(("text", "string")))
+        if nested := [write_json(value) for value in values if isinstance(value, list | dict)]:
+            ways.append(stored.in_(nested))
+        return or_(*ways)
 
     def _select_json_type(self, name: str) -> ColumnElement[Any]:
         """Select the JSON type of a hyperparameter's value; NULL if it has none."""
@@ -174,14 +176,14 @@ def _match_own_column(name: str, conditions: Sequence[Condition]) -> ColumnEleme
         parts.append(_match_range(column, compared, scale) if name in NUMBERS else false())
     for condition in conditions:
         if condition.sign == "=":
-            ways: list[ColumnElement[bool]] = [false()]
-            for value in condition.values:
-                if value is None:
-                    ways.append(column.is_(None))
-                elif name in TEXTS:
-                    ways.append(column == (value if isinstance(value, str) else write_value(value)))
-                elif is_number(value):
-                    ways.append(column == value / scale)
+            values = [value for value in condition.values if value is not None]
+            if name in TEXTS:
+                values = [v if isinstance(v, str) else write_value(v) for v in values]
+            else:
+                values = [value / scale for value in values if is_number(value)]
+            ways = [column.in_(values)]
+            if None in condition.values:
+                ways.append(column.is_(None))
             parts.append(or_(*ways))
     return and_(*parts)
 
@@ -266,6 +268,7 @@ class TrialsTableQueries:
             if choice.where or choice.state:
                 query = select_chosen(session, record, choice).with_only_columns(func.count())
             else:
+                _check_names(session, record, [choice.sort], metrics=True)
                 query = select(func.count()).select_from(SweepTrialRecord)
                 query = query.where(SweepTrialRecord.sweep_id == record.id)
             return session.scalar(query) or 0

@@ -501,7 +501,17 @@ STYLES: dict[Emphasis, str] = {"none": "", "best": "bold", "second": "underline"
 
 
 class Terminal(Console):
-    """A console of rich that shows the control characters of texts as escapes, such as `\\x1b`."""
+    """A console of rich that shows the control characters of texts as escapes, such as `\\x1b`.
+
+    It moves only on a terminal, even if FORCE_COLOR or TTY_COMPATIBLE makes rich write colours
+    elsewhere too.
+    """
+
+    def __init__(self, **how: Any) -> None:
+        by_rich = Console(**how)
+        is_terminal = by_rich.is_terminal and ("force_terminal" in how or by_rich.file.isatty())
+        how |= {"color_system": by_rich.color_system, "force_terminal": is_terminal}
+        super().__init__(**how, force_interactive=is_terminal and by_rich.is_interactive)
 
     def render(
         self, renderable: RenderableType, options: ConsoleOptions | None = None
@@ -589,7 +599,7 @@ def progress_lines(what: str) -> Iterator[Callable[..., None]]:
             silence.end()
 
     with progress_bar(what) as move_bar:
-        yield move_bar if log.is_terminal else move
+        yield move_bar if log.is_interactive else move
 
 
 @contextmanager
@@ -606,7 +616,7 @@ def progress_bar(what: str) -> Iterator[Callable[..., None]]:
         MofNCompleteColumn(),
         TimeRemainingColumn(),
     )
-    off = not console.is_terminal
+    off = not console.is_interactive
     with Progress(*columns, console=console, transient=True, disable=off) as bar:
         yield partial(bar.update, bar.add_task(what, total=None))
 

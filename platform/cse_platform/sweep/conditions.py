@@ -30,6 +30,11 @@ _COMPARISON = re.compile(rf"\s*(<=|>=|<|>)\s*({_NUMBER.pattern})\s*")
 _WORDS = {"true": True, "false": False, "null": None}
 _LARGEST = 2**63
 """Databases hold whole numbers below this; larger ones are compared as real numbers."""
+LONGEST, MOST_CONDITIONS, MOST_VALUES, DEEPEST = 10_000, 50, 500, 10
+"""The most characters, conditions and values of a text, and levels of a value in it.
+
+A text can come in anybody's link, and a database compares each trial with each value.
+"""
 
 
 @dataclass(frozen=True)
@@ -74,6 +79,11 @@ def parse_conditions(text: str) -> tuple[Condition, ...]:
         ValueError: says which part is not a condition, and how to write one.
     """
     conditions, rest = dict[str, Condition](), text.strip()
+    if len(rest) > LONGEST:
+        raise ValueError(
+            f"{format_value(rest)} is not a condition: together conditions have at most {LONGEST} "
+            f"characters, got {len(rest)}"
+        )
     while rest:
         try:
             condition, after = _read_condition(rest)
@@ -83,6 +93,12 @@ def parse_conditions(text: str) -> tuple[Condition, ...]:
                 f"VALUE] or NAME >= NUMBER, and 'and' before the next one, e.g. {EXAMPLE}"
             ) from None
         conditions.setdefault(str(condition), condition)
+        count = sum(len(each.values) for each in conditions.values())
+        if len(conditions) > MOST_CONDITIONS or count > MOST_VALUES:
+            raise ValueError(
+                f"at most {MOST_CONDITIONS} conditions have together at most {MOST_VALUES} values; "
+                "a range, NAME >= NUMBER and NAME <= NUMBER, needs no values"
+            )
         joined = re.match(r"\s+and\s+(?=\S)", after)
         if after and not joined:
             raise ValueError(f"expected 'and' before {format_value(after.strip())}, e.g. {EXAMPLE}")
@@ -169,12 +185,21 @@ def _read_value(text: str) -> tuple[Any, str]:
     """Read the first value of a text. Returns it, and what comes after it."""
     if text[:1] in ('"', "[", "{"):
         value, end = json.JSONDecoder(parse_constant=float.fromhex).raw_decode(text)
-        canonical_json(value)  # refuses what is not finite
+        # What is not finite, or no text for a database, is refused.
+        written = json.dumps(value, allow_nan=False, ensure_ascii=False).encode()
+        if b"\\u0000" in written or _measure_depth(value) > DEEPEST:
+            raise ValueError(text)
         return value, text[end:]
     word = _WORD.match(text)
     if word is None:
         raise ValueError(text)
     return _read_word(word[0]), text[word.end() :]
+
+
+def _measure_depth(value: Any) -> int:
+    """Count the levels of lists and mappings in a value."""
+    inner = value.values() if isinstance(value, dict) else value
+    return 1 + max(map(_measure_depth, inner), default=0) if isinstance(value, dict | list) else 0
 
 
 def _read_word(word: str) -> Any:

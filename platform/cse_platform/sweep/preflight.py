@@ -378,7 +378,8 @@ def refuse_unknown_services(urls: Sequence[SecretStr]) -> None:
         import apprise
     except ImportError as error:
         raise NotInstalledError(
-            "notify: needs Apprise, which is not installed; run pip install 'cse-platform[notify]'"
+            f"notify: needs Apprise, which cannot be imported ({error}); run pip install "
+            "'cse-platform[notify]'"
         ) from error
     logging.getLogger("apprise").setLevel(logging.CRITICAL)  # its messages would show URLs
     for index, url in enumerate(urls):

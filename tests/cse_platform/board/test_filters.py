@@ -1,4 +1,5 @@
-from datetime import timedelta
+import time
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ from cse_platform.errors import NotFoundError
 from cse_platform.leaderboard import Filters
 from cse_platform.leaderboard.board import board_rows
 from cse_platform.leaderboard.columns import sort_rows
+from cse_platform.leaderboard.records import parse_since
 
 ALL = ["hicl", "simcse", "sncse"]
 FILTERED: list[tuple[dict[str, Any], list[str]]] = [
@@ -129,3 +131,27 @@ def test_the_catalogue_says_what_there_is_and_not_what_was(reader, board, two_me
     apply_events(board, [again])
     assert reader.rows(Filters(tag="of-hicl")) == []
     assert [row.tags for row in reader.rows(Filters(tag="new"))] == [["new"]]
+
+
+def test_a_time_is_utc_unless_it_has_an_offset(monkeypatch) -> None:
+    monkeypatch.setenv("TZ", "Asia/Kolkata")
+    time.tzset()
+    try:
+        noon = datetime(2026, 11, 29, 12, tzinfo=UTC)
+        for text in (
+            "2026-11-29 12:00:00 UTC", "2026-11-29 12:00:00", "2026-11-29 12:00",
+            "2026-11-29T12:00", "2026-11-29T12:00Z", "2026-11-29T12:00:00.000Z",
+            "2026-11-29T17:30+05:30", "2026-11-29T07:00:00-05:00", " 2026-11-29T12 ",
+        ):  # fmt: skip
+            assert parse_since(text) == noon, text
+        assert parse_since("2026-11-29") == noon.replace(hour=0)
+        assert parse_since("0001-01-01").year == 1 and parse_since("9999-12-31").year == 9999
+        for text in (
+            "", "yesterday", "2026-11-31", "2026-11-29T25:00", "0001-01-01T00:00+05:00",
+            "9999-12-31T23:00-05:00", "2026-11-29T12:00+99:00", "1e400", "10000-01-01", "\0",
+        ):  # fmt: skip
+            with pytest.raises(ValueError, match="expected a date or a time"):
+                parse_since(text)
+    finally:
+        monkeypatch.undo()
+        time.tzset()

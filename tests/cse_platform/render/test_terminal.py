@@ -30,9 +30,13 @@ def printed(page: Page, *, wide: bool = False) -> list[str]:
     return out.getvalue().splitlines()
 
 
+class TerminalText(StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
 def on_a_terminal(width: int, show: Callable[[], None]) -> str:
-    with pytest.MonkeyPatch.context() as patch, redirect_stdout(StringIO()) as out:
-        patch.setenv("FORCE_COLOR", "1")
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(TerminalText()) as out:
         patch.setenv("COLUMNS", str(width))
         show()
     return re.sub(r"\x1b\[[0-9;]*m", "", out.getvalue())

@@ -11,7 +11,7 @@ from typing import Any, Literal
 from urllib.parse import unquote, urlparse
 from uuid import uuid4
 
-from cse_platform.databases import put_database, sqlite_file, sqlite_url
+from cse_platform.databases import explain_denial, put_database, sqlite_file, sqlite_url
 from cse_platform.errors import NoStoreError, StoreDownError, StoreError, StoreLostError
 from cse_platform.safe_paths import find_below, find_link, resolve_links
 from cse_platform.secrets import mask_text, mask_url
@@ -78,7 +78,7 @@ def store_errors(uri: str) -> Iterator[None]:
         yield
     except (MlflowException, SQLAlchemyError, OSError, ImportError) as error:
         lines = str(error).strip().splitlines() or [type(error).__name__]
-        reason = mask_text(lines[0])[:_MESSAGE_LENGTH]
+        reason = explain_denial(uri, error) or mask_text(lines[0])[:_MESSAGE_LENGTH]
         kind: type[StoreError] = StoreDownError
         if _UNREADABLE in reason:
             kind = StoreLostError

@@ -15,7 +15,7 @@ from sqlalchemy import create_engine, make_url, text
 from sqlalchemy import event as database_events
 from sqlalchemy.exc import ArgumentError, DatabaseError, OperationalError, SQLAlchemyError
 
-from cse_platform.databases import connection_timeouts, sqlite_file
+from cse_platform.databases import connection_timeouts, explain_denial, sqlite_file
 from cse_platform.errors import StoreDownError, StoreError
 from cse_platform.secrets import mask_text, mask_url
 from cse_platform.stores.optuna.trials import NUMBER, RETRY_OF, SOURCE, build_trial, explain_closing
@@ -44,7 +44,8 @@ def open_search_store(url: str) -> RDBStorage:
         with _lock_store(url, options):
             storage = RDBStorage(url, engine_kwargs=options)
     except (ImportError, ValueError, RuntimeError, OSError) as error:  # driver, port, schema, lock
-        raise StoreError(f"search store {mask_url(url)}: {error}") from error
+        reason = explain_denial(url, error) or error
+        raise StoreError(f"search store {mask_url(url)}: {reason}") from error
     if storage.engine.dialect.name == "sqlite":
         # SQLite then syncs to disk at checkpoints of its log, not at each commit. What a power cut
         # loses is restored from the journal, which is synced by itself.
@@ -214,6 +215,7 @@ def _connect_store(url: str, opened: RDBStorage | None = None) -> Iterator[RDBSt
     except (StorageInternalError, SQLAlchemyError) as error:
         cause = error.__cause__ if isinstance(error.__cause__, SQLAlchemyError) else error
         reason = (str(getattr(cause, "orig", cause)).splitlines() or ["?"])[0]
+        reason = explain_denial(url, cause) or reason
         if type(cause) is DatabaseError:  # SQLite's for garbage and for a torn file
             reason += "; cse-leaderboard rebuild --only search renames it and makes a new one"
         is_down = isinstance(cause, OperationalError) and not url.startswith("sqlite")
@@ -230,8 +232,12 @@ def open_stored_study(
     Yields the store and the study's id there, or None if there is no such study. Raises StoreError
     if the store cannot be opened, or does not answer.
     """
-    file = Path(make_url(url).database or "")
-    if url.startswith("sqlite") and not file.is_file():
+    try:
+        is_missing = url.startswith("sqlite") and not sqlite_file(url).is_file()
+    except OSError as error:  # in a folder that is closed to this user
+        reason = explain_denial(url, error) or error
+        raise StoreError(f"search store {mask_url(url)}: {reason}") from error
+    if is_missing:
         yield None
         return
     with _connect_store(url) as storage:

@@ -21,7 +21,9 @@ from sqlalchemy import (
     Dialect,
     Engine,
     create_engine,
+    delete,
     event,
+    false,
     func,
     insert,
     inspect,
@@ -44,7 +46,7 @@ from sqlalchemy.exc import (
 from sqlalchemy.orm import Session
 from sqlalchemy.pool import ConnectionPoolEntry
 
-from cse_platform.databases import connection_timeouts
+from cse_platform.databases import connection_timeouts, explain_denial
 from cse_platform.errors import NoStoreError, QueryError, StoreDownError, StoreError, StoreLostError
 from cse_platform.secrets import mask_url
 from cse_platform.stores.sql.tables import Base, SchemaRecord, note_folder
@@ -213,7 +215,9 @@ def translate_errors(url: URL) -> Iterator[None]:
         reason = str(error.orig) if isinstance(error, DBAPIError) else str(error)
         kind = StoreError
         state = getattr(error.orig, "sqlstate", None) if isinstance(error, DBAPIError) else None
-        if (state or "").startswith(_LIMIT_EXCEEDED):
+        if (denial := explain_denial(str(url), error)) is not None:
+            reason = denial
+        elif (state or "").startswith(_LIMIT_EXCEEDED):
             kind = StoreLostError
         elif isinstance(
             error, OperationalError | InterfaceError | TimeoutError | sqlite3.OperationalError
@@ -228,7 +232,8 @@ def translate_errors(url: URL) -> Iterator[None]:
             kind = StoreLostError
         raise kind(f"{redact_url(url)}: {' '.join(reason.split())}") from error
     except OSError as error:
-        raise StoreError(f"{redact_url(url)}: {error.strerror}") from error
+        reason = explain_denial(str(url), error) or error.strerror or str(error)
+        raise StoreError(f"{redact_url(url)}: {reason}") from error
 
 
 def server_time(session: Session) -> datetime:
@@ -331,10 +336,12 @@ class Store:
 
     def require_write_access(self, table: type[Base]) -> None:
         """Raise StoreError if this login or user must not write to a table."""
-        with self.writing(alone=False) as session:  # on SQLite it raises for a read-only file
+        with self.writing(alone=False) as session:
             if session.get_bind().dialect.name == "postgresql":
                 name = table.__tablename__
                 session.execute(text(f'LOCK TABLE "{name}" IN ROW EXCLUSIVE MODE'))
+            else:  # the first write raises for a read-only file
+                session.execute(delete(table).where(false()))
 
     def name_writer(self) -> str:
         """Return the name of the writer: the login on PostgreSQL, else user and host of this
@@ -413,10 +420,11 @@ def _has_schema(engine: Engine) -> bool:
 def read_schema(engine: Engine) -> int | None:
     """Read the number of a store's schema; None if there is no leaderboard."""
     url = engine.url
-    if url.get_backend_name() == "sqlite" and not Path(str(url.database)).is_file():
-        return None
-    with translate_errors(url), engine.connect() as connection:
-        return _select_schema(connection)
+    with translate_errors(url):
+        if url.get_backend_name() == "sqlite" and not Path(str(url.database)).is_file():
+            return None
+        with engine.connect() as connection:
+            return _select_schema(connection)
 
 
 def _select_schema(connection: Connection) -> int | None:
