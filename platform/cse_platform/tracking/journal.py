@@ -16,7 +16,6 @@ import logging
 import math
 import os
 import re
-import stat
 import threading
 from array import array
 from bisect import bisect_right
@@ -34,6 +33,7 @@ from pydantic import TypeAdapter, ValidationError
 from tenacity import RetryCallState, Retrying, retry_if_exception_type, wait_exponential
 
 from cse_platform.errors import JournalError
+from cse_platform.safe_paths import find_link
 from cse_platform.secrets import escape_values
 from cse_platform.sweep.blocks import Slug
 from cse_platform.sweep.problems import format_value
@@ -293,10 +293,22 @@ def read_journal(
 
 
 def _open_journal(path: Path) -> BinaryIO:
-    """Open a journal for reading. Raises JournalError if it is no regular file, such as a pipe."""
-    if not stat.S_ISREG(path.stat().st_mode):
-        raise JournalError(f"{path} is no regular file, so it is no journal; move it away")
+    """Open a journal for reading. Raises JournalError if it is no regular file, or behind a link."""
+    _refuse_link(path)
     return path.open("rb")
+
+
+def _refuse_link(path: Path) -> None:
+    """Raise JournalError for a file of a runs folder that is no regular file, or behind a link.
+
+    A pipe would never end, and a link may lead a reader or writer to what somebody else chose.
+    """
+    runs = path.absolute().parents[2 if path.parent.parent.name == "sweeps" else 1]
+    if path.is_dir() or find_link(path.absolute(), below=runs) is not None:
+        raise JournalError(
+            f"{path} is no regular file, or behind a link, so it is no journal; move it away, or "
+            "put a copy in its place"
+        )
 
 
 def _refuse_doubtful(line: bytes, event: Event) -> None:
@@ -420,6 +432,8 @@ def read_journal_id(path: Path) -> str:
 def lock_journal(path: Path) -> FileLock:
     """Lock the journal against other processes; the lock file holds the PID of the writer."""
     held = path.with_name(path.name + ".lock")
+    for file in (path, held):
+        _refuse_link(file)
     lock = FileLock(held, thread_local=False)
     path.parent.mkdir(parents=True, exist_ok=True)
     try:

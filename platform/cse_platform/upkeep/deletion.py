@@ -289,7 +289,6 @@ def plan_deletion(board: Store, url: str, sweep: str, *, runs: Path) -> Deletion
         else:  # its rows are gone
             content = find_left_over(session, sweep, list(started))
     home = journal.parents[2 if journal.name == JOURNAL_FILE else 1]
-    _refuse_links(journal, home, sweep)
     with open_stored_study(search_url(home), sweep, {identity}) as study:
         studied = None if study is None else study[0].get_n_trials(study[1])
     mirrored = None
@@ -316,6 +315,8 @@ def _locate_journal(session: Session, sweep: str, runs: Path) -> Path:
     journals = [sweep_folder(runs, sweep) / JOURNAL_FILE, import_journal(runs, sweep)]
     known = {stored.journal if stored else "", last.journal if last else ""} - {""}
     for journal in journals:
+        if journal.exists():
+            _refuse_links(journal, runs, sweep)
         with suppress(JournalError, OSError):
             if is_deleted(journal) or (journal.exists() and read_journal_id(journal) in known):
                 return journal

@@ -351,7 +351,7 @@ def test_evaluations_that_a_link_leads_to_are_not_deleted(lab, tmp_path) -> None
     with lab.board() as board:
         planned = plan_deletion(board, lab.url, "third", runs=lab.runs)
         link.symlink_to(tmp_path)
-        with pytest.raises(SweepRefusedError):
+        with pytest.raises(JournalError, match="behind a link"):
             planned.carry_out(board)
     assert len(list(tmp_path.glob("*.jsonl"))) == len(keys)
     link.unlink()
