@@ -6,7 +6,6 @@ Passwords and tokens are masked, and characters that files or databases refuse a
 import os
 import re
 from functools import lru_cache
-from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
@@ -156,7 +155,7 @@ def _list_forms(value: str) -> frozenset[str]:
     A value that could be an ordinary word or number is no secret: one of fewer than six characters,
     a word that turns something on or off, or the path of an existing file, such as a socket's.
     """
-    if value.lower() in _SWITCHES or Path(value).exists():
+    if value.lower() in _SWITCHES or os.access(value, os.F_OK):
         return frozenset()
     lines = [line for each in value.splitlines() if len(line := each.strip()) >= _SHORTEST]
     quoted = (quote(os.fsencode(line), safe=safe) for line in lines for safe in ("/", ""))

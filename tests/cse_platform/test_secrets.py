@@ -193,6 +193,8 @@ def test_a_value_that_is_no_secret_or_a_part_of_one_leaves_the_text_readable(
     for number, plain in enumerate(("", " ", "1", "true", "yes", "ann", "disabled", str(key))):
         monkeypatch.setenv(f"KIND_{number}_AUTH", plain)
     assert mask_text(text) == text
+    monkeypatch.setenv("LONG_TOKEN", long := "x" * 5000)  # longer than a file's name may be
+    assert mask_text(f"401 for {long}") == "401 for ***"
     monkeypatch.setenv("A_TOKEN", "abcdef")
     monkeypatch.setenv("B_TOKEN", "12abcdef34")
     monkeypatch.setenv("C_TOKEN", "-----BEGIN-----\n0123456789\n-----END-----")

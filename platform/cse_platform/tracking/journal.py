@@ -293,7 +293,7 @@ def read_journal(
 
 
 def _open_journal(path: Path) -> BinaryIO:
-    """Open a journal for reading. Raises JournalError if it is no regular file, or behind a link."""
+    """Open a journal for reading. Raises JournalError for any but a regular file, or for a link."""
     _refuse_link(path)
     return path.open("rb")
 

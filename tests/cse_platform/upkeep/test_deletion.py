@@ -14,7 +14,7 @@ from sweep_events import opening
 
 from cse_platform.cli.sweep import main as cse_sweep
 from cse_platform.control.annotations import annotate
-from cse_platform.errors import JournalError, NotFoundError, SweepRefusedError
+from cse_platform.errors import JournalError, NotFoundError
 from cse_platform.leaderboard.api import Leaderboard
 from cse_platform.leaderboard.board import annotations
 from cse_platform.leaderboard.records import Filters
