@@ -8,6 +8,7 @@ from base64 import b64decode, b64encode
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta, timezone
 from functools import cache
+from hashlib import sha256
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
@@ -22,7 +23,7 @@ from sweep_events import NOON, sweep_started, trial_evaluated, trial_life, trial
 from cse_platform.cli.leaderboard import main
 from cse_platform.errors import JournalError
 from cse_platform.stores.sql.store import open_store
-from cse_platform.stores.sql.tables import PairSimilaritiesRecord, TrialRecord
+from cse_platform.stores.sql.tables import PairSimilaritiesRecord, ScoreRecord, TrialRecord
 from cse_platform.sweep.blocks import Slug
 from cse_platform.tracking import events, journal, output, packing
 from cse_platform.tracking.events import Event, PairSimilarities, Recorded
@@ -337,3 +338,16 @@ def test_an_output_that_unpacks_to_more_than_the_memory_is_cut(tmp_path, monkeyp
     file.unlink()
     os.mkfifo(file)
     assert read_output(file) == ""
+
+
+def test_a_text_that_is_too_long_for_an_index_is_skipped_and_said(board, caplog) -> None:
+    """PostgreSQL refuses it, SQLite stores it; what follows is applied on both."""
+    long = "".join(sha256(bytes([n])).hexdigest() for n in range(200))
+    late = trial_evaluated("c0-42", {"test/sts12_spearman": 0.5}, identity=long)
+    after = trial_evaluated("c0-42", {"test/sts12_spearman": 0.5})
+    apply_events(board, [sweep_started(), *LIFE, late, after])
+    skips = any("skips a trial_evaluated" in r.getMessage() for r in caplog.records)
+    with board.session() as session:
+        query = session.query(ScoreRecord).filter_by(split="test")
+        assert query.count() == (1 if skips else 2)
+        assert skips == (session.get_bind().dialect.name == "postgresql")
