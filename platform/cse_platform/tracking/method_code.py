@@ -139,7 +139,7 @@ def read_method_code(folders: Iterable[Path], sha256: str) -> MethodCode | None:
                     f"{_MAX_BUNDLE_BYTES}; remove it"
                 )
             content = file.read_bytes()
-        except OSError:  # missing, or no permission
+        except (OSError, ValueError):  # missing, or no permission, or a folder with a null
             continue
         if hashlib.sha256(content).hexdigest() != sha256:
             raise JournalError(

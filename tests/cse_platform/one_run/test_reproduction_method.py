@@ -288,5 +288,15 @@ def test_no_source_is_read_through_a_link_or_by_another_name(ran, runs, tmp_path
     folder.mkdir()
     os.mkfifo(folder / f"{sha256}.json")  # whose reader would wait forever
     assert "is a link" in one_run("show", KEY, "--code", code=1).stderr
-    ran("0" * 64, provenance={METHOD_SOURCE: f"../../../../{private.stem}"})
-    assert "is not here" in one_run("show", KEY, "--code").stdout
+    for name in (f"../../../../{private.stem}", "a\0b", ""):
+        ran("0" * 64, provenance={METHOD_SOURCE: name})
+        assert "is not here" in one_run("show", KEY, "--code").stdout
+    (folder / f"{sha256}.json").unlink()
+    text = text.replace(b"hunter2", rb"\u0000\u202e")
+    sha256 = hashlib.sha256(text).hexdigest()
+    (folder / f"{sha256}.json").write_bytes(text)
+    ran("0" * 64, provenance={METHOD_SOURCE: sha256})
+    assert "\n\\x00\\u202e\n" in one_run("show", KEY, "--code").stdout
+    details = object.__new__(TrialDetails)
+    details.__dict__.update(sweeps=(SweepPlace("first", 3, "search", "host", "a\0"),))
+    assert read_method_code(details.journal_folders(None), sha256) is None
