@@ -13,11 +13,15 @@ from types import FrameType
 
 PATIENCE = 25.0
 """Seconds after a SIGTERM, or after its grace period, until the process is ended by force."""
+PATIENCE_AT_START = 3.0
+"""Seconds after a Ctrl-C while a sweep starts, until the process is ended by force."""
 REPEAT = 0.05
 """Seconds after which an interrupt that was lost in a finalizer is repeated."""
 INTERRUPTED = "Interrupted; the same command goes on from here."
 
 _terminated = threading.Event()
+_starts: list[object] = []
+"""The blocks of code that are running and that a Ctrl-C soon ends by force, the outermost first."""
 
 
 class Grace:
@@ -83,7 +87,7 @@ def heed_sigterm() -> None:
         sys.unraisablehook = _repeat_interrupt
         for handler in filter(None, [logging.lastResort, *logging.root.handlers]):
             handler.addFilter(_is_not_interrupt)
-        _watch_for_sigterm()
+        _watch_signals()
 
 
 def ignore_both() -> None:
@@ -142,11 +146,12 @@ def interrupt_handler_kept() -> Iterator[None]:
 
 
 @cache
-def _watch_for_sigterm() -> None:
-    """Watch for SIGTERM in a thread; done once per process.
+def _watch_signals() -> None:
+    """Watch for SIGTERM and Ctrl-C in a thread; done once per process.
 
-    If Ray's processes get the signal too, the driver may be blocked in a call to one that is gone,
-    and no Python handler runs. The signal's number is written to this pipe all the same.
+    The driver may be blocked in a call to a process of Ray that hangs, or that got the signal too
+    and is gone; then no Python handler runs. The signal's number is written to this pipe all the
+    same.
     """
     read, write = os.pipe()
     os.set_blocking(write, False)
@@ -154,23 +159,51 @@ def _watch_for_sigterm() -> None:
     threading.Thread(target=_end_after_patience, args=[read], daemon=True).start()
 
 
-def _end_after_patience(heard: int) -> None:
+def _end_after_patience(pipe: int) -> None:
+    interrupted: object = None
+    while True:
+        number, start = os.read(pipe, 1)[0], next(iter(_starts), None)
+        if number == signal.SIGTERM:
+            patience = PATIENCE + sum(grace.seconds for grace in _graces)
+            threading.Timer(patience, _end_by_force, [number]).start()
+        elif number == signal.SIGINT and start is not None:
+            patience = 0.0 if start is interrupted else PATIENCE_AT_START
+            threading.Timer(patience, _end_by_force, [number, start]).start()
+            interrupted = start
+
+
+def _end_by_force(number: int, start: object = None) -> None:
+    """End the process and those that it has started, unless the block that was to end has ended."""
     import psutil  # only needed here
 
-    while os.read(heard, 1)[0] != signal.SIGTERM:
-        pass
-    threading.Event().wait(PATIENCE + sum(grace.seconds for grace in _graces))
+    if start is not None and start not in _starts:
+        return
     for process in psutil.Process().children(recursive=True):
         with suppress(psutil.NoSuchProcess):
             process.kill()
     with suppress(OSError):  # the terminal may be gone
         os.write(sys.stderr.fileno(), f"{INTERRUPTED}\n".encode())
-    os._exit(128 + signal.SIGTERM)
+    os._exit(exit_code() if number == signal.SIGINT else 128 + number)
+
+
+@contextmanager
+def interrupts_enforced() -> Iterator[None]:
+    """End the process by force if the block goes on for `PATIENCE_AT_START` after a Ctrl-C.
+
+    A second Ctrl-C ends it at once. This is for the start of a sweep: Ray and libraries that are
+    being imported can block for minutes, and nothing is lost that a kill would not lose.
+    """
+    start = object()
+    _starts.append(start)
+    try:
+        yield
+    finally:
+        _starts.remove(start)
 
 
 @contextmanager
 def interrupts_deferred() -> Iterator[None]:
-    """Delay a first Ctrl-C or SIGTERM until the end of the block.
+    """Delay a first Ctrl-C or SIGTERM until the end of the block, as `interrupts_enforced` allows.
 
     Starting Ray forks and imports; a KeyboardInterrupt raised in one of Python's own hooks there
     would be printed and lost.
@@ -186,7 +219,8 @@ def interrupts_deferred() -> Iterator[None]:
         return
     before = signal.signal(signal.SIGINT, hear)
     try:
-        yield
+        with interrupts_enforced():
+            yield
     finally:
         signal.signal(signal.SIGINT, before)
     if heard.is_set():

@@ -21,7 +21,7 @@ from cse_platform.render.table import Terminal, format_count
 from cse_platform.runner.driver import Executor, Outcome, drive_sweep
 from cse_platform.runner.tune import RayExecutor
 from cse_platform.secrets import mask_text, mask_url
-from cse_platform.signals import heed_sigterm
+from cse_platform.signals import heed_sigterm, interrupts_enforced
 from cse_platform.standard_streams import echo, unwritable_dropped
 from cse_platform.stores.mlflow.store import experiment_id, is_server
 from cse_platform.stores.mlflow.tags import view_link
@@ -42,9 +42,10 @@ def run_file(
     heed_sigterm()
     console = Terminal(markup=False, highlight=False)  # messages of trials are not markup
     with closing(RayExecutor(address=address, ship=ship)) as executor:
-        stages = check_and_fetch(
-            draft, runs=runs, address=address, offline=offline, start=executor.prepare
-        )
+        with interrupts_enforced():
+            stages = check_and_fetch(
+                draft, runs=runs, address=address, offline=offline, start=executor.prepare
+            )
         for checked in stages:
             for line in checked.doubts:
                 echo(f"note: {line}", err=True)

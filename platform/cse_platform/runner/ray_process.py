@@ -1,5 +1,6 @@
 """Start Ray on this machine, closed to other machines, or join a cluster; Ray prints nothing."""
 
+import faulthandler
 import gc
 import logging
 import os
@@ -30,6 +31,8 @@ from cse_platform.sweep.stores import ray_temporary_folder
 
 _ALIVE = GcsNodeInfo.GcsNodeState.ALIVE
 _TOKEN, _TOKEN_FILE, _AUTH_MODE = "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH", "RAY_AUTH_MODE"
+_GCS_ATTEMPTS = "RAY_gcs_server_port_wait_time_s"
+"""How often Ray tries to reach a GCS that it has started at a given port."""
 _CONNECT_SECONDS = 3.0
 """Timeout in seconds of a connection to a machine."""
 _SHORT_TIMEOUTS = '{"py_gcs_connect_timeout_s": 3, "gcs_rpc_server_connect_timeout_s": 2}'
@@ -169,6 +172,9 @@ def join_cluster(address: str | None, shipped: Mapping[str, Any] | None = None) 
         job_config=_Job(),
         runtime_env={**worker_environment(address), **(shipped or {})},
     )
+    # After a fault of native code each thread's stack is printed; Ray would print only one.
+    with suppress(OSError, ValueError, RuntimeError, AttributeError):  # stderr is no file
+        faulthandler.enable()
     try:
         with without_noise():
             if address is None:
@@ -311,11 +317,12 @@ def shut_down_ray() -> None:
 def start_own(init: Callable[..., Any]) -> None:
     """Start Ray by `init`, which is `ray.init` with its options; try once more if that fails.
 
-    Ray gives its processes 30 s, which may be too short on a busy machine. Raises SweepRefusedError
+    Ray gives its processes 40 s, which may be too short on a busy machine. Raises SweepRefusedError
     if the second start fails, too.
     """
     # A token of this process alone, instead of a file in the home, which may not be writable.
     os.environ.setdefault(_TOKEN, secrets.token_hex(32))
+    os.environ.setdefault(_GCS_ATTEMPTS, "1")  # each takes up to 40 s
     ray_constants.ENABLE_RAY_CLUSTER = False  # otherwise Ray replaces 127.0.0.1
     for last in (False, True):
         try:
@@ -351,9 +358,16 @@ def _start_once(init: Callable[..., Any]) -> None:
     params, start_api_server = parameter.RayParams, services.start_api_server
     # Without the processes that only a cluster needs: one adds nodes, one collects what workers
     # print, one, for which Ray waits, serves the dashboard, even where there is none. Beside
-    # another Ray, the agent's fixed port is taken, and retried for 3 s.
+    # another Ray, the agent's fixed port is taken, and retried for 3 s. For a port that the GCS
+    # chooses itself, Ray waits in native code that lets no thread of this process run.
+    with socket.create_server(("127.0.0.1", 0)) as unused:
+        port = unused.getsockname()[1]
     parameter.RayParams = partial(
-        params, no_monitor=True, include_log_monitor=False, dashboard_agent_listen_port=0
+        params,
+        no_monitor=True,
+        include_log_monitor=False,
+        dashboard_agent_listen_port=0,
+        gcs_server_port=port,
     )
     services.start_api_server = lambda *_arguments, **_options: ("", None)
     try:

@@ -1,5 +1,6 @@
 """Fills stores in a process of its own, beside the driver, whose interpreter serves one thread."""
 
+import faulthandler
 import itertools
 import os
 import pickle
@@ -145,6 +146,8 @@ def _start_serving(key: bytes) -> "subprocess.Popen[bytes]":
 def serve() -> None:
     """Serve calls of the process that started this one, until it ends."""
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    if sys.stderr is not None:  # it is not closed
+        faulthandler.enable()
     os.nice(NICENESS)
     server: Any = _Manager((_LOOPBACK, 0), pickle.load(sys.stdin.buffer)).get_server()
     os.write(1, f"{server.address[1]}\n".encode())

@@ -1,6 +1,7 @@
 import json
 import os
 import shlex
+import signal
 import socket
 import subprocess
 import sys
@@ -339,3 +340,31 @@ def test_a_job_server_gets_the_token_that_it_wants(closed, tmp_path, here, told)
     check_answer(ASK, closed.dashboard, {"HOME": str(tmp_path)} | ELSEWHERE | here, told)
     with pytest.raises(SweepRefusedError, match=r"http://HOST:8265"):
         JobServer(closed.address)  # that of the cluster itself is no dashboard
+
+
+FAULT = """
+import faulthandler, io, sys, threading
+
+from cse_platform.runner.ray_process import join_cluster
+
+if sys.argv[1] == "memory":
+    sys.stderr = io.StringIO()
+join_cluster(None)
+if sys.argv[1] == "memory":
+    sys.exit(7)
+def wait_for_the_end():
+    waits.set()
+    threading.Event().wait()
+waits = threading.Event()
+threading.Thread(target=wait_for_the_end, daemon=True).start()
+waits.wait()
+faulthandler._sigsegv()
+"""
+
+
+@pytest.mark.slow
+def test_a_fault_of_native_code_leaves_the_stack_of_each_thread() -> None:
+    fault = run(FAULT, "file")
+    assert fault.returncode == -signal.SIGSEGV
+    assert "in wait_for_the_end" in fault.stderr and "Current thread" in fault.stderr
+    assert run(FAULT, "memory").returncode == 7
