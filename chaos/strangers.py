@@ -8,7 +8,7 @@ import hashlib
 import json
 import shutil
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,8 @@ from faults import Fault, Scene, driver_and_children_killed
 from processes import run_command
 from servers import new_folder
 from sweeps import Sweep
+
+from cse_platform.tracking.events import TrialPoint
 
 NAMES = (
     "../../private/letter.txt",
@@ -64,13 +66,16 @@ def _run(*arguments: object, code: int | None = None) -> str:
     return said
 
 
-def _change_events(journal: Path, change: Callable[[dict[str, Any]], None]) -> None:
-    """Change each event of a journal, but not its header."""
-    header, *lines = journal.read_text().splitlines()
-    events = [json.loads(line) for line in lines]
+def _change_events(
+    journal: Path, change: Callable[[dict[str, Any]], None], header: Mapping[str, str] | None = None
+) -> None:
+    """Change the header of a journal, and each event whose line is whole."""
+    lines = journal.read_text().splitlines(keepends=True)
+    first, *events = [json.loads(line) for line in lines if line.endswith("\n")]
     for event in events:
         change(event)
-    journal.write_text("".join(f"{line}\n" for line in (header, *map(json.dumps, events))))
+    changed = (first | dict(header or {}), *events)
+    journal.write_text("".join(f"{json.dumps(entry)}\n" for entry in changed))
 
 
 def code_forged(scene: Scene) -> None:
@@ -109,6 +114,29 @@ def mlflow_forged(scene: Scene) -> None:
         _run("cse-sweep", "delete", copy.name, "--yes", "--runs", copy.runs, code=0)
 
 
+def journal_foreign(scene: Scene) -> None:
+    """Let a colleague's journal tell other and earlier results of the same trials."""
+    with _copy_for_stranger(scene) as (copy, _):
+        theirs = copy.copied(new_folder())
+
+        def lie(event: dict[str, Any]) -> None:
+            event["time"] = "2020-01-01T00:00:00Z"
+            for name in ("value", "best_value"):
+                event |= {name: 0.123} if event.get(name) is not None else {}
+            for name in ("metrics", "best_metrics"):
+                event |= {name: dict.fromkeys(event[name], 0.123)} if name in event else {}
+
+        _change_events(theirs.journal_file, lie, header={"journal": "theirs"})
+        rebuild = ("cse-leaderboard", "rebuild", "--only", "leaderboard", "--runs", copy.runs)
+        _run(*rebuild, code=0)
+        before = _run("cse-leaderboard", "--runs", copy.runs, "--json", code=0)
+        said = _run(*rebuild, "--from", theirs.runs, code=0)
+        has_points = any(isinstance(event, TrialPoint) for event in copy.events())
+        assert ("add --prefer theirs" in said) == has_points, said
+        after = _run("cse-leaderboard", "--runs", copy.runs, "--json", code=0)
+        assert json.loads(after) == json.loads(before), said
+
+
 def folders_linked(scene: Scene) -> None:
     """Put a link to a private copy in the place of a folder, behind which nothing is touched."""
     with _copy_for_stranger(scene) as (copy, private):
@@ -128,4 +156,4 @@ def folders_linked(scene: Scene) -> None:
         assert _read_files(target.parent) == before, link
 
 
-OF_STRANGERS: tuple[Fault, ...] = (code_forged, mlflow_forged, folders_linked)
+OF_STRANGERS: tuple[Fault, ...] = (code_forged, mlflow_forged, journal_foreign, folders_linked)
