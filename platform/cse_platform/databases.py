@@ -1,6 +1,7 @@
 """URLs, files and timeouts of the databases that hold the stores."""
 
 import os
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote, unquote
@@ -23,6 +24,11 @@ _DENIALS = (
     "Read-only file system",
 )
 """What SQLite and the operating system say where permissions are missing."""
+
+CONNECTIONS = 8
+"""The most connections that a sweep has open at once, if one PostgreSQL holds all its stores."""
+_FULL = re.compile(r"(too many (connections|clients)|remaining connection slots).*")
+"""What PostgreSQL says where a role, a database or the server has no connection left."""
 
 _TIMEOUTS = {
     "connect_timeout": 10,
@@ -58,10 +64,17 @@ def expand_url(written: str) -> str:
 
 
 def explain_denial(url: str, error: Exception) -> str | None:
-    """Say which file or folder of a SQLite database this user may not write to, and whose it is.
+    """Say what a database denies this user, and the way out.
 
-    Returns None if that is not the reason of the error.
+    That is a file or folder of SQLite that belongs to somebody else, or one more connection to
+    PostgreSQL. Returns None if the error has another reason.
     """
+    if full := _FULL.search(str(error)):
+        return (
+            f"{full[0]}; a sweep needs up to {CONNECTIONS} connections to a PostgreSQL server that "
+            "holds all its stores: raise the limit, ALTER ROLE NAME CONNECTION LIMIT NUMBER or "
+            "max_connections, or end other programs"
+        )
     if not url.startswith("sqlite") or not any(text in str(error) for text in _DENIALS):
         return None
     file = sqlite_file(url).absolute()

@@ -15,8 +15,15 @@ from optuna.exceptions import StorageInternalError
 from optuna.trial import FrozenTrial
 from sqlalchemy import create_engine, make_url, text
 
+from cse_platform.databases import CONNECTIONS
 from cse_platform.errors import StoreDownError, StoreError
-from cse_platform.stores.optuna.sink import SearchStoreSink, open_search_store
+from cse_platform.stores.optuna.sink import (
+    SearchStoreSink,
+    open_search_store,
+    open_stored_study,
+)
+from cse_platform.stores.sql.store import Store as LeaderboardStore
+from cse_platform.stores.sql.store import open_store
 from cse_platform.tracking.events import TrialFinished
 from cse_platform.tracking.journal import read_journal, read_journal_id
 
@@ -233,3 +240,41 @@ def test_on_a_server() -> None:
         with engine.connect() as connection:
             connection.execute(text("DROP DATABASE opened_at_once WITH (FORCE)"))
         engine.dispose()
+
+
+@pytest.mark.postgres
+def test_a_role_with_few_connections_is_enough_and_none_says_how_many() -> None:
+    server = make_url(os.environ["CSE_TEST_POSTGRES"])
+    engine = create_engine(server, isolation_level="AUTOCOMMIT")
+    few = server.set(username="few", password="few")
+    url, search = (
+        few.set(database=name).render_as_string(hide_password=False) for name in ("few", "few_too")
+    )
+
+    def ask(store: LeaderboardStore) -> Any:
+        with store.session() as session:
+            return session.scalar(text("SELECT count(*) FROM sweeps, pg_sleep(0.05)"))
+
+    with engine.connect() as admin:
+        admin.execute(text("CREATE ROLE few LOGIN PASSWORD 'few' CONNECTION LIMIT 3"))
+        for name in ("few", "few_too"):
+            admin.execute(text(f"CREATE DATABASE {name} OWNER few"))
+        try:
+            with open_store(url) as store, ThreadPoolExecutor(8) as threads:
+                assert list(threads.map(ask, [store] * 8)) == [0] * 8
+                for _ in range(2):  # the tables are made, and are there
+                    storage = open_search_store(search)
+                    assert storage.get_all_studies() == []
+                    storage.remove_session()
+                    storage.engine.dispose()
+            admin.execute(text("ALTER ROLE few CONNECTION LIMIT 0"))
+            needed = rf"too many connections .*{CONNECTIONS} connections.*CONNECTION LIMIT NUMBER"
+            with pytest.raises(StoreDownError, match=needed):
+                open_store(url)
+            with pytest.raises(StoreDownError, match=needed), open_stored_study(search, "a", ()):
+                pass
+        finally:
+            for name in ("few", "few_too"):
+                admin.execute(text(f"DROP DATABASE {name} WITH (FORCE)"))
+            admin.execute(text("DROP ROLE few"))
+    engine.dispose()

@@ -11,7 +11,7 @@ from optuna.exceptions import StorageInternalError
 from optuna.storages import RDBStorage
 from optuna.study import StudyDirection
 from optuna.trial import FrozenTrial
-from sqlalchemy import create_engine, make_url, text
+from sqlalchemy import StaticPool, create_engine, make_url, text
 from sqlalchemy import event as database_events
 from sqlalchemy.exc import ArgumentError, DatabaseError, OperationalError, SQLAlchemyError
 
@@ -40,8 +40,8 @@ def open_search_store(url: str) -> RDBStorage:
     """
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     try:
-        options = {"pool_pre_ping": True, "connect_args": connection_timeouts(make_url(url))}
-        with _lock_store(url, options):
+        options = {"connect_args": connection_timeouts(make_url(url))}
+        with _lock_store(url, options) as options:
             storage = RDBStorage(url, engine_kwargs=options)
     except (ImportError, ValueError, RuntimeError, OSError) as error:  # driver, port, schema, lock
         reason = explain_denial(url, error) or error
@@ -249,8 +249,11 @@ def open_stored_study(
 
 
 @contextmanager
-def _lock_store(url: str, options: dict[str, Any]) -> Iterator[None]:
-    """Lock the store, because two drivers that create its tables at once would conflict."""
+def _lock_store(url: str, options: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Lock the store, because two drivers that create its tables at once would conflict.
+
+    Yields the options of its engine.
+    """
     address = make_url(url)
     file = Path(address.database or "")
     if (
@@ -258,10 +261,19 @@ def _lock_store(url: str, options: dict[str, Any]) -> Iterator[None]:
     ):  # otherwise the lock would create the folder
         with FileLock(f"{file}.lock"):
             file.touch()  # SQLite would create it without write permission for the group
-            yield
+            yield options
     elif address.get_backend_name() == "postgresql":
-        with create_engine(url, **options).begin() as connection:
-            connection.execute(text(f"SELECT pg_advisory_xact_lock({OPENING_LOCK})"))
-            yield
+        # One connection serves for the lock and the storage, as roles can have few: Optuna opens
+        # up to three to make its tables.
+        engine = create_engine(url, poolclass=StaticPool, **options)
+        try:
+            with engine.begin() as connection:
+                connection.execute(text(f"SELECT pg_advisory_lock({OPENING_LOCK})"))
+            yield {"pool": engine.pool}
+            with engine.begin() as connection:
+                connection.execute(text(f"SELECT pg_advisory_unlock({OPENING_LOCK})"))
+        except BaseException:
+            engine.dispose()
+            raise
     else:
-        yield
+        yield options

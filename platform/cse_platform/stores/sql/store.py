@@ -52,6 +52,8 @@ from cse_platform.secrets import mask_url
 from cse_platform.stores.sql.tables import Base, SchemaRecord, note_folder
 from cse_platform.tracking.provenance import user_and_host
 
+MOST_READERS = 12
+"""Threads of one process that can read a store on a server at once, besides the first."""
 BUSY_SECONDS = 30
 """How long a SQLite writer waits for another one."""
 
@@ -97,13 +99,18 @@ def write_json(value: Any) -> str:
     return to_json(value).decode()
 
 
-def make_engine(url: URL) -> Engine:
-    """Make an engine that reads and writes. Raises StoreError if its driver is not installed."""
+def make_engine(url: URL, **pool: Any) -> Engine:
+    """Make an engine that reads and writes. Raises StoreError if its driver is not installed.
+
+    `pool` are SQLAlchemy's arguments of its pool of connections. By default it keeps one to a
+    server, and opens a second one while two threads need one, as roles can have few.
+    """
     sqlite = url.get_backend_name() == "sqlite"
     options = {"timeout": BUSY_SECONDS} if sqlite else connection_timeouts(url)
+    pool = pool or ({} if sqlite else {"pool_size": 1, "max_overflow": 1})
     try:
         engine = create_engine(
-            url, connect_args=options, pool_pre_ping=True, json_serializer=write_json
+            url, connect_args=options, pool_pre_ping=True, json_serializer=write_json, **pool
         )
     except (SQLAlchemyError, ImportError) as error:
         raise StoreError(
@@ -128,7 +135,9 @@ def make_engine(url: URL) -> Engine:
 def _make_reading_engine(url: URL) -> Engine:
     """Make a read-only engine whose transactions each see one snapshot of the store."""
     if url.get_backend_name() != "sqlite":
-        return make_engine(url).execution_options(isolation_level="REPEATABLE READ")
+        # Readers have many threads, such as those of the page, which wait for each other's results.
+        engine = make_engine(url, pool_size=1, max_overflow=MOST_READERS)
+        return engine.execution_options(isolation_level="REPEATABLE READ")
     engine = create_engine(url)
 
     def connect(dialect: Dialect, record: ConnectionPoolEntry, *_given: Any) -> SQLiteConnection:
@@ -217,6 +226,7 @@ def translate_errors(url: URL) -> Iterator[None]:
         state = getattr(error.orig, "sqlstate", None) if isinstance(error, DBAPIError) else None
         if (denial := explain_denial(str(url), error)) is not None:
             reason = denial
+            kind = StoreError if url.get_backend_name() == "sqlite" else StoreDownError
         elif (state or "").startswith(_LIMIT_EXCEEDED):
             kind = StoreLostError
         elif isinstance(
