@@ -25,7 +25,7 @@ _DENIALS = (
 )
 """What SQLite and the operating system say where permissions are missing."""
 
-CONNECTIONS = 8
+CONNECTIONS = 5
 """The most connections that a sweep has open at once, if one PostgreSQL holds all its stores."""
 _FULL = re.compile(r"(too many (connections|clients)|remaining connection slots).*")
 """What PostgreSQL says where a role, a database or the server has no connection left."""

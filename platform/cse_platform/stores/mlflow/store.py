@@ -37,6 +37,9 @@ _REOPEN = "MLFLOW_SQLALCHEMYSTORE_POOL_RECYCLE", "1"
 """Makes MLflow open a SQLite file again after a second: a connection keeps a file that was deleted
 or replaced. A connection each time (its NullPool) takes half as much processor time again."""
 
+_KEEP_ONE = "MLFLOW_SQLALCHEMYSTORE_POOL_SIZE", "1"
+"""Makes MLflow keep one connection to a server, where it would keep five; a role may have few."""
+
 _BESIDE = "cse.artifacts_beside_database"
 """The tag of an experiment whose artifacts lie in a folder of this name beside its database."""
 _ARTIFACTS = "artifacts"
@@ -230,6 +233,7 @@ def connect(uri: str) -> Any:
 
         if not _SQLITE_FILE.match(uri):
             if _DATABASE.match(uri):
+                os.environ.setdefault(*_KEEP_ONE)
                 _refuse_older_schema(uri, mode="rw")
             return MlflowClient(tracking_uri=uri)
         from filelock import FileLock
