@@ -9,7 +9,7 @@ from cse_platform.standard_streams import echo
 
 
 @click.command("import")
-@click.argument("file", metavar="FILE", type=UserPath(exists=True, dir_okay=False))
+@click.argument("file", metavar="FILE", type=UserPath())
 @click.option("--sweep", required=True, help="The name that the trials come under.")
 @store_options
 def import_command(file: Path, sweep: str, place: LeaderboardPlace) -> None:

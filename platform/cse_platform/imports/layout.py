@@ -148,7 +148,9 @@ class Layout:
             return
         for column in ("method", "backbone", "seed", "state"):
             if column not in facts:
-                self._refuse(first, f"{column}: it is missing; only failed runs may lack it")
+                self._refuse(
+                    first, f"{column}: it is missing; a run needs it unless its state is failed"
+                )
         points = self._read_points(rows)
         if not self.climbed:
             self._refuse("", "no column dev.NAME, which names the dev set that the search climbed")
@@ -190,9 +192,10 @@ class Layout:
         """Read the hyperparameters, in the types of the method's settings if it is installed."""
         params = {c.removeprefix("param."): v for c, v in facts.items() if c.startswith("param.")}
         values = {name: value for name, value in params.items() if value is not _WRONG}
+        method = facts.get("method")
         try:
-            config = get_method(facts.get("method", "")).config
-        except (TypeError, UnknownMethodError):
+            config = get_method(method if isinstance(method, str) else "").config
+        except UnknownMethodError:
             return values
         fields: Any = {n: (f.annotation, f) for n, f in config.model_fields.items() if n in values}
         model: type[Settings] = create_model("Values", __base__=Settings, **fields)
@@ -227,7 +230,8 @@ def _clean_cell(cell: Any) -> Any:
     cell = float(cell) if isinstance(cell, Decimal) else cell
     if isinstance(cell, str):
         return None if cell.strip().lower() in ("", "nan") else cell
-    return None if pd.api.types.is_scalar(cell) and pd.isna(cell) else cell
+    is_missing = type(cell) is object or (pd.api.types.is_scalar(cell) and pd.isna(cell))
+    return None if is_missing else cell  # an object is that of a key that JSON lacks
 
 
 def _read_name(cell: Any) -> str:
