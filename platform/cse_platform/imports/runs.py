@@ -153,17 +153,17 @@ def _read_events(journal: Path) -> list[Event]:
 
 def _name_sweeps(sweep: str, runs: Collection[Run], folder: Path) -> dict[tuple[str, str], str]:
     """Name the sweep of each method and backbone; those that were imported before keep theirs."""
-    kinds = {(run.facts["method"], run.facts["backbone"]) for run in runs}
+    kinds = dict.fromkeys((run.facts["method"], run.facts["backbone"]) for run in runs)
     several = tuple(len({kind[place] for kind in kinds}) > 1 for place in (0, 1))
     names = {}
     for kind in kinds:
-        for named in (several, *product((False, True), repeat=2)):
+        for named in (*product((False, True), repeat=2), several):
             parts = [_make_slug(kind[place], 40) for place in (0, 1) if named[place]]
-            name = _make_slug("-".join([sweep, *parts]), 100)
-            earlier = _read_events(import_journal(folder, name))[:1]
+            names[kind] = _make_slug("-".join([sweep, *parts]), 100)
+            earlier = _read_events(import_journal(folder, names[kind]))[:1]
             here = [(e.method, e.backbone) for e in earlier if isinstance(e, events.SweepStarted)]
-            if kind in here or kind not in names:
-                names[kind] = name
+            if here == [kind]:
+                break
     return names
 
 

@@ -28,7 +28,8 @@ def export_files(folder: Path) -> None:
         '"sun-3","preempting","2026-01-05T12:00:00.000Z","60","a4","3e-05","bert-base-uncased","3","41",""\n'
     )
     summary = "{'_step': 1000, 'eval/stsb_spearman': 0.%s, 'train/loss': %s}"
-    config = "{'optim': {'lr': 1e-05, 'type': None}, 'seed': %s, 'model_name_or_path': 'bert-base-uncased'}"
+    model = "'model_name_or_path': 'bert-base-uncased'"
+    config = "{'optim': {'lr': 1e-05, 'type': None}, 'seed': %s, " + model + "}"
     (folder / "project.csv").write_text(
         ",summary,config,name\n"
         f'0,"{summary % (78, 0.02)}","{config % 42}",run-0\n'
