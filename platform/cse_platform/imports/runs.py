@@ -3,11 +3,13 @@
 import os
 import re
 from collections import Counter, defaultdict
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from pydantic import TypeAdapter, ValidationError
 
 from cse_methods.data.dev_selection import DEV_TASKS
 from cse_methods.files.tables import read_table
@@ -18,8 +20,9 @@ from cse_platform.stores.sql.sink import LeaderboardSink, apply_journal
 from cse_platform.stores.sql.store import Store, open_store
 from cse_platform.stores.sql.tables import sweep_or_none
 from cse_platform.stores.sql.trial_events import Rank, rank, read_attempt
+from cse_platform.sweep.blocks import Slug
 from cse_platform.sweep.identity import canonical_hash
-from cse_platform.sweep.problems import format_value
+from cse_platform.sweep.problems import problems_in
 from cse_platform.sweep.stores import import_journal
 from cse_platform.tracking import events
 from cse_platform.tracking.events import IMPORTED, Event, TrialFinished, TrialStarted
@@ -31,6 +34,10 @@ if TYPE_CHECKING:
 _RECORD = "imported_record"
 """Key in a trial's provenance: the run that it was imported from."""
 _MOST_PROBLEMS = 20
+_NAME: TypeAdapter[str] = TypeAdapter(Slug)
+
+_Attempt = list[Any]
+"""The events of a run: its start, its dev points, its end and, if it has test scores, these."""
 
 
 @dataclass(frozen=True)
@@ -43,21 +50,6 @@ class Imported:
     """Trials that were here already."""
     left_out: dict[str, int]
     """How many runs were left out, by the reason."""
-
-
-@dataclass(frozen=True)
-class _Attempt:
-    """A run as our events; the number of its trial in the sweep is still to be given."""
-
-    label: str
-    started: TrialStarted
-    points: tuple[events.TrialPoint, ...]
-    finished: TrialFinished
-    evaluated: events.TrialEvaluated | None
-
-    @property
-    def rank(self) -> Rank:
-        return _rank([self.started, *self.points, self.finished])
 
 
 def import_runs(
@@ -87,40 +79,42 @@ def import_runs(
         DataError: if the file cannot be read.
         StoreError, JournalError: if the leaderboard or a journal cannot be used.
     """
+    try:
+        _NAME.validate_python(sweep)
+    except ValidationError as error:
+        raise ImportRefusedError(f"sweep: {problems_in(error, sweep)[0].text}") from None
     if isinstance(table, str | Path):
-        source, file = Path(table).name, read_table(Path(table)).headed()
+        path = Path(expand_url(str(table)))
+        source, file = path.name, read_table(path).headed()
         layout = Layout(file.names or (), file.rows)
     else:
         rows = enumerate(table.itertuples(index=False, name=None), 1)
         source = "a pandas frame"
         layout = Layout([*table.columns], ((f"row {number}", row) for number, row in rows))
     problems = layout.problems
-    if re.fullmatch(r"[A-Za-z0-9][\w.-]{0,99}", sweep, re.ASCII) is None:
-        wanted = "at most 100 letters, digits, '-', '_' and '.', the first a letter or digit"
-        raise ImportRefusedError(f"a sweep's name has {wanted}, got {format_value(sweep)}")
-    folder = Path(runs or "runs").absolute()
-    sweeps = defaultdict[str, list[_Attempt]](list)
-    names = {} if problems else _name_sweeps(sweep, layout.runs, folder)
+    folder = Path(expand_url(str(runs or "runs"))).absolute()
+    names = _name_sweeps(sweep, layout.runs, folder)
+    labels, attempts = dict[str, str](), defaultdict[Path, list[_Attempt]](list)
     for run in layout.runs:
-        name = names.get((run.facts["method"], run.facts["backbone"]), sweep)
-        sweeps[name].append(_make_attempt(run, name, layout.climbed, base=sweep, source=source))
-    writes = {}
-    for name, attempts in sweeps.items():
-        journal = import_journal(folder, name)
+        name = names[run.facts["method"], run.facts["backbone"]]
+        attempt = _make_attempt(run, name, layout.climbed, base=sweep, source=source)
+        attempts[import_journal(folder, name)].append(attempt)
+        labels[_find_record(attempt)] = run.label
+    writes = dict[Path, list[Event]]()
+    for journal, of_sweep in attempts.items():
         refuse_deleted(journal)
         earlier = _read_events(journal)
-        news, rivals = _find_news(attempts, earlier)
+        news, rivals = _find_news(of_sweep, earlier, labels)
         problems += rivals
         if news or (earlier and not isinstance(earlier[-1], events.SweepFinished)):
-            writes[journal] = _frame_news(news, attempts, source)
+            writes[journal] = _add_sweep(news, of_sweep, source)
     _refuse(problems)
     url = store or (None if runs else os.environ.get("CSE_STORE"))
     with open_store(expand_url(url) if url else sqlite_url(folder / "leaderboard.db")) as board:
-        for name, attempts in sweeps.items():
-            journal = import_journal(folder, name)
+        for journal, of_sweep in attempts.items():
             if journal.exists():  # what an interrupted import has left there comes first
                 _apply(board, journal)
-            problems += _check_name(board, attempts[0].started, journal)
+            problems += _check_name(board, of_sweep[0][0], journal)
         _refuse(problems)
         for journal, lines in writes.items():
             with Journal(journal) as written:
@@ -128,10 +122,9 @@ def import_runs(
                     written.append(event)
             _apply(board, journal)
     new = sum(isinstance(event, TrialStarted) for lines in writes.values() for event in lines)
-    trials = len({attempt.started.trial for of in sweeps.values() for attempt in of})
-    outdone = len(layout.runs) - trials
-    left_out = layout.left_out + Counter({"outdone by another attempt": outdone})
-    return Imported(new, trials - new, dict(left_out))
+    trials = len({attempt[0].trial for of_sweep in attempts.values() for attempt in of_sweep})
+    outdone = Counter({"outdone by another attempt": len(layout.runs) - trials})
+    return Imported(new, trials - new, dict(layout.left_out + outdone))
 
 
 def _apply(board: Store, journal: Path) -> None:
@@ -216,15 +209,16 @@ def _make_attempt(run: Run, sweep: str, dev: str, *, base: str, source: str) -> 
         | {"checkpoint": dev, "search": dev, "corpus": IMPORTED},
     )
     values = {step: next(iter(metrics.values())) for step, metrics in run.points.items()}
-    points = tuple(
+    points = [
         events.TrialPoint(**of, time=begun, step=step, value=values[step], metrics=metrics)
         for step, metrics in run.points.items()
         if step != NO_STEP
-    )
+    ]
     # The earliest of the best trained steps counts.
     best = max(values.keys() - {0}, key=lambda step: (values[step], -step), default=None)
     curve = [f"{step}: {value:.12g}" for step, value in values.items()]
     record = f"run {run.name} ({canonical_hash([run.name, *curve])[:8]})"
+    tested = {"test_scores": IMPORTED} if run.scores else {}
     finished = TrialFinished(
         **of,
         time=end or begun,
@@ -234,74 +228,69 @@ def _make_attempt(run: Run, sweep: str, dev: str, *, base: str, source: str) -> 
         best_metrics={} if best is None else run.points[best],
         error="its state is failed" if run.state == "FAIL" else None,
         wall_seconds=(end - start).total_seconds() if start and end else None,
-        provenance={"imported_from": source, _RECORD: record}
-        | ({"test_scores": IMPORTED} if run.scores else {}),
+        provenance={"imported_from": source, _RECORD: record, **tested},
     )
-    identity = canonical_hash([IMPORTED, "test"])
-    scores = tuple(
-        events.TrialScore(
-            task=task, split="test", metric=SCORED_BY[task], value=value, identity=identity
-        )
-        for task, value in run.scores.items()
-    )
+    test = {"split": "test", "identity": canonical_hash([IMPORTED, "test"])}
     evaluated = events.TrialEvaluated(
         **of,
         time=finished.time,
         tasks=tuple(sorted(run.scores)),
         settings=IMPORTED,
         source=IMPORTED,
-        scores=scores,
+        scores=tuple(
+            events.TrialScore.model_validate(
+                {"task": task, "metric": SCORED_BY[task], "value": value, **test}
+            )
+            for task, value in run.scores.items()
+        ),
         similarities=(),
-        identities={identity: {"source": IMPORTED}},
+        identities={test["identity"]: {"source": IMPORTED}},
         seconds={},
     )
-    return _Attempt(run.label, started, points, finished, evaluated if scores else None)
+    return [started, *points, finished, *([evaluated] if run.scores else [])]
 
 
 def _find_news(
-    attempts: Sequence[_Attempt], earlier: Sequence[Event]
+    attempts: Sequence[_Attempt], earlier: Sequence[Event], labels: Mapping[str, str]
 ) -> tuple[list[Event], list[str]]:
     """Find what a journal lacks: trials that are new or better, and new scores.
 
     A trial that is running there is new, too: the import that began it was interrupted. Returns the
     events, and the complete runs that are attempts at one trial, which are refused.
     """
-    known, rivals = defaultdict[str, list[Any]](list), defaultdict[str, list[_Attempt]](list)
+    known, rivals = defaultdict[str, _Attempt](list), defaultdict[str, list[_Attempt]](list)
     for event in earlier:
         if isinstance(event, events.TrialEvent):
             known[event.trial].append(event)
-    for attempt in sorted(attempts, key=lambda attempt: attempt.started.time):
-        rivals[attempt.started.trial].append(attempt)
-    numbers = {e.trial: e.number for e in earlier if isinstance(e, TrialStarted)}
+    for attempt in sorted(attempts, key=lambda attempt: attempt[0].time):
+        rivals[attempt[0].trial].append(attempt)
+    numbers = {event.trial: event.number for event in earlier if isinstance(event, TrialStarted)}
     news, problems = list[Event](), list[str]()
-    for trial, runs in rivals.items():
-        ends = [e for e in known[trial] if isinstance(e, TrialStarted | TrialFinished)]
-        last = ends[-1] if ends and isinstance(ends[-1], TrialFinished) else None
-        is_complete = last is not None and last.state == "COMPLETE"
-        complete = {
-            run.finished.provenance[_RECORD]: run.label
-            for run in runs
-            if run.finished.state == "COMPLETE"
-        }
-        if last is not None and is_complete:
-            here = last.provenance[_RECORD]
-            complete.setdefault(here, f"{here}, which is on the leaderboard,")
+    for trial, of_trial in rivals.items():
+        here, best = known[trial], max(of_trial, key=_rank)
+        complete = dict.fromkeys(_find_record(a) for a in (*of_trial, here) if _rank(a)[0])
         if len(complete) > 1:
+            runs = (labels.get(run, f"{run}, which is on the leaderboard,") for run in complete)
             problems.append(
-                f"{' and '.join(complete.values())} are all complete, with equal seeds and "
-                "hyperparameters; leave all but one out, or add the param.NAME that differs"
+                f"{' and '.join(runs)} are all complete, with equal seeds and hyperparameters; "
+                "leave all but one out, or add the param.NAME that differs"
             )
-        best = max(runs, key=lambda run: run.rank)
-        if last is None or not (is_complete or best.rank <= _rank(known[trial])):
+        if not _find_record(here) or (not _rank(here)[0] and _rank(best) > _rank(here)):
             number = numbers.setdefault(trial, len(numbers))
-            started = best.started.model_copy(update={"number": number})
-            news += [started, *best.points, best.finished]
-        elif last.provenance[_RECORD] != best.finished.provenance[_RECORD]:
+            news.append(best[0].model_copy(update={"number": number}))
+            news += [event for event in best[1:] if not isinstance(event, events.TrialEvaluated)]
+        elif _find_record(here) != _find_record(best):
             continue
-        scored = {t for e in known[trial] if isinstance(e, events.TrialEvaluated) for t in e.tasks}
-        if best.evaluated and {*best.evaluated.tasks} - scored:
-            news.append(best.evaluated)
+        scored = {t for e in here if isinstance(e, events.TrialEvaluated) for t in e.tasks}
+        news += [e for e in best if isinstance(e, events.TrialEvaluated) and {*e.tasks} - scored]
     return news, problems
+
+
+def _find_record(attempt: Sequence[Event]) -> str:
+    """Return the run that the last attempt came from; empty if that has not ended."""
+    ends = [event for event in attempt if isinstance(event, TrialStarted | TrialFinished)]
+    last = ends[-1] if ends else None
+    return last.provenance[_RECORD] if isinstance(last, TrialFinished) else ""
 
 
 def _rank(attempt: Sequence[Event]) -> Rank:
@@ -309,19 +298,20 @@ def _rank(attempt: Sequence[Event]) -> Rank:
     return (False, -2, "") if read is None else rank(read.reached, read.completed)
 
 
-def _frame_news(news: Sequence[Event], attempts: Sequence[_Attempt], source: str) -> list[Event]:
+def _add_sweep(news: Sequence[Event], attempts: Sequence[_Attempt], source: str) -> list[Event]:
     """Put the start and the end of an import's sweep around its news."""
-    first = attempts[0].started
+    first = attempts[0][0]
+    dev: dict[str, Any] = {"checkpoint": first.dev["search"], "search": first.dev["search"]}
+    if dev["search"] not in DEV_TASKS:
+        dev["files"] = {dev["search"]: {"file": dev["search"]}}
+    of: dict[str, Any] = {"sweep": first.sweep}
     encoder = {"method": first.method, "backbone": first.backbone}
-    dev: dict[str, Any] = {key: first.dev[key] for key in ("checkpoint", "search")}
-    if first.dev["search"] not in DEV_TASKS:
-        dev["files"] = {first.dev["search"]: {"file": first.dev["search"]}}
+    times = [event.time for attempt in attempts for event in attempt]
     begun = events.SweepStarted(
-        time=min(attempt.started.time for attempt in attempts),
-        sweep=first.sweep,
+        **of,
         **encoder,
-        spec={"sweep": first.sweep, "source": IMPORTED, **encoder, "dev": dev},
+        time=min(times),
+        spec={**of, **encoder, "source": IMPORTED, "dev": dev},
         provenance={"imported_from": source},
     )
-    ended = max(attempt.finished.time for attempt in attempts)
-    return [begun, *news, events.SweepFinished(time=ended, sweep=first.sweep, state="COMPLETE")]
+    return [begun, *news, events.SweepFinished(**of, time=max(times), state="COMPLETE")]

@@ -110,37 +110,32 @@ def test_tables_and_sweeps_of_other_forms_are_refused(tmp_path) -> None:
         assert message in str(refused.value)
 
     assert not failing(refuse, REFUSED)
-    with pytest.raises(ImportRefusedError, match=r"a sweep's name has .*, got '\.\./x'"):
+    with pytest.raises(ImportRefusedError, match=r"sweep: expected .*, got '\.\./x'"):
         bring([WHOLE], tmp_path, "../x")
 
 
 def test_cells_mean_one_value_however_they_are_written(tmp_path, runs) -> None:
     """Runs of one configuration and seed are one trial, of which one is complete."""
-    alike = [
-        {"param.learning_rate": 3e-5, "param.batch_size": 64, "seed": 42},
-        {"param.learning_rate": 3.0000000000000004e-05, "param.batch_size": 64.0, "seed": 42.0},
-        {"param.learning_rate": "3e-05", "param.batch_size": "64", "seed": "42"},
-        {
-            "param.learning_rate": Decimal("0.00003"),
-            "param.batch_size": np.int64(64),
-            "seed": "42.0",
-        },
+    rates = [3e-5, 3.0000000000000004e-05, "3e-05", Decimal("0.00003")]
+    sizes, seeds = [64, 64.0, "64", np.int64(64)], [42, 42.0, "42", "42.0"]
+    rows = [
+        WHOLE | {"run": n, "param.learning_rate": rate, "param.batch_size": size, "seed": seed}
+        for n, (rate, size, seed) in enumerate(zip(rates, sizes, seeds, strict=True))
     ]
-    others = {
+    rows = [row | {"state": "failed" if row["run"] else "complete"} for row in rows]
+    for method in ("simcse", "theirs"):
+        done = bring(pd.DataFrame(rows, dtype=object).assign(method=method), runs, method)
+        assert (done.new, done.left_out) == (1, {"outdone by another attempt": 3})
+    cells = {
         "big": [True, "True", "true"],
         "l": [[1, 0.5], (1.0, 0.5), "[1, 0.5]"],
-        "n": ["007", " 7x"],
+        "n": ["007", 7],
     }
-    for method, same in {"simcse": alike, "theirs": alike}.items():
-        rows = [{**WHOLE, "method": method, **row, "run": n} for n, row in enumerate(same)]
-        rows = [row | {"state": "failed" if row["run"] else "complete"} for row in rows]
-        done = bring(pd.DataFrame(rows, dtype=object), runs, method)
-        assert (done.new, done.left_out) == (1, {"outdone by another attempt": 3})
     rows = [
         WHOLE | {"method": "theirs", "run": f"{name}{n}", "state": "failed", f"param.{name}": cell}
-        for name, cells in others.items()
-        for n, cell in enumerate(cells)
-    ]  # fmt: skip
+        for name, written in cells.items()
+        for n, cell in enumerate(written)
+    ]
     assert bring(pd.DataFrame(rows, dtype=object), runs, "others").new == 4
     with open_leaderboard(runs) as board:
         rows = board.rows(per_configuration=True)

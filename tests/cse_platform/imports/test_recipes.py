@@ -1,6 +1,6 @@
-"""The recipes of docs/importing.md, each on a small export of its tool."""
+"""The recipes of docs/importing.md, each on a small export of its tool, of which `exports` has files."""
 
-import json
+import shutil
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,56 +16,6 @@ RECIPES = {
     if block.language == "python"
 }
 POINTS = ((0.5, 100, 0.81), (1.0, 200, 0.83))
-
-
-def export_files(folder: Path) -> None:
-    """Files as the tools write them."""
-    (folder / "wandb.csv").write_text(
-        '"Name","State","Created","Runtime","ID","lr","model_name_or_path","seed","eval_stsb","sts12"\n'
-        '"sun-1","finished","2026-01-05T10:00:00.000Z","60","a1","3e-05","bert-base-uncased","1","78.5","68.4"\n'
-        '"sun-1","crashed","2026-01-05T11:00:00.000Z","60","a2","","","","",""\n'
-        '"sun-2","preempted","2026-01-05T11:00:00.000Z","60","a3","3e-05","bert-base-uncased","2","40",""\n'
-        '"sun-3","preempting","2026-01-05T12:00:00.000Z","60","a4","3e-05","bert-base-uncased","3","41",""\n'
-    )
-    summary = "{'_step': 1000, 'eval/stsb_spearman': 0.%s, 'train/loss': %s}"
-    model = "'model_name_or_path': 'bert-base-uncased'"
-    config = "{'optim': {'lr': 1e-05, 'type': None}, 'seed': %s, " + model + "}"
-    (folder / "project.csv").write_text(
-        ",summary,config,name\n"
-        f'0,"{summary % (78, 0.02)}","{config % 42}",run-0\n'
-        f'1,"{summary % (79, "nan")}","{config % 43}",run-1\n'
-    )
-    log = [{"epoch": 0.5, "loss": 1.2, "step": 100}]
-    for epoch, step, score in (*POINTS, (1.0, 200, 0.99)):
-        log.append({"epoch": epoch, "eval_sts-dev_spearman_cosine": score, "step": step})
-    (folder / "trainer_state.json").write_text(json.dumps({"log_history": log, "global_step": 200}))
-    (folder / "train.log").write_text(
-        "Loading checkpoint\n{'loss': 0.0712, 'grad_norm': nan, 'epoch': 0.01}\n"
-        "12:01 {'eval_stsb_spearman': np.float64(0.7149), 'mr': np.float64(1), 'epoch': 0.01}\n"
-        "{'eval_stsb_spearman': 0.7249, 'eval_avg_sts': 0.7, 'epoch': 0.02}\n"
-    )
-    (folder / "similarity_evaluation_sts-dev_results.csv").write_text(
-        "epoch,steps,cosine_pearson,cosine_spearman\n0.5,100,0.80,0.81\n1.0,200,0.82,0.83\n"
-    )
-    (folder / "tensorboard").mkdir()
-    for seed in (1, 2):
-        (folder / "tensorboard" / f"run-simcse-{seed}-tag-eval_stsb.csv").write_text(
-            f"Wall time,Step,Value\n1709640000.5,125,0.7{seed}\n1709643600.5,250,0.75\n"
-        )
-    (folder / "sacct.txt").write_text(
-        "JobID|State|Start|End\n11|COMPLETED|2026-01-05T10:00:00|2026-01-05T11:00:00\n"
-        "12|CANCELLED by 1001|Unknown|2026-01-05T11:00:00\n13|OUT_OF_MEMORY|Unknown|Unknown\n"
-        "14|SUSPENDED|2026-01-05T10:00:00|Unknown\n"
-    )
-    (folder / "scores.csv").write_text("JobID,seed,lr,stsb\n11,1,3e-5,0.75\n13,3,3e-5,\n")
-    results = folder / "results" / "simcse-42"
-    results.mkdir(parents=True)
-    for task, split, score in (("STS12", "test", 0.7), ("STSBenchmark", "test", 0.8)):
-        scores = {split: [{"main_score": score, "hf_subset": "default"}]}
-        if task == "STSBenchmark":
-            scores["validation"] = [{"main_score": 0.82, "hf_subset": "default"}]
-        (results / f"{task}.json").write_text(json.dumps({"task_name": task, "scores": scores}))
-    (results / "model_meta.json").write_text('{"name": "lab/encoder"}')
 
 
 def wandb_of(*runs: Any) -> Any:
@@ -169,7 +119,7 @@ def run_recipe(name: str, stored: Any) -> None:
 
 def test_recipes_read_files(tmp_path, runs, stored, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
-    export_files(tmp_path)
+    shutil.copytree(Path(__file__).with_name("exports"), tmp_path, dirs_exist_ok=True)
     config = {"learning_rate": 3e-5}
     told = [
         history(id="a", state="finished", config=config | {"seed": 1}),
