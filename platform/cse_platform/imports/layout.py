@@ -37,7 +37,7 @@ _ROUNDING = 1e-4 + 1e-9
 _NAMES = "run, method, backbone, seed, state, started, finished, step"
 _FORMS = "dev.NAME, test.TASK, param.NAME and train.NAME"
 
-Row = tuple[str, dict[str, Any]]
+_Row = tuple[str, dict[str, Any]]
 """A row's place and run, for messages, and its cells by column."""
 
 
@@ -79,7 +79,7 @@ class Layout:
         dev = (c.removeprefix("dev.") for c in self._readers if c.startswith("dev."))
         self.climbed = next(dev, "")
         """The dev set that the search climbed: that of the first dev score."""
-        runs = defaultdict[str, list[Row]](list)
+        runs = defaultdict[str, list[_Row]](list)
         for label, cells in rows:
             there = zip(columns, map(_clean_cell, cells), strict=False)
             row = {c: cell for c, cell in there if cell is not None and c in self._readers}
@@ -89,7 +89,8 @@ class Layout:
         if not runs:
             self._refuse("", "there are no rows with runs")
         for name, run in runs.items():
-            if {row["state"] for _, row in run if "state" in row} == {"running"}:
+            states = [row["state"] for _, row in run if "state" in row]
+            if states and all(state == "running" for state in states):
                 self.left_out["still running"] += 1
             elif name:
                 self._read_run(name, run)
@@ -98,7 +99,7 @@ class Layout:
     def problems(self) -> list[str]:
         """What is refused, one line for the same problem of several rows."""
         return [
-            f"{', '.join([*filter(None, labels[:1]), text])}"
+            ", ".join([*filter(None, labels[:1]), text])
             + f" (and {len(labels) - 1} more rows)" * (len(labels) > 1 and any(labels))
             for text, labels in self._refused.items()
         ]
@@ -131,7 +132,7 @@ class Layout:
             self._refuse(label, f"{column}: {problem}")
             return _WRONG
 
-    def _read_run(self, name: str, cells: Sequence[Row]) -> None:
+    def _read_run(self, name: str, cells: Sequence[_Row]) -> None:
         """Add the run that rows tell, or refuse what is wrong with it."""
         before = sum(map(len, self._refused.values()))
         rows = [(at, {c: self._read_cell(at, c, cell) for c, cell in r.items()}) for at, r in cells]
@@ -165,7 +166,7 @@ class Layout:
             state = cast(TrialState, state)
             self.runs.append(Run(first, name, facts, state, values, points, scores))
 
-    def _read_points(self, rows: Sequence[Row]) -> dict[int, dict[str, float]]:
+    def _read_points(self, rows: Sequence[_Row]) -> dict[int, dict[str, float]]:
         climbed = f"dev.{self.climbed}"
         points, labels = dict[Any, dict[str, float]](), dict[Any, str]()
         for label, row in rows:

@@ -16,6 +16,7 @@ from cse_methods.files.tables import read_table
 from cse_platform.databases import expand_url, sqlite_url
 from cse_platform.errors import ImportRefusedError
 from cse_platform.imports.layout import NO_STEP, SCORED_BY, Layout, Run
+from cse_platform.secrets import mask_text
 from cse_platform.stores.sql.sink import LeaderboardSink, apply_journal
 from cse_platform.stores.sql.store import Store, open_store
 from cse_platform.stores.sql.tables import sweep_or_none
@@ -217,7 +218,7 @@ def _make_attempt(run: Run, sweep: str, dev: str, *, base: str, source: str) -> 
     # The earliest of the best trained steps counts.
     best = max(values.keys() - {0}, key=lambda step: (values[step], -step), default=None)
     curve = [f"{step}: {value:.12g}" for step, value in values.items()]
-    record = f"run {run.name} ({canonical_hash([run.name, *curve])[:8]})"
+    record = f"run {mask_text(run.name)} ({canonical_hash([run.name, *curve])[:8]})"
     tested = {"test_scores": IMPORTED} if run.scores else {}
     finished = TrialFinished(
         **of,
@@ -279,8 +280,6 @@ def _find_news(
             number = numbers.setdefault(trial, len(numbers))
             news.append(best[0].model_copy(update={"number": number}))
             news += [event for event in best[1:] if not isinstance(event, events.TrialEvaluated)]
-        elif _find_record(here) != _find_record(best):
-            continue
         scored = {t for e in here if isinstance(e, events.TrialEvaluated) for t in e.tasks}
         news += [e for e in best if isinstance(e, events.TrialEvaluated) and {*e.tasks} - scored]
     return news, problems

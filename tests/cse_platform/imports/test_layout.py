@@ -99,6 +99,7 @@ REFUSED = {
     "x19'\n  and 2 more": [WHOLE | {"run": n, "seed": f"x{n}"} for n in range(22)],
     "two columns have one name": pd.DataFrame([["a", "b"]], columns=["run", "run"]),
     "method: expected text, got 'a\\\\x00b'": [WHOLE | {"method": "a\0b"}],
+    "state: expected one of complete, failed, pruned, running, got [": [WHOLE | {"state": ["a"]}],
     "param.y: expected text, got": [WHOLE | {"method": "other", "param.x": T9, "param.y": {1, 2}}],
 }  # fmt: skip
 

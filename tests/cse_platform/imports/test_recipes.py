@@ -1,4 +1,4 @@
-"""The recipes of docs/importing.md, each on a small export of its tool, of which `exports` has files."""
+"""The recipes of docs/importing.md, each on a small export of its tool, files in `exports`."""
 
 import shutil
 import sys
