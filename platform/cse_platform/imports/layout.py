@@ -110,7 +110,8 @@ class Layout:
     def _find_reader(self, column: Any) -> Callable[[Any], Any] | None:
         """Find what reads the cells of a column; refuse one that the layout does not have."""
         kind, dot, name = str(column).partition(".")
-        known = [*_NAMES.split(", "), *(f"test.{task}" for task in SCORED_BY)]
+        known = [*_NAMES.split(", "), *(f"dev.{task}" for task in DEV_TASKS)]
+        known += [f"test.{task}" for task in SCORED_BY]
         is_known = bool(name.strip()) == bool(dot) and (kind != "test" or name in SCORED_BY)
         if kind == "dev":  # a search that climbs a test set has no dev score
             is_known = re.fullmatch(r"[A-Za-z0-9][\w.-]{0,99}", name, re.ASCII) is not None and (
@@ -237,7 +238,7 @@ def _clean_cell(cell: Any) -> Any:
 
 def _read_name(cell: Any) -> str:
     if cell is None:
-        raise ValueError("it is missing; each row names its run")
+        raise ValueError("it is missing; each row names its run (frame.reset_index() of an index)")
     whole = isinstance(cell, float) and cell.is_integer()  # of a column with gaps
     return _read_text(str(int(cell)) if whole or type(cell) is int else cell)
 

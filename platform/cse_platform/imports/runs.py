@@ -289,7 +289,7 @@ def _find_record(attempt: Sequence[Event]) -> str:
     """Return the run that the last attempt came from; empty if that has not ended."""
     ends = [event for event in attempt if isinstance(event, TrialStarted | TrialFinished)]
     last = ends[-1] if ends else None
-    return last.provenance[_RECORD] if isinstance(last, TrialFinished) else ""
+    return last.provenance.get(_RECORD, "a run") if isinstance(last, TrialFinished) else ""
 
 
 def _rank(attempt: Sequence[Event]) -> Rank:
