@@ -58,7 +58,6 @@ def build(folder: Path) -> Path:
     (checkout / "sweeps").symlink_to(ROOT / "sweeps")
     _fill(checkout / "runs", "quickstart-simcse", "quickstart-rankcse")
     _fill(folder / "world" / "colleague" / "runs", "colleague-esimcse")
-    _log_runs(folder / "world" / "colleague" / "mlruns")
     with open_leaderboard(f"sqlite:///{checkout / 'runs' / 'leaderboard.db'}") as board:
         best = board.sweep("quickstart-simcse").best
     assert best is not None
@@ -67,27 +66,6 @@ def build(folder: Path) -> Path:
     shutil.copytree(RECORDED / "files", checkout, dirs_exist_ok=True)
     (folder / "world").rename(folder / "pristine")
     return folder
-
-
-def _log_runs(folder: Path) -> None:
-    """A folder of MLflow runs, as another lab's own script would have logged them."""
-    from cse_platform.stores.mlflow.store import connect
-
-    folder.mkdir()
-    with patch.dict(os.environ, MLFLOW_ALLOW_FILE_STORE="true"):
-        client = connect(folder.as_uri())
-        experiment = client.create_experiment("simcse")
-        for seed in range(4):
-            run = client.create_run(experiment).info.run_id
-            params = {"model_name_or_path": "bert-base-uncased", "seed": seed, "stage": "final"}
-            for name, value in (params | {"lr": 3e-5, "temp": 0.05}).items():
-                client.log_param(run, name, value)
-            for step in (0, 125, 250):
-                client.log_metric(run, "eval_stsb_spearman", 76 + seed / 10 + step / 100, step=step)
-            client.log_metric(run, "test/sts12", 68.4 + seed / 10)
-            client.log_metric(run, "test/mr", 0.81)
-            if seed < 3:
-                client.set_terminated(run, "FINISHED")
 
 
 def _fill(runs: Path, *sweeps: str) -> None:

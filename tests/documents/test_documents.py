@@ -29,8 +29,8 @@ from ruamel.yaml import YAML
 from cse_platform.sweep.file import load_sweep
 from cse_platform.sweep.spec import SweepSpec
 
-TRIED_WHOLE = (ROOT / "docs" / "own-method.md",)
-"""test_contributing.py makes the package that it shows."""
+TRIED_WHOLE = (ROOT / "docs" / "own-method.md", ROOT / "docs" / "importing.md")
+"""Pages whose scripts have tests of their own: test_contributing.py and test_recipes.py."""
 README = ROOT / "README.md"
 DEAR = ROOT / "docs" / "papers.md"
 FOLDERS = ("methods", "platform", "dashboards", "sweeps", "tests", "docs")

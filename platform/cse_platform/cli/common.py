@@ -130,6 +130,9 @@ class CommandGroup(ShowingGroup):
             name = word.partition("=")[0]
             if name in self.renamed and (word == args[0] or word.startswith("--")):
                 ctx.fail(f"{name!r} was removed; write: {self.renamed[name]}")
+        for word in args[1:]:
+            if (name := f"{args[0]} {word.partition('=')[0]}") in self.renamed:
+                ctx.fail(f"{name!r} was removed; write: {self.renamed[name]}")
         return super().parse_args(ctx, args)
 
     def put_command_first(self, context: click.Context, args: list[str]) -> list[str]:

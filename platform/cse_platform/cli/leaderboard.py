@@ -39,9 +39,13 @@ if TYPE_CHECKING:
     from cse_platform.leaderboard.statistics.compare import Comparison
     from cse_platform.render.text import Format
 
-_IMPORT = "cse-leaderboard import FILE|URL --mapping FILE"
+_IMPORT = (
+    "cse-leaderboard import FILE --sweep NAME, where FILE is a table in the layout of "
+    "docs/importing.md, which has a recipe of pandas for each tool"
+)
 _RENAMED = {
     **{f"import-{source}": _IMPORT for source in ("mlflow", "csv", "trackio", "log")},
+    "import --mapping": _IMPORT,
     **dict.fromkeys(("papers", "--paper", "--table"), "cse-leaderboard paper [NAME [TABLE]]"),
     **dict.fromkeys(("--compare", "--on"), "cse-leaderboard compare A B"),
     "--compare-all": "cse-leaderboard compare",

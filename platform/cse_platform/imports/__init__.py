@@ -1,1 +1,1 @@
-"""Imports trials that ran elsewhere (tables, logs, MLflow) as events of our journals."""
+"""Imports results from elsewhere, which come in one layout, as events of our journals."""

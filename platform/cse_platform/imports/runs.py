@@ -1,319 +1,164 @@
-"""Converts runs of other trackers to trials by a mapping file; reports all problems at once."""
+"""Imports results from elsewhere, once, as events of journals, and so into the leaderboard."""
 
-import math
+import os
 import re
-from collections.abc import Iterable, Sequence
-from contextlib import suppress
-from datetime import UTC, datetime, timedelta
+from collections import Counter, defaultdict
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from pydantic import ValidationError, create_model
+from pydantic import TypeAdapter, ValidationError
 
-from cse_methods.contract import LAST_STEP
-from cse_methods.data.dev_selection import dev_metric
-from cse_methods.errors import UnknownMethodError
-from cse_methods.registry import get_method
-from cse_methods.settings import Settings
-from cse_methods.tasks import AVG_STS, AVG_TRANSFER, STS_TASKS, TRANSFER_TASKS
-from cse_platform.imports.mapping import SCORED_BY, Logged, LoggedMetric, MappingFile, RunMapping
-from cse_platform.imports.tables import Row, parse_number, read_rows, with_point
-from cse_platform.imports.trials import RECORD, ImportedTrial, find_rivals, refuse
-from cse_platform.secrets import mask_url
-from cse_platform.stores.mlflow.logged_runs import read_logged_runs
+from cse_methods.data.dev_selection import DEV_TASKS
+from cse_methods.files.tables import read_table
+from cse_platform.databases import expand_url, sqlite_url
+from cse_platform.errors import ImportRefusedError
+from cse_platform.imports.layout import NO_STEP, SCORED_BY, Layout, Run
+from cse_platform.secrets import mask_text
+from cse_platform.stores.sql.sink import LeaderboardSink, apply_journal
+from cse_platform.stores.sql.store import Store, open_store
+from cse_platform.stores.sql.tables import sweep_or_none
+from cse_platform.stores.sql.trial_events import Rank, rank, read_attempt
+from cse_platform.sweep.blocks import Slug
 from cse_platform.sweep.identity import canonical_hash
-from cse_platform.sweep.problems import dotted_path, format_value, problems_in
-from cse_platform.sweep.yaml_file import UnreadableYamlError, read_yaml
-from cse_platform.tracking.events import (
-    IMPORTED,
-    TrialEvaluated,
-    TrialFinished,
-    TrialPoint,
-    TrialScore,
-    TrialStarted,
-    TrialState,
-)
+from cse_platform.sweep.problems import problems_in
+from cse_platform.sweep.stores import import_journal
+from cse_platform.tracking import events
+from cse_platform.tracking.events import IMPORTED, Event, TrialFinished, TrialStarted
+from cse_platform.tracking.journal import Journal, read_journal, read_journal_id, refuse_deleted
 
-_AVERAGES = {AVG_STS: STS_TASKS, AVG_TRANSFER: TRANSFER_TASKS}
-_WORDS: dict[TrialState | None, str] = {
-    "COMPLETE": "finished complete completed done terminated success succeeded successful "
-    "published",
-    "FAIL": "failed fail failure crashed killed error errored aborted cancelled canceled preempted "
-    "timeout node_fail out_of_memory interrupted stopped",
-    "PRUNED": "pruned",
-    None: "running pending scheduled queued waiting preempting in_progress created starting paused "
-    "resuming",
-}
-"""The states of W&B, MLflow, Optuna, Ray Tune, ClearML and Slurm by ours; None has not ended."""
-_STATES = {word: state for state, words in _WORDS.items() for word in words.split()}
-_IDS = ("run_id", "id", "run", "run_name", "name")
-_ABSENT = "-"
-"""Stands for a text that a run lacks, which is a problem of its own."""
-_LONGEST = timedelta(days=3650).total_seconds()
-"""Durations above this are not durations of runs, but e.g. times since 1970."""
+if TYPE_CHECKING:
+    import pandas as pd
+
+_RECORD = "imported_record"
+"""Key in a trial's provenance: the run that it was imported from."""
+_MOST_PROBLEMS = 20
+_NAME: TypeAdapter[str] = TypeAdapter(Slug)
+
+_Attempt = list[Any]
+"""The events of a run: its start, its dev points, its end and, if it has test scores, these."""
 
 
-def read_runs(
-    source: str, mapping_file: Path, *, mlflow: bool
-) -> tuple[list[ImportedTrial], str, int]:
-    """Read all runs that the mapping file selects, or none, from a table or an MLflow store.
+@dataclass(frozen=True)
+class Imported:
+    """What an import has added to the leaderboard."""
 
-    Returns the trials, the name of the source without passwords, and the number of runs that are
-    left out because they have not ended. Raises ImportRefusedError with every problem of the
-    mapping file, of the table, or of the runs; StoreError if the store cannot be reached.
+    new: int
+    """Trials that are new, or better attempts at incomplete ones."""
+    known: int
+    """Trials that were here already."""
+    left_out: dict[str, int]
+    """How many runs were left out, by the reason."""
+
+
+def import_runs(
+    table: "pd.DataFrame | Path | str",
+    *,
+    sweep: str,
+    runs: Path | str | None = None,
+    store: str | None = None,
+) -> Imported:
+    """Import the runs of a table in the layout that docs/importing.md describes.
+
+    A second import adds only the runs and test scores that are new, and completes an import that
+    was interrupted. Of several runs of a trial, one configuration with one seed, the complete one
+    counts, else the one that came furthest.
+
+    Args:
+        table: a frame, or a file: CSV, JSON lines or Parquet.
+        sweep: the name that the trials come under. Those of several methods or backbones become
+            several sweeps, such as NAME-METHOD.
+        runs: the runs folder that gets a journal of the trials; default: `runs`.
+        store: the URL of the leaderboard; default: CSE_STORE unless `runs` is given, else the
+            leaderboard in the runs folder.
+
+    Raises:
+        ImportRefusedError: if the table or the sweep's name is refused; names every problem, with
+            row and column. Nothing is written then.
+        DataError: if the file cannot be read.
+        StoreError, JournalError: if the leaderboard or a journal cannot be used.
     """
-    file = MappingFile(mapping_file, mlflow=mlflow)
-    mapping = file.mapping
-    if mlflow:
-        name, metric, written = mask_url(source), mapping.dev.metric, datetime.now(UTC)
-        runs = [*read_logged_runs(source, mapping.experiments, mapping.filter, metric)]
+    try:
+        _NAME.validate_python(sweep)
+    except ValidationError as error:
+        raise ImportRefusedError(f"sweep: {problems_in(error, sweep)[0].text}") from None
+    if isinstance(table, str | Path):
+        path = Path(expand_url(str(table)))
+        source, file = path.name, read_table(path).headed()
+        layout = Layout(file.names or (), file.rows)
     else:
-        name, runs = Path(source).name, _group_rows(read_rows(Path(source)), mapping)
-        written = datetime.fromtimestamp(Path(source).stat().st_mtime, UTC)
-    columns = {column for rows in runs for _, cells in rows for column in cells}
-    if runs:
-        file.refuse_unknown_names(columns)
-    state = None if {"state", "status"} & {*map(str.lower, columns)} else "finished"
-    readers = [_Reader(mapping, rows, written) for rows in runs]
-    read = [reader.read_trial(state, {"imported_from": name}) for reader in readers]
-    trials = [trial for trial in read if trial]
-    way = "by its 'filter'" if mlflow else f"of {name}"
-    refuse(
-        [*dict.fromkeys(problem for reader in readers for problem in reader.problems)],
-        f"nothing was imported; correct {mapping_file}, or leave runs out {way}:",
-    )
-    refuse([*find_rivals(trials, {})])
-    return trials, name, len(runs) - len(trials)
+        rows = enumerate(table.itertuples(index=False, name=None), 1)
+        source = "a pandas frame"
+        layout = Layout([*table.columns], ((f"row {number}", row) for number, row in rows))
+    problems = layout.problems
+    folder = Path(expand_url(str(runs or "runs"))).absolute()
+    names = _name_sweeps(sweep, layout.runs, folder)
+    labels, attempts = dict[str, str](), defaultdict[Path, list[_Attempt]](list)
+    for run in layout.runs:
+        name = names[run.facts["method"], run.facts["backbone"]]
+        attempt = _make_attempt(run, name, layout.climbed, base=sweep, source=source)
+        attempts[import_journal(folder, name)].append(attempt)
+        labels[_find_record(attempt)] = run.label
+    writes = dict[Path, list[Event]]()
+    for journal, of_sweep in attempts.items():
+        refuse_deleted(journal)
+        earlier = _read_events(journal)
+        news, rivals = _find_news(of_sweep, earlier, labels)
+        problems += rivals
+        if news or (earlier and not isinstance(earlier[-1], events.SweepFinished)):
+            writes[journal] = _add_sweep(news, of_sweep, source)
+    _refuse(problems)
+    url = store or (None if runs else os.environ.get("CSE_STORE"))
+    with open_store(expand_url(url) if url else sqlite_url(folder / "leaderboard.db")) as board:
+        for journal, of_sweep in attempts.items():
+            if journal.exists():  # what an interrupted import has left there comes first
+                _apply(board, journal)
+            problems += _check_name(board, of_sweep[0][0], journal)
+        _refuse(problems)
+        for journal, lines in writes.items():
+            with Journal(journal) as written:
+                for event in lines:
+                    written.append(event)
+            _apply(board, journal)
+    new = sum(isinstance(event, TrialStarted) for lines in writes.values() for event in lines)
+    trials = len({attempt[0].trial for of_sweep in attempts.values() for attempt in of_sweep})
+    outdone = Counter({"outdone by another attempt": len(layout.runs) - trials})
+    return Imported(new, trials - new, dict(layout.left_out + outdone))
 
 
-def _group_rows(rows: Sequence[Row], mapping: RunMapping) -> list[list[Row]]:
-    """Group the rows of a table by run: equal rows or, with steps, those that agree in identity.
-
-    Where steps of dev points repeat, the runs are several, and columns of ids tell them apart: such
-    a column whose ids are all different numbers the rows, unless there is no other.
-    """
-
-    def repeats(column: str, rows: Sequence[Row]) -> bool:
-        return len({cells.get(column) for _, cells in rows}) < len(rows)
-
-    def group_equal(rows: Sequence[Row], columns: Iterable[str]) -> list[list[Row]]:
-        groups: dict[tuple[str | None, ...], list[Row]] = {}
-        for row in rows:
-            groups.setdefault(tuple(map(row[1].get, columns)), []).append(row)
-        return [*groups.values()]
-
-    columns = {column for _, cells in rows for column in cells}
-    if mapping.step is None:
-        return [equal[:1] for equal in group_equal(rows, columns)]
-    ids = [column for column in columns if column.lower() in _IDS]
-    runs = []
-    for group in group_equal(rows, mapping.identifying_columns):
-        if repeats(mapping.step.param, [row for row in group if mapping.dev.metric in row[1]]):
-            runs += group_equal(group, [column for column in ids if repeats(column, group)] or ids)
-        else:
-            runs.append(group)
-    return runs
+def _apply(board: Store, journal: Path) -> None:
+    sink = LeaderboardSink(board, file=journal)
+    apply_journal(sink, journal, lambda _end: board.let_others_write())
 
 
-class _Reader:
-    """Converts the rows of one run to a trial, and collects their problems."""
+def _refuse(problems: Sequence[str]) -> None:
+    """Raise ImportRefusedError with the first of these problems, if there are any."""
+    more = len(problems) - _MOST_PROBLEMS
+    shown = [*problems[:_MOST_PROBLEMS], *([f"and {more} more"] if more > 0 else [])]
+    if problems:
+        raise ImportRefusedError("\n  ".join(["nothing is imported:", *shown]))
 
-    def __init__(self, mapping: RunMapping, rows: Sequence[Row], written: datetime) -> None:
-        self._mapping, self._rows = mapping, rows
-        self._cells = {column: text for _, row in rows for column, text in row.items()}
-        self._by_name = {column.lower(): text for column, text in self._cells.items()}
-        name = self._by_name.get("name", self._by_name.get("run_name"))
-        self._label = f"{rows[0][0]} ({name})" if name and not mapping.experiments else rows[0][0]
-        runtime = parse_number(self._by_name.get("runtime", "")) or 0.0
-        self._runtime = timedelta(seconds=runtime if 0 < runtime <= _LONGEST else 0)
-        self._started = _parse_time(self._by_name.get("created")) or written - self._runtime
-        self.problems: list[str] = []
 
-    def read_trial(self, state: str | None, provenance: dict[str, str]) -> ImportedTrial | None:
-        """Convert the run to the events of a trial; None if it has not ended.
+def _read_events(journal: Path) -> list[Event]:
+    return [event for _, event in read_journal(journal)] if journal.exists() else []
 
-        `state` is that of all runs if none has one. If there are problems, the events mean nothing.
-        """
-        status = state or self._by_name.get("state", self._by_name.get("status", ""))
-        if logged := self._mapping.state:
-            status = self._cells.get(self._mapping.column_of(logged), "")
-            status = logged.names.get(status, status)
-        word = status.strip().lower().partition(" by ")[0]  # Slurm's CANCELLED by a user
-        outcome = _STATES.get(word)
-        if word not in _STATES:
-            way = "translate it by state: {param: …, names: {…: finished}}"
-            self._add_problem(f"its state is {format_value(status)}, which is not known; {way}")
-        if outcome is None:
-            return None
-        started = self._read_start(failed=outcome == "FAIL")
-        points = self._read_points(started)
-        # The earliest of the best trained steps counts. Without steps there is no curve.
-        best = max((p for p in points if p.step), key=lambda p: (p.value, -p.step), default=None)
-        if best is None and self._mapping.step is None and points:
-            best, points = points[-1], []
-        error = f"its state is {status}" if outcome == "FAIL" else None
-        if outcome == "COMPLETE" and best is None:
-            outcome, error = "FAIL", f"it has no {self._mapping.dev.metric} that is a number"
-        scores = {}
-        for task, metric in self._mapping.scores.items() if outcome != "FAIL" else ():
-            if (value := self._read_fraction(self._label, self._cells, metric)) is not None:
-                scores[task] = value
-        last = max((point.time for point in points), default=self._started)
-        ended = self._started + self._runtime if self._runtime else last
-        facts = {RECORD: self._find_record(), "user": self._by_name.get("user", "")}
-        finished = TrialFinished(
-            sweep=started.sweep,
-            trial=started.trial,
-            time=ended,
-            state=outcome,
-            best_step=best.step if best and points else None,
-            best_value=best.value if best else None,
-            best_metrics=best.metrics if best else {},
-            error=error,
-            wall_seconds=(ended - self._started).total_seconds() or None,  # not known
-            provenance=provenance | facts | ({"test_scores": IMPORTED} if scores else {}),
-        )
-        evaluated = _make_evaluation(finished, scores) if scores else None
-        return ImportedTrial(self._label, started, tuple(points), finished, evaluated)
 
-    def _read_start(self, *, failed: bool) -> TrialStarted:
-        mapping, dev = self._mapping, self._mapping.dev.set
-        method, backbone = self._read_text(mapping.method), self._read_text(mapping.backbone)
-        text = self._read_text(mapping.seed)
-        seed = parse_number(text, thousands=True)  # a column with gaps has 42.0
-        if seed is None or not seed.is_integer() or not 0 <= seed < 2**32:
-            got = format_value(text)
-            if text != _ABSENT:
-                self._add_problem(f"its seed must be a whole number from 0, got {got}")
-            seed = 0
-        values = self._read_values(method, failed=failed)
-        configuration = canonical_hash([IMPORTED, method, backbone, values, dev, mapping.sweep])
-        # Trials of different methods or backbones are different sweeps.
-        read = {method: mapping.method, backbone: mapping.backbone}
-        varying = [_make_slug(text, 40) for text in read if mapping.column_of(read[text])]
-        # Its identity makes a sweep's imports of one dev task comparable with each other alone.
-        identity = canonical_hash([IMPORTED, "dev", dev, mapping.sweep])
-        return TrialStarted(
-            sweep=_make_slug("-".join([mapping.sweep, *varying]), 100),
-            trial=canonical_hash([IMPORTED, configuration, int(seed)]),
-            time=self._started,
-            number=0,
-            role="search",
-            search_number=None,
-            seed=int(seed),
-            method=method,
-            revision=0,
-            backbone=backbone,
-            configuration=configuration,
-            values=values,
-            searched=tuple(n for n, p in mapping.hyperparameters.items() if mapping.column_of(p)),
-            dev={"checkpoint": dev, "search": dev, "identity": identity}
-            | {"source": IMPORTED, "corpus": IMPORTED},
-        )
-
-    def _read_points(self, started: TrialStarted) -> list[TrialPoint]:
-        """Read the dev points; the first one at a step counts."""
-        column = "step" if self._mapping.experiments else ""
-        times = 1.0
-        if self._mapping.step:
-            column, times = self._mapping.step.param, self._mapping.step.times
-        points: dict[int, TrialPoint] = {}
-        for label, row in self._rows:
-            value = self._read_fraction(label, row, self._mapping.dev)
-            if value is None:
-                continue
-            text = row.get(column, "") if column else "0"
-            number = parse_number(text, thousands=True)
-            step = math.nan if number is None else number * times
-            if not 0 <= step <= LAST_STEP or (times == 1 and step % 1):
-                hint = "; of epochs, write times: the steps in one" if times == 1 else ""
-                got = f"{column} is {format_value(text)}"
-                self.problems.append(f"{label}: {got}, not a step from 0{hint}")
-                continue
-            point = TrialPoint(
-                sweep=started.sweep,
-                trial=started.trial,
-                time=_parse_time(row.get("logged")) or self._started,
-                step=round(step),
-                value=value,
-                metrics={dev_metric(self._mapping.dev.set): value},
-            )
-            points.setdefault(point.step, point)
-        return [*points.values()]
-
-    def _find_record(self) -> str:
-        """Name the run, not by all cells: a table that gets a column has the same runs."""
-        if self._mapping.experiments:
-            return f"MLflow run {self._cells['run_id']}"
-        read = {*self._mapping.identifying_columns, self._mapping.dev.metric}
-        read |= {self._mapping.step.param} if self._mapping.step else set()
-        rows = {tuple(sorted((c, t) for c, t in row.items() if c in read)) for _, row in self._rows}
-        return f"table run {canonical_hash(sorted(rows))}"
-
-    def _add_problem(self, text: str) -> None:
-        self.problems.append(f"{self._label}: {text}")
-
-    def _read_text(self, source: Logged[Any]) -> str:
-        """Return the text of a cell or the one value of all runs; if neither is there, report it
-        and return `_ABSENT`.
-        """
-        column = self._mapping.column_of(source)
-        text = self._cells.get(column) if column else str(source.value)
-        if text is None:
-            self._add_problem(f"it has no {column}")
-        elif source.names and text not in source.names:
-            got = format_value(text)
-            self._add_problem(f"{column} is {got}, which 'names' does not translate")
-        return source.names.get(text or "", text or _ABSENT)
-
-    def _read_values(self, method: str, *, failed: bool) -> dict[str, Any]:
-        """Read the hyperparameters, in the types of the method's settings if it is installed.
-
-        Those of other methods are read as YAML. A run that failed may lack some.
-        """
-        values: dict[str, Any] = {}
-        for name, source in self._mapping.hyperparameters.items():
-            column = self._mapping.column_of(source)
-            if not column:
-                values[name] = source.value
-            elif (text := self._cells.get(column)) is not None:
-                text = values[name] = source.names.get(text, text)
-                with suppress(UnreadableYamlError):
-                    parsed = read_yaml("null" if text == "None" else with_point(text))
-                    values[name] = text if parsed.problems else parsed.data
-            elif not failed:
-                way = f"if it is the same in all runs, write {name}: {{value: …}}"
-                self._add_problem(f"it has no {column} ({name}); {way}")
-        try:
-            config = get_method(method).config
-        except UnknownMethodError:
-            return values
-        fields: Any = {n: (f.annotation, f) for n, f in config.model_fields.items() if n in values}
-        model: type[Settings] = create_model("Values", __base__=Settings, **fields)
-        try:
-            return model.model_validate(values).model_dump(mode="json")
-        except ValidationError as error:
-            for problem in problems_in(error, values, model=config):
-                self._add_problem(f"{dotted_path(problem.path)}: {problem.text}")
-            return values
-
-    def _read_fraction(
-        self, label: str, cells: dict[str, str], measured: LoggedMetric
-    ) -> float | None:
-        """Read a score; None if there is none, or it is not finite."""
-        text = cells.get(self._mapping.column_of(measured), "")
-        number = parse_number(text)
-        if number is None:
-            got = format_value(text)
-            self.problems.append(f"{label}: {measured.metric} is {got}, not a number")
-        if number is None or not math.isfinite(number):
-            return None
-        if abs(fraction := number / measured.scale) > 1:
-            hint = "; is it a percentage (scale: 100)?" if measured.scale == 1 else ""
-            text = f"{measured.metric} is {fraction:g}, not between -1 and 1{hint}"
-            self.problems.append(f"{label}: {text}")
-            return None
-        return fraction
+def _name_sweeps(sweep: str, runs: Collection[Run], folder: Path) -> dict[tuple[str, str], str]:
+    """Name the sweep of each method and backbone; those that were imported before keep theirs."""
+    kinds = dict.fromkeys((run.facts["method"], run.facts["backbone"]) for run in runs)
+    several = tuple(len({kind[place] for kind in kinds}) > 1 for place in (0, 1))
+    names = {}
+    for kind in kinds:
+        for named in (*product((False, True), repeat=2), several):
+            parts = [_make_slug(kind[place], 40) for place in (0, 1) if named[place]]
+            names[kind] = _make_slug("-".join([sweep, *parts]), 100)
+            earlier = _read_events(import_journal(folder, names[kind]))[:1]
+            here = [(e.method, e.backbone) for e in earlier if isinstance(e, events.SweepStarted)]
+            if here == [kind]:
+                break
+    return names
 
 
 def _make_slug(text: str, most: int) -> str:
@@ -323,40 +168,149 @@ def _make_slug(text: str, most: int) -> str:
     return text if is_slug else f"{slug[: most - 7]}-{canonical_hash(text)[:6]}"
 
 
-def _parse_time(text: str | None) -> datetime | None:
-    """Parse a time, or milliseconds since 1970; UTC if it has no time zone."""
-    import pandas as pd
+def _check_name(board: Store, first: TrialStarted, journal: Path) -> list[str]:
+    """Return why a sweep cannot have its name, if it is another one's on the leaderboard."""
+    with board.session() as session:
+        taken = sweep_or_none(session, first.sweep)
+    mine = (IMPORTED, first.method, first.backbone)
+    if taken and (taken.spec.get("source"), taken.method, taken.backbone) != mine:
+        other = f"a different one ({taken.method} on {taken.backbone})"
+        return [f"sweep {first.sweep!r} is already here, but {other}; choose another name"]
+    if taken and taken.journal != (read_journal_id(journal) if journal.exists() else ""):
+        return [
+            f"the journal of sweep {first.sweep!r} is not {journal}; name the runs folder with it "
+            "by --runs, or write another name, or, if it is lost, take the sweep off the "
+            f"leaderboard: cse-leaderboard rebuild --without {first.sweep}"
+        ]
+    return []
 
-    if not text:
-        return None
-    number = int(text) * 1_000_000 if text.isdecimal() else text  # pandas counts nanoseconds
-    time = pd.to_datetime(number, utc=True, errors="coerce")
-    if isinstance(time, pd.Timestamp) and 1970 <= time.year < 2200:  # others mark a gap
-        return datetime.fromtimestamp(time.timestamp(), UTC)
-    return None
 
-
-def _make_evaluation(finished: TrialFinished, scores: dict[str, float]) -> TrialEvaluated:
-    means = {
-        average: sum(scores[task] for task in tasks) / len(tasks)
-        for average, tasks in _AVERAGES.items()
-        if scores.keys() >= set(tasks)
-    }
-    identity = canonical_hash([IMPORTED, "test"])
-    return TrialEvaluated(
+def _make_attempt(run: Run, sweep: str, dev: str, *, base: str, source: str) -> _Attempt:
+    """Make the events of a run. Without times, they stand at the time of the import."""
+    facts = {key: run.facts[key] for key in ("method", "backbone", "seed")}
+    configuration = canonical_hash(
+        [IMPORTED, facts["method"], facts["backbone"], run.values, dev, base]
+    )
+    of: Any = {"sweep": sweep, "trial": canonical_hash([IMPORTED, configuration, facts["seed"]])}
+    start, end = run.facts.get("started"), run.facts.get("finished")
+    begun = start or end or events.now()
+    started = TrialStarted(
+        **of,
+        **facts,
+        time=begun,
+        number=0,
+        role="search",
+        search_number=None,
+        revision=0,
+        configuration=configuration,
+        values=run.values,
+        searched=tuple(run.values),
+        # By its identity, imports of one dev set under one name are comparable, and no others.
+        dev={"identity": canonical_hash([IMPORTED, "dev", dev, base]), "source": IMPORTED}
+        | {"checkpoint": dev, "search": dev, "corpus": IMPORTED},
+    )
+    values = {step: next(iter(metrics.values())) for step, metrics in run.points.items()}
+    points = [
+        events.TrialPoint(**of, time=begun, step=step, value=values[step], metrics=metrics)
+        for step, metrics in run.points.items()
+        if step != NO_STEP
+    ]
+    # The earliest of the best trained steps counts.
+    best = max(values.keys() - {0}, key=lambda step: (values[step], -step), default=None)
+    curve = [f"{step}: {value:.12g}" for step, value in values.items()]
+    record = f"run {mask_text(run.name)} ({canonical_hash([run.name, *curve])[:8]})"
+    tested = {"test_scores": IMPORTED} if run.scores else {}
+    finished = TrialFinished(
+        **of,
+        time=end or begun,
+        state=run.state,
+        best_step=None if best == NO_STEP else best,
+        best_value=None if best is None else values[best],
+        best_metrics={} if best is None else run.points[best],
+        error="its state is failed" if run.state == "FAIL" else None,
+        wall_seconds=(end - start).total_seconds() if start and end else None,
+        provenance={"imported_from": source, _RECORD: record, **tested},
+    )
+    test = {"split": "test", "identity": canonical_hash([IMPORTED, "test"])}
+    evaluated = events.TrialEvaluated(
+        **of,
         time=finished.time,
-        sweep=finished.sweep,
-        trial=finished.trial,
-        tasks=tuple(sorted(scores)),
+        tasks=tuple(sorted(run.scores)),
         settings=IMPORTED,
         source=IMPORTED,
         scores=tuple(
-            TrialScore(
-                task=task, split="test", metric=SCORED_BY[task], value=value, identity=identity
+            events.TrialScore.model_validate(
+                {"task": task, "metric": SCORED_BY[task], "value": value, **test}
             )
-            for task, value in (means | scores).items()
+            for task, value in run.scores.items()
         ),
         similarities=(),
-        identities={identity: {"source": IMPORTED}},
+        identities={test["identity"]: {"source": IMPORTED}},
         seconds={},
     )
+    return [started, *points, finished, *([evaluated] if run.scores else [])]
+
+
+def _find_news(
+    attempts: Sequence[_Attempt], earlier: Sequence[Event], labels: Mapping[str, str]
+) -> tuple[list[Event], list[str]]:
+    """Find what a journal lacks: trials that are new or better, and new scores.
+
+    A trial that is running there is new, too: the import that began it was interrupted. Returns the
+    events, and the complete runs that are attempts at one trial, which are refused.
+    """
+    known, rivals = defaultdict[str, _Attempt](list), defaultdict[str, list[_Attempt]](list)
+    for event in earlier:
+        if isinstance(event, events.TrialEvent):
+            known[event.trial].append(event)
+    for attempt in sorted(attempts, key=lambda attempt: attempt[0].time):
+        rivals[attempt[0].trial].append(attempt)
+    numbers = {event.trial: event.number for event in earlier if isinstance(event, TrialStarted)}
+    news, problems = list[Event](), list[str]()
+    for trial, of_trial in rivals.items():
+        here, best = known[trial], max(of_trial, key=_rank)
+        complete = dict.fromkeys(_find_record(a) for a in (*of_trial, here) if _rank(a)[0])
+        if len(complete) > 1:
+            runs = (labels.get(run, f"{run}, which is on the leaderboard,") for run in complete)
+            problems.append(
+                f"{' and '.join(runs)} are all complete, with equal seeds and hyperparameters; "
+                "leave all but one out, or add the param.NAME that differs"
+            )
+        if not _find_record(here) or (not _rank(here)[0] and _rank(best) > _rank(here)):
+            number = numbers.setdefault(trial, len(numbers))
+            news.append(best[0].model_copy(update={"number": number}))
+            news += [event for event in best[1:] if not isinstance(event, events.TrialEvaluated)]
+        scored = {t for e in here if isinstance(e, events.TrialEvaluated) for t in e.tasks}
+        news += [e for e in best if isinstance(e, events.TrialEvaluated) and {*e.tasks} - scored]
+    return news, problems
+
+
+def _find_record(attempt: Sequence[Event]) -> str:
+    """Return the run that the last attempt came from; empty if that has not ended."""
+    ends = [event for event in attempt if isinstance(event, TrialStarted | TrialFinished)]
+    last = ends[-1] if ends else None
+    return last.provenance.get(_RECORD, "a run") if isinstance(last, TrialFinished) else ""
+
+
+def _rank(attempt: Sequence[Event]) -> Rank:
+    read = read_attempt(attempt)
+    return (False, -2, "") if read is None else rank(read.reached, read.completed)
+
+
+def _add_sweep(news: Sequence[Event], attempts: Sequence[_Attempt], source: str) -> list[Event]:
+    """Put the start and the end of an import's sweep around its news."""
+    first = attempts[0][0]
+    dev: dict[str, Any] = {"checkpoint": first.dev["search"], "search": first.dev["search"]}
+    if dev["search"] not in DEV_TASKS:
+        dev["files"] = {dev["search"]: {"file": dev["search"]}}
+    of: dict[str, Any] = {"sweep": first.sweep}
+    encoder = {"method": first.method, "backbone": first.backbone}
+    times = [event.time for attempt in attempts for event in attempt]
+    begun = events.SweepStarted(
+        **of,
+        **encoder,
+        time=min(times),
+        spec={**of, **encoder, "source": IMPORTED, "dev": dev},
+        provenance={"imported_from": source},
+    )
+    return [begun, *news, events.SweepFinished(**of, time=max(times), state="COMPLETE")]

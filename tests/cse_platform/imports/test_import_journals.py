@@ -1,17 +1,15 @@
-import json
-import os
 from itertools import count
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 from board_contents import contents
-from stored_trials import write_journal
+from stored_trials import stored_scores, url_of, write_journal
 from sweep_events import check_counters, sweep_started
 
 from cse_platform.errors import ImportRefusedError, JournalError
-from cse_platform.imports.runs import read_runs
-from cse_platform.imports.trials import import_trials
+from cse_platform.imports.runs import import_runs
 from cse_platform.leaderboard.board import board_rows
 from cse_platform.leaderboard.trials import read_trials
 from cse_platform.stores.sql import sink as journal_sink
@@ -20,26 +18,19 @@ from cse_platform.stores.sql.tables import Base, SchemaRecord, SweepRecord, find
 from cse_platform.tracking.journal import read_journal
 
 TABLES = [table for table in Base.metadata.sorted_tables if table is not SchemaRecord.__table__]
+ALL = {"method": "simcse", "backbone": "bert-base", "started": "2027-01-15T08:00:00Z"}
 ROWS = [
-    {"seed": 1, "step": 5, "dev": 0.6, "state": "finished"},
-    {"seed": 1, "step": 10, "dev": 0.7, "state": "finished", "sts12": 0.5},
-    {"seed": 2, "step": 5, "dev": 0.5, "state": "pruned"},
+    {"run": "a", "seed": 1, "step": 5, "dev.stsb": 0.6, "state": "complete", **ALL},
+    {"run": "a", "step": 10, "dev.stsb": 0.7, "test.sts12": 0.5},
+    {"run": "b", "seed": 2, "step": 5, "dev.stsb": 0.5, "state": "pruned", **ALL},
 ]
 
 
 def put(
     board: Store, runs: Path, rows: list[dict[str, Any]] = ROWS, sweep: str = "logs"
 ) -> tuple[int, int]:
-    runs.mkdir(exist_ok=True)
-    table, mapping = runs / "runs.json", runs / "mapping.yaml"
-    table.write_text(json.dumps(rows))
-    os.utime(table, (1.8e9, 1.8e9))  # when the runs ended
-    mapping.write_text(
-        f"{{sweep: {sweep}, method: simcse, backbone: bert-base, seed: {{param: seed}}, "
-        "step: step, dev: dev, scores: {sts12: sts12}}"
-    )
-    trials, source, _ = read_runs(str(table), mapping, mlflow=False)
-    return import_trials(board, trials, source=source, runs=runs)
+    done = import_runs(pd.DataFrame(rows), sweep=sweep, runs=runs, store=url_of(board))
+    return done.new, done.known
 
 
 def states(board: Store) -> list[tuple[int, str, float | None]]:
@@ -53,7 +44,7 @@ def test_an_older_copy_of_an_import_s_journal_is_refused_and_stays_as_it_is(here
     put(here, tmp_path / "r")
     journal = tmp_path / "r" / "imports" / "logs.jsonl"
     older = journal.read_bytes()
-    later = [*ROWS, {"seed": 3, "step": 5, "dev": 0.5, "state": "failed", "sts12": None}]
+    later = [*ROWS, {"run": "c", "seed": 3, "step": 5, "dev.stsb": 0.5, "state": "failed", **ALL}]
     assert put(here, tmp_path / "r", later)[0] == 1
     journal.write_bytes(older)
     with pytest.raises(JournalError, match="not the newest copy of this journal"):
@@ -62,18 +53,31 @@ def test_an_older_copy_of_an_import_s_journal_is_refused_and_stays_as_it_is(here
 
 
 def test_the_better_attempt_at_a_trial_is_shown(here, tmp_path) -> None:
-    def attempt(step: int, state: str) -> dict[str, Any]:
-        return {"seed": 1, "step": step, "dev": 0.5 + step / 100, "state": state, "sts12": 0.5}
+    def attempt(run: str, step: int, state: str) -> dict[str, Any]:
+        return ALL | {
+            "run": run,
+            "seed": 1,
+            "step": step,
+            "dev.stsb": 0.5 + step / 100,
+            "state": state,
+        }
 
-    assert put(here, tmp_path / "r", [attempt(10, "crashed")])[0] == 1
-    assert put(here, tmp_path / "r", [attempt(5, "crashed")])[0] == 0
+    assert put(here, tmp_path / "r", [attempt("a", 10, "failed")])[0] == 1
+    assert put(here, tmp_path / "r", [attempt("b", 5, "failed")])[0] == 0
     assert states(here) == [(1, "FAIL", 0.6)]
-    assert put(here, tmp_path / "r", [attempt(5, "finished")])[0] == 1
+    assert put(here, tmp_path / "r", [attempt("b", 5, "complete")])[0] == 1
     assert states(here) == [(1, "COMPLETE", 0.55)]
-    assert put(here, tmp_path / "r", [attempt(5, "finished"), attempt(5, "finished")])[0] == 0
-    with pytest.raises(ImportRefusedError, match=r"row 1 and table run .*on the leaderboard"):
-        put(here, tmp_path / "r", [attempt(20, "finished")])
-    assert put(here, tmp_path / "s", [attempt(20, "finished")], "lab")[0] == 1
+    both = [attempt("b", 5, "complete"), attempt("a", 10, "failed")]
+    assert put(here, tmp_path / "r", both) == (0, 1)
+    both[0]["test.sts12"] = 0.5  # a later export has a further column
+    assert put(here, tmp_path / "r", both) == (0, 1)
+    with here.session() as session:
+        (trial,) = read_trials(session, SweepRecord.name == "logs")
+        assert [score.task for score in stored_scores(session, trial.key)] == ["sts12"]
+    for other in (attempt("c", 20, "complete"), attempt("b", 20, "complete")):
+        with pytest.raises(ImportRefusedError, match=r"row 1 \(.\) and run b .*on the leaderboard"):
+            put(here, tmp_path / "r", [other])
+    assert put(here, tmp_path / "s", [attempt("c", 20, "complete")], "lab")[0] == 1
     with here.session() as session:  # labs share no row
         assert len({row.dev.identity for row in board_rows(session)}) == 2
 
@@ -83,13 +87,13 @@ def test_what_was_cut_off_goes_on(here, filled, tmp_path, monkeypatch) -> None:
     undisturbed, slices = filled([]), count()
     put(undisturbed, tmp_path / "other")
 
-    def cut() -> None:
+    def cut(_store: Store) -> None:
         if next(slices) == 1:
             raise KeyboardInterrupt
 
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
         patch.setitem(journal_sink.apply_journal.__kwdefaults__, "rows", 3)
-        patch.setattr(here, "let_others_write", cut)
+        patch.setattr(Store, "let_others_write", cut)
         put(here, tmp_path / "r")
     with here.session() as session:
         assert find_sweep(session, "logs").state == "RUNNING"
@@ -117,6 +121,17 @@ def test_an_import_that_was_killed_at_any_event_is_completed(here, tmp_path) -> 
             assert now[name] == whole[name], (length, name)
         assert sorted(states(here)) == seen, length
         check_counters(here)
+
+
+def test_what_is_here_keeps_its_sweep_if_a_second_backbone_comes(here, tmp_path) -> None:
+    large = [row | {"backbone": "bert-large", "run": "L"} for row in ROWS[2:]]
+    assert put(here, tmp_path / "r", ROWS[2:]) == (1, 0)
+    assert put(here, tmp_path / "r", ROWS[2:] + large) == (1, 1)
+    assert put(here, tmp_path / "r", large) == (0, 1)
+    names = sorted(path.name for path in (tmp_path / "r" / "imports").glob("*.jsonl"))
+    assert names == ["logs-bert-large.jsonl", "logs.jsonl"]
+    new = [row | {"method": method} for row in ROWS[2:] for method in ("å/b", "a-b", "x" * 300)]
+    assert put(here, tmp_path / "r", [r | {"run": n} for n, r in enumerate(new)], "x") == (3, 0)
 
 
 def test_a_sweep_of_ours_is_not_added_to(filled, tmp_path) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import optuna
+import pandas as pd
 import pytest
 from board_contents import contents
 from commands import invoke
@@ -20,8 +21,7 @@ from sweep_events import check_counters, opening, sweep_started, trial_life, tri
 from cse_platform.cli.leaderboard import main
 from cse_platform.control.annotations import annotate
 from cse_platform.errors import ImportRefusedError, JournalError, StoreError, SweepRefusedError
-from cse_platform.imports.runs import read_runs
-from cse_platform.imports.trials import import_trials
+from cse_platform.imports.runs import import_runs
 from cse_platform.leaderboard import open_leaderboard
 from cse_platform.stores import rebuild as rebuilding
 from cse_platform.stores.rebuild import fill_search_store, rebuild
@@ -83,14 +83,10 @@ def filled_runs(board, runs, two_methods) -> Path:
 
 
 def import_logs(board: Store, runs: Path) -> tuple[int, int]:
-    table, mapping = runs.parent / "logs.csv", runs.parent / "mapping.yaml"
-    table.write_text("step,dev,sts12\n10,0.5,0.5\n")
-    mapping.write_text(
-        "{sweep: logs, method: esimcse, backbone: bert-base, seed: 1, step: step, dev: dev, "
-        "hyperparameters: {temperature: 0.05}, scores: {sts12: sts12}}"
-    )
-    trials, source, _ = read_runs(str(table), mapping, mlflow=False)
-    return import_trials(board, trials, source=source, runs=runs)
+    row = {"run": "a", "method": "esimcse", "backbone": "bert-base", "seed": 1, "state": "complete"}
+    row |= {"step": 10, "dev.stsb": 0.5, "test.sts12": 0.5, "param.temperature": 0.05}
+    done = import_runs(pd.DataFrame([row]), sweep="logs", runs=runs, store=url_of(board))
+    return done.new, done.known
 
 
 def everything(url: str) -> dict[str, Any]:

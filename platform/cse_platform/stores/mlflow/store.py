@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal
-from urllib.parse import unquote, urlparse
+from urllib.parse import urlparse
 from uuid import uuid4
 
 from cse_platform.databases import explain_denial, put_database, sqlite_file, sqlite_url
@@ -290,26 +290,13 @@ def _refuse_older_schema(uri: str, *, mode: Literal["ro", "rw"]) -> set[str]:
 
 
 _TABLE = "experiments"
-_EXPERIMENT = "meta.yaml"
-"""The file in each experiment's folder."""
 
 
 def check_there(uri: str) -> None:
     """Raise StoreError if MLflow would create or upgrade the store; nothing is written.
 
-    The URI is that of a tracking server, a database or a folder (`file:…`). No request is sent to a
-    server: the first use fails if it does not answer.
+    No request is sent to a tracking server: the first use fails if it does not answer.
     """
-    if urlparse(uri).scheme == "file":
-        folder = Path(unquote(urlparse(uri).path))
-        if not folder.is_dir():
-            raise NoStoreError(f"no folder {folder} of MLflow runs")
-        if (folder / _EXPERIMENT).exists() or not any(folder.glob(f"*/{_EXPERIMENT}")):
-            raise StoreError(
-                f"the folder {folder} is not an MLflow store: it has no experiments, which are "
-                f"folders with a {_EXPERIMENT}; name the folder that has them, often mlruns"
-            )
-        return
     check_uri(uri)
     if not is_server(uri):
         with store_errors(uri):
