@@ -29,7 +29,7 @@ from cse_methods.files.named import (
     is_file_name,
     kind_of_file,
 )
-from cse_methods.files.tables import NO_TEXTS, read_table, read_texts, shorten
+from cse_methods.files.tables import read_table, read_texts, shorten
 from cse_methods.files.text import FileVersion, file_version, read_lines, sha256_of
 
 
@@ -317,8 +317,6 @@ def read_corpus_file(path: Path, spec: CorpusSpec, *, name: str | None = None) -
             f"corpus {name} is read as plain text, with one sentence a line; to read it as a "
             f"table, name its column and format: {{name: {spec.short_name}, column: …, format: …}}"
         )
-    if nulls := sum(line in NO_TEXTS for line in lines):
-        notes.append(f"corpus {name} has {nulls} lines such as NULL or nan, read as text")
     rows, dropped = without_empty(lines, path, drop=spec.drop_empty)
     return CorpusFile(rows, dropped, notes)
 

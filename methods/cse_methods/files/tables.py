@@ -3,6 +3,7 @@
 import csv
 import json
 import re
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -82,9 +83,10 @@ class FileTable:
                     f"{self.path}: no row with {column}: {', '.join(sorted(accepted))}; there are "
                     f"{', '.join(list(found)[:10])}"
                 )
-        return [
-            FileRow(row.where, [self._find_cell(row, place) for place in places]) for row in rows
-        ]
+        for row in rows if self.format == "jsonl" else ():
+            for place in places:
+                self._find_cell(row, place)
+        return [FileRow(row.where, [row.cells[place] for place in places]) for row in rows]
 
     def _find_place(self, column: ColumnName) -> int:
         """Return the index of a column, from 0. Raises DataError if there is none."""
@@ -188,14 +190,10 @@ def read_table(
             f"separator: {others[0]!r} in a sweep file ({separator!r} if this is one cell), or "
             f"save it with {separator!r} between the cells"
         )
-    records = (
-        ((number, line.split(separator)) for number, line in enumerate(lines, start=1))
-        if kind == "unquoted"
-        else _read_records(path, lines, separator)
-    )
+    quoted = kind != "unquoted"
     rows = [
-        FileRow(f"{path}, line {number}", cells)
-        for number, cells in records
+        FileRow(where, cells)
+        for where, cells in _read_records(path, lines, separator, quoted=quoted)
         if "".join(cells).strip()
     ]
     width = len(rows[0].cells) if rows else 0
@@ -209,31 +207,39 @@ def read_table(
 
 
 def _read_records(
-    path: Path, lines: Sequence[str], separator: str
-) -> Iterator[tuple[int, list[str]]]:
-    """Read the cells of each row of CSV, with the line that it begins on."""
+    path: Path, lines: Sequence[str], separator: str, *, quoted: bool
+) -> Iterator[tuple[str, list[str]]]:
+    """Read the place and the cells of each row; if `quoted`, quotes enclose cells."""
     csv.field_size_limit(2**31 - 1)  # of the whole process, whose default is 131,072 characters
     one = separator if len(separator) == 1 else _STAND_IN
-    if one != separator:  # a stand-in among the texts is white space to Python
-        lines = [line.replace(one, " ").replace(separator, one) for line in lines]
     cell = rf'(?:"[^"]*+(?:""[^"]*+)*+"|[^"{re.escape(one)}]*+)'
     well_formed = re.compile(rf"{cell}(?:{re.escape(one)}{cell})*+")
-    reader = csv.reader((f"{line}\n" for line in lines), delimiter=one, strict=True)
-    while True:
-        begins, refused = reader.line_num + 1, False
-        try:
-            cells = next(reader, None)
-        except csv.Error:
-            cells, refused = [], True
-        if cells is None:
-            return
-        text = "\n".join(lines[begins - 1 : reader.line_num])
-        # Python's reader takes a quote inside a cell for a character. In TSV, a cell of several
-        # lines with tabs is rows that stand between two quotes by chance.
-        refused |= '"' in text and not well_formed.fullmatch(text)
-        if refused or (one == "\t" and any("\t" in cell and "\n" in cell for cell in cells)):
-            raise DataError(f"{path}, line {begins}: {_describe_quotes(text, one)}")
-        yield begins, cells if one == separator else [c.replace(one, separator) for c in cells]
+    pending = deque[str]()
+    reader = csv.reader(iter(pending.popleft, None), delimiter=one, strict=True)
+    numbered, place = enumerate(lines, start=1), f"{path}, line"
+    for number, line in numbered:
+        if not quoted or '"' not in line:
+            yield f"{place} {number}", line.split(separator)
+            continue
+        parts, is_open = [line], line.count('"') % 2
+        while is_open and (more := next(numbered, None)):
+            parts[-1] += "\n"
+            parts.append(more[1])
+            is_open ^= more[1].count('"') % 2
+        if one != separator:  # a stand-in among the texts is white space to Python
+            parts = [part.replace(one, " ").replace(separator, one) for part in parts]
+        text = "".join(parts)
+        # In TSV, a cell of several lines with tabs is rows that stand between quotes by chance.
+        # Python's reader takes a quote inside a cell for a character.
+        if well_formed.fullmatch(text):
+            pending.extend(parts)
+            cells = next(reader)
+            if not (one == "\t" and any("\t" in cell and "\n" in cell for cell in cells)):
+                if one != separator:
+                    cells = [cell.replace(one, separator) for cell in cells]
+                yield f"{place} {number}", cells
+                continue
+        raise DataError(f"{place} {number}: {_describe_quotes(text, one)}")
 
 
 def _describe_quotes(text: str, separator: str) -> str:

@@ -202,6 +202,17 @@ ONE_PROBLEM = [
     (SEARCH, "search: {trials: 4, objectives: [stsb, seconds]}\npruner: {kind: median}",
      "line 12, pruner.kind: 'median' "),
     ("corpus: builtin", "corpus: builtin\n7: x", "line 5: a key must be text, got '7'"),
+    *(("corpus: builtin", f"corpus: builtin\ndev: {dev}", f"line 5, dev.{said}") for dev, said in (
+        ("{checkpoint: {file: a.tsv, columns: [a, b]}}",
+         "checkpoint.columns: expected three columns, [FIRST, SECOND, SCORE], by name or by"),
+        ("{checkpoint: {columns: [a, b, c]}}", "checkpoint: the key 'file' is missing"),
+        ("{also: [stsb, {file: a.tsv, colums: [a, b, c]}]}",
+         "also.1.colums: no such key; did you mean 'columns'?"),
+        ("{also: [{file: a.tsv, scale: [5, 0]}]}", "also.0.scale: expected the lowest score, then"),
+        ("{also: [{file: a.tsv, columns: [a, b, 0]}]}", "also.0.columns.2: expected "),
+    )),
+    (SEARCH, f"{SEARCH}\nevaluate: {{top: 1, tasks: [sts, {{file: a.tsv, separator: ''}}]}}",
+     "line 12, evaluate.tasks.1.separator: "),
     ("corpus: builtin", "corpus: !!python/name:os.system x",
      "line 4, corpus: no such kind of value: tag:yaml.org,2002:python/name:os.system"),
 ]  # fmt: skip
