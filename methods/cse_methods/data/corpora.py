@@ -20,6 +20,7 @@ from cse_methods.encoders.backbones import (
 from cse_methods.encoders.sentence_transformers_format import transformer_folder
 from cse_methods.errors import DataError, nearest_hint
 from cse_methods.files.cache import cache_folder, cache_key
+from cse_methods.files.cells import read_texts
 from cse_methods.files.named import (
     COMPRESSED,
     TABLES,
@@ -29,7 +30,7 @@ from cse_methods.files.named import (
     is_file_name,
     kind_of_file,
 )
-from cse_methods.files.tables import read_table, read_texts, shorten
+from cse_methods.files.tables import read_table, shorten
 from cse_methods.files.text import FileVersion, file_version, read_lines, sha256_of
 
 

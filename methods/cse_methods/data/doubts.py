@@ -8,7 +8,7 @@ from cse_methods.data.corpora import Corpus
 from cse_methods.data.language.cutting import load_tokenizer
 from cse_methods.encoders.backbones import locate_backbone, resolve_backbone
 from cse_methods.encoders.static_files import is_static
-from cse_methods.files.tables import NO_TEXTS
+from cse_methods.files.cells import NO_TEXTS
 
 SAMPLED = 1000
 """Number of sentences whose word pieces are inspected, spread evenly over the corpus."""

@@ -18,9 +18,10 @@ from cse_methods.data.dev_selection import DevSelection
 from cse_methods.data.dev_sets import load_dev_pairs
 from cse_methods.data.transfer_sets import load_transfer_set
 from cse_methods.errors import DataError
+from cse_methods.files.cells import parse_number
 from cse_methods.files.named import TEXTS, files_below, kind_of_file
 from cse_methods.files.table_settings import TableSettings
-from cse_methods.files.tables import FileRow, parse_number, read_table
+from cse_methods.files.tables import FileRow, read_table
 from cse_methods.files.text import read_lines
 from cse_methods.settings import Settings
 

@@ -4,28 +4,15 @@ import csv
 import json
 import re
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
 from cse_methods.errors import DataError, nearest_hint
-from cse_methods.files.named import TABLES, kind_of_file
-from cse_methods.files.table_settings import ColumnName, TableFormat, TableSettings
+from cse_methods.files.table_settings import SEPARATORS, ColumnName, TableFormat, TableSettings
 from cse_methods.files.text import decode_lines, read_content, refuse_other_content
 
-_FORMATS: Mapping[str, TableFormat] = {
-    ".csv": "csv",
-    ".tsv": "tsv",
-    ".jsonl": "jsonl",
-    ".json": "jsonl",
-    ".parquet": "parquet",
-}
-_SEPARATORS: Mapping[TableFormat, str] = {"csv": ",", "tsv": "\t", "unquoted": "\t"}
-_NUMBER = re.compile(r"\s*[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?\s*")
-_ID = re.compile(r"[!-~]*[0-9][!-~]*")
-NO_TEXTS = {"NULL", "null", "nan", "NaN", "NAN", "None", "NA", "N/A", "n/a", "<NA>", "#N/A", "\\N"}
-"""How programs write that there is no text."""
 _STAND_IN = "\x1f"
 """Stands for a separator of several characters: Python's reader takes one."""
 ABSENT = object()
@@ -53,10 +40,11 @@ class FileTable:
 
         DataError if two columns have one name.
         """
-        if self.names is not None or not self.rows:
+        if self.names is not None:
             return self
-        names = [str(cell).strip() for cell in self.rows[0].cells]
-        _refuse_repeated(names, self.rows[0].where)
+        where, cells = self.rows[0] if self.rows else (str(self.path), ())
+        names = [str(cell).strip() for cell in cells]
+        _refuse_repeated(names, where)
         return replace(self, names=tuple(names), rows=self.rows[1:])
 
     def select(
@@ -71,22 +59,21 @@ class FileTable:
         where = where or {}
         if self.names is None and (where or any(isinstance(column, str) for column in columns)):
             return self.headed().select(columns, where)
-        places = [self._find_place(column) for column in columns]
+        places = {column: self._find_place(column) for column in (*where, *columns)}
         rows = self.rows
         for column, value in where.items():
-            place = self._find_place(column)
+            self._refuse_absent(rows, [places[column]])
             accepted = set(map(_format_plain, value if isinstance(value, tuple) else (value,)))
-            found = dict.fromkeys(_format_plain(self._find_cell(row, place)) for row in rows)
-            rows = [row for row in rows if _format_plain(row.cells[place]) in accepted]
+            found = dict.fromkeys(_format_plain(row.cells[places[column]]) for row in rows)
+            rows = [row for row in rows if _format_plain(row.cells[places[column]]) in accepted]
             if not rows:
                 raise DataError(
                     f"{self.path}: no row with {column}: {', '.join(sorted(accepted))}; there are "
                     f"{', '.join(list(found)[:10])}"
                 )
-        for row in rows if self.format == "jsonl" else ():
-            for place in places:
-                self._find_cell(row, place)
-        return [FileRow(row.where, [row.cells[place] for place in places]) for row in rows]
+        kept = [places[column] for column in columns]
+        self._refuse_absent(rows, kept)
+        return [FileRow(row.where, [row.cells[place] for place in kept]) for row in rows]
 
     def _find_place(self, column: ColumnName) -> int:
         """Return the index of a column, from 0. Raises DataError if there is none."""
@@ -99,51 +86,16 @@ class FileTable:
             return column - 1
         names = self.names or ()
         if column not in names:
-            hint = nearest_hint(column, names)
-            raise DataError(
-                f"{self.path}: no column {column!r}; there are {', '.join(names)}.{hint}"
-            )
+            known = f"there are {', '.join(names)}.{nearest_hint(column, names)}"
+            raise DataError(f"{self.path}: no column {column!r}; {known}")
         return names.index(column)
 
-    def _find_cell(self, row: FileRow, place: int) -> Any:
-        if (cell := row.cells[place]) is ABSENT:
-            names = self.names or ()
-            keys = [key for key, one in zip(names, row.cells, strict=True) if one is not ABSENT]
-            raise DataError(f"{row.where}: no key {names[place]!r}; there are {', '.join(keys)}")
-        return cell
-
-
-def parse_number(text: str) -> float | None:
-    """Parse a decimal number, such as `-4.5e-3`; None if it is none, as are `4_5`, `nan`, `inf`."""
-    return float(text) if _NUMBER.fullmatch(text) else None
-
-
-def is_id(text: str) -> bool:
-    """Whether a text is a number or an id: one word of ASCII with a digit."""
-    return _ID.fullmatch(text.strip()) is not None
-
-
-def read_texts(rows: Sequence[FileRow], place: int, what: str) -> list[str]:
-    """Return the texts of one cell of each row; empty for an empty cell.
-
-    DataError if a cell holds no text or stands for none (NULL, nan), or if all are numbers or ids.
-    """
-    texts = ["" if row.cells[place] is None else row.cells[place] for row in rows]
-    for row, text in zip(rows, texts, strict=True):
-        if not isinstance(text, str):
-            raise DataError(f"{row.where}: {what} is {text!r}; expected text: name such a column")
-    if nulls := [number for number, text in enumerate(texts) if text.strip() in NO_TEXTS]:
-        raise DataError(
-            f"{rows[nulls[0]].where}: {what} is {texts[nulls[0]]!r}, which stands for no text "
-            f"({len(nulls)} cells are such as NULL or nan); remove these rows, or end such a word "
-            "with a full stop if it is a sentence"
-        )
-    if texts and all(map(is_id, texts)):
-        raise DataError(
-            f"{rows[0].where}: {what} is {texts[0]!r}, and a number or an id in every other row; "
-            "name a column of text"
-        )
-    return texts
+    def _refuse_absent(self, rows: Iterable[FileRow], places: Sequence[int]) -> None:
+        names = self.names or ()
+        for where, cells in rows if self.format == "jsonl" else ():
+            if lacking := [names[place] for place in places if cells[place] is ABSENT]:
+                keys = [key for key, cell in zip(names, cells, strict=True) if cell is not ABSENT]
+                raise DataError(f"{where}: no key {lacking[0]!r}; there are {', '.join(keys)}")
 
 
 def read_table(
@@ -159,16 +111,7 @@ def read_table(
     Names the line.
     """
     settings = settings or TableSettings()
-    kind = settings.format or _FORMATS.get(kind_of_file(path.name))
-    if kind is None and settings.separator:
-        kind = "csv"
-    if kind is None:
-        raise DataError(
-            f"{path}: no table by the end of its name; expected {', '.join(TABLES)}, or state its "
-            "format: csv, tsv, unquoted, jsonl or parquet"
-        )
-    if kind not in _SEPARATORS and settings.separator:
-        raise DataError(f"{path}: {kind} has no separator {settings.separator!r}; leave it out")
+    kind = settings.format_of(path)
     if kind == "parquet":
         return _read_parquet(path, only)
     lines = decode_lines(read_content(path), path)
@@ -179,9 +122,9 @@ def read_table(
             if line.strip()
         ]
         names = tuple(dict.fromkeys(key for _, entry in entries for key in entry))
-        read = [FileRow(where, [row.get(key, ABSENT) for key in names]) for where, row in entries]
-        return FileTable(path, kind, names, read)
-    separator = settings.separator or _SEPARATORS[kind]
+        rows = [FileRow(where, [row.get(key, ABSENT) for key in names]) for where, row in entries]
+        return FileTable(path, kind, names, rows)
+    separator = settings.separator or SEPARATORS[kind]
     number, first = next(((n, line) for n, line in enumerate(lines, 1) if line.strip()), (1, ""))
     others = [one for one in ("\t", ";", "||", "|", ",") if one in first]
     if settings.separator is None and separator not in first and others:
@@ -190,12 +133,8 @@ def read_table(
             f"separator: {others[0]!r} in a sweep file ({separator!r} if this is one cell), or "
             f"save it with {separator!r} between the cells"
         )
-    quoted = kind != "unquoted"
-    rows = [
-        FileRow(where, cells)
-        for where, cells in _read_records(path, lines, separator, quoted=quoted)
-        if "".join(cells).strip()
-    ]
+    read = _read_records(path, lines, separator, quoted=kind != "unquoted")
+    rows = [row for row in read if "".join(row.cells).strip()]
     width = len(rows[0].cells) if rows else 0
     if odd := next((row for row in rows if len(row.cells) != width), None):
         raise DataError(
@@ -208,8 +147,8 @@ def read_table(
 
 def _read_records(
     path: Path, lines: Sequence[str], separator: str, *, quoted: bool
-) -> Iterator[tuple[str, list[str]]]:
-    """Read the place and the cells of each row; if `quoted`, quotes enclose cells."""
+) -> Iterator[FileRow]:
+    """Read the rows one by one; if `quoted`, quotes enclose cells."""
     csv.field_size_limit(2**31 - 1)  # of the whole process, whose default is 131,072 characters
     one = separator if len(separator) == 1 else _STAND_IN
     cell = rf'(?:"[^"]*+(?:""[^"]*+)*+"|[^"{re.escape(one)}]*+)'
@@ -219,7 +158,7 @@ def _read_records(
     numbered, place = enumerate(lines, start=1), f"{path}, line"
     for number, line in numbered:
         if not quoted or '"' not in line:
-            yield f"{place} {number}", line.split(separator)
+            yield FileRow(f"{place} {number}", line.split(separator))
             continue
         parts, is_open = [line], line.count('"') % 2
         while is_open and (more := next(numbered, None)):
@@ -229,17 +168,15 @@ def _read_records(
         if one != separator:  # a stand-in among the texts is white space to Python
             parts = [part.replace(one, " ").replace(separator, one) for part in parts]
         text = "".join(parts)
+        if not well_formed.fullmatch(text):  # the reader takes a quote inside a cell as it is
+            raise DataError(f"{place} {number}: {_describe_quotes(text, one)}")
+        pending.extend(parts)
+        cells = next(reader)
         # In TSV, a cell of several lines with tabs is rows that stand between quotes by chance.
-        # Python's reader takes a quote inside a cell for a character.
-        if well_formed.fullmatch(text):
-            pending.extend(parts)
-            cells = next(reader)
-            if not (one == "\t" and any("\t" in cell and "\n" in cell for cell in cells)):
-                if one != separator:
-                    cells = [cell.replace(one, separator) for cell in cells]
-                yield f"{place} {number}", cells
-                continue
-        raise DataError(f"{place} {number}: {_describe_quotes(text, one)}")
+        if one == "\t" and any("\t" in cell and "\n" in cell for cell in cells):
+            raise DataError(f"{place} {number}: {_describe_quotes(text, one)}")
+        whole = cells if one == separator else [cell.replace(one, separator) for cell in cells]
+        yield FileRow(f"{place} {number}", whole)
 
 
 def _describe_quotes(text: str, separator: str) -> str:
@@ -269,10 +206,8 @@ def _read_json_object(line: str, where: str) -> dict[str, Any]:
         try:
             json.dumps(entry, ensure_ascii=False).encode()
         except UnicodeEncodeError as error:
-            half = f"\\u{ord(error.object[error.start]):x}"
-            raise DataError(
-                f"{where}: half an emoji ({half}), which is no text; remove it"
-            ) from None
+            half = f"half an emoji (\\u{ord(error.object[error.start]):x})"
+            raise DataError(f"{where}: {half}, which is no text; remove it") from None
     return entry
 
 

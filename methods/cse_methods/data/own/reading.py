@@ -10,15 +10,8 @@ from cse_methods.data.own.spec import OwnPairs
 from cse_methods.data.pairs import HIGHEST, GradedPair, PairSet
 from cse_methods.data.source import HubFile
 from cse_methods.errors import DataError
-from cse_methods.files.tables import (
-    FileRow,
-    FileTable,
-    is_id,
-    parse_number,
-    read_table,
-    read_texts,
-    shorten,
-)
+from cse_methods.files.cells import is_id, parse_number, read_texts
+from cse_methods.files.tables import FileRow, FileTable, read_table, shorten
 
 FEWEST_PAIRS = 10
 """Minimum number of pairs; of fewer, a correlation says nothing."""
