@@ -178,6 +178,10 @@ BROKEN: list[tuple[str, str | bytes, dict[str, Any], str]] = [
     ),
     ("a.txt", "One.\n".encode("utf-16-le"), {}, "line 1: a NUL, which no text has; remove it, or"),
     ("a.txt", "One.\nTw\0o.\n", {}, "line 2: a NUL"),
+    ("a.txt", "One.\n猫\n".encode("iso2022_jp"), {}, "line 2: an escape character, as of ISO"),
+    ("a.jsonl", '{"text": "a\\u0000"}\n', TEXT, "line 1: column 'text' is 'a\\x00'; expected text"),
+    ("a.csv", b"PAR1", TEXT, "is a .parquet file; let its name end in .parquet"),
+    ("a.parquet", gzip.compress(b"PAR1"), TEXT, "is a .gz file; let its name end in .gz, once"),
     ("a.txt", "One.\rTwo.\r", {}, "line 1: ends in \\r alone, as lines of old Macs do; save"),
     ("a.txt", "One.\r\nTwo.\rThree.\n", {}, "line 2: ends in \\r alone"),
     ("a.csv", "id,text\r1,a\r", TEXT, "line 1: ends in \\r alone"),
@@ -193,12 +197,12 @@ BROKEN: list[tuple[str, str | bytes, dict[str, Any], str]] = [
     ("a.txt.gz", gzip.compress(ARCHIVES["tar"]), {}, "is a tar archive; unpack it"),
     ("a.txt", ARCHIVES["tar"], {}, "is a tar archive"),
     *(
-        (name, pack(b"One.\n"), {}, f"is a {ending} file; unpack it, or let its name end in")
+        (name, pack(b"One.\n"), {}, f"is a {ending} file; let its name end in {ending}, once")
         for ending, pack in PACK.items()
         for name in ("a.txt", f"a.txt.{'xz' if ending == '.gz' else 'gz'}")
         if ending
     ),
-    ("a.txt.gz", gzip.compress(gzip.compress(b"One.\n")), {}, "is a .gz file; unpack it"),
+    ("a.txt.gz", gzip.compress(gzip.compress(b"One.\n")), {}, "is a .gz file; let its name"),
     ("a.csv", "One, two.\n", {}, "a table by its name, which ends in .csv; name its column, {name"),
     ("a.json", '{"text": "a"}\n', {}, "a table by its name, which ends in .json; name its column"),
     ("a.parquet", b"", {}, "a table by its name"),

@@ -8,7 +8,8 @@ from cse_methods.files.tables import FileRow
 
 _NUMBER = re.compile(r"\s*[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?\s*")
 _ID = re.compile(r"[!-~]*[0-9][!-~]*")
-NO_TEXTS = {"NULL", "null", "nan", "NaN", "NAN", "None", "NA", "N/A", "n/a", "<NA>", "#N/A", "\\N"}
+NO_TEXTS = {"NULL", "Null", "null", "NaN", "NAN", "nan", "NONE", "None", "none", "\\N"}
+NO_TEXTS |= {"NA", "N/A", "n/a", "<NA>", "#N/A", "#NA"}
 """How programs write that there is no text."""
 
 

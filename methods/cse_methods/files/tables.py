@@ -67,10 +67,9 @@ class FileTable:
             found = dict.fromkeys(_format_plain(row.cells[places[column]]) for row in rows)
             rows = [row for row in rows if _format_plain(row.cells[places[column]]) in accepted]
             if not rows:
-                raise DataError(
-                    f"{self.path}: no row with {column}: {', '.join(sorted(accepted))}; there are "
-                    f"{', '.join(list(found)[:10])}"
-                )
+                known = f"there are {', '.join(list(found)[:10])}"
+                wanted = ", ".join(sorted(accepted))
+                raise DataError(f"{self.path}: no row with {column}: {wanted}; {known}")
         kept = [places[column] for column in columns]
         self._refuse_absent(rows, kept)
         return [FileRow(row.where, [row.cells[place] for place in kept]) for row in rows]
@@ -215,7 +214,7 @@ def _read_parquet(path: Path, only: Sequence[str]) -> FileTable:
     from pyarrow import ArrowException, BufferReader, parquet
 
     content = read_content(path)
-    refuse_other_content(content, path)
+    refuse_other_content(content, path, ending=".parquet")
     try:
         # Python's bytes: what Arrow opens by itself, no guard of test sets would see.
         file = parquet.ParquetFile(BufferReader(content))

@@ -39,20 +39,20 @@ def read_content(path: Path) -> bytes:
     try:
         return _DECOMPRESS[ending](content)
     except (OSError, EOFError, ValueError, lzma.LZMAError, zlib.error) as error:
-        refuse_other_content(content, path, packed=ending)
+        refuse_other_content(content, path, ending=ending)
         raise DataError(
             f"{path}: incomplete {ending} file ({error}); compress or fetch it again, or let its "
             "name end as its content is"
         ) from error
 
 
-def refuse_other_content(content: bytes, path: Path, *, packed: str = "") -> None:
-    """Raise a DataError if a file begins as no text or table does, but as one of other kinds.
+def refuse_other_content(content: bytes, path: Path, *, ending: str = "") -> None:
+    """Raise a DataError if a file begins as no text does, but as one of other kinds.
 
-    `packed` is the ending of the kind that its name promises.
+    `ending` is that of the kind that its name promises.
     """
     for kind, what in _OTHER_CONTENT.items():
-        if kind.match(content) and not (packed and f"{packed} file" in what):
+        if kind.match(content) and not (ending and f"{ending} file" in what):
             raise DataError(f"{path} is {what}")
 
 
@@ -64,14 +64,16 @@ _OTHER_CONTENT: Mapping[re.Pattern[bytes], str] = {
         rb"PK\x03\x04|PK\x05\x06": "a zip archive, as Excel's files are; unpack it, or save "
         "the table as CSV",
         rb".{257}ustar": "a tar archive; unpack it, and name the file or the folder in it",
-        rb"7z\xbc\xaf|Rar!\x1a": "a 7z or rar archive; unpack it",
+        rb"7z\xbc\xaf|Rar!\x1a|\x04\x22\x4d\x18|\x1f\x9d": "packed by 7z, rar, lz4 or compress; "
+        "unpack it, and compress it by gzip if it is large",
         **{
-            begins: f"a {ending} file; unpack it, or let its name end in {ending} once"
+            begins: f"a {ending} file; let its name end in {ending}, once, or unpack it"
             for ending, begins in {
                 ".gz": rb"\x1f\x8b",
                 ".bz2": rb"BZh[1-9](1AY&SY|\x17rE8P\x90)",
                 ".xz": rb"\xfd7zXZ\0",
                 ".zst": rb"\x28\xb5\x2f\xfd",
+                ".parquet": rb"PAR1",
             }.items()
         },
         rb"\xff\xfe|\xfe\xff|\0\0\xfe\xff": "UTF-16 or UTF-32; convert it to UTF-8, e.g. by "
@@ -105,7 +107,7 @@ def decode_lines(
     """The lines of a file's content.
 
     DataError if it is of another kind, or names the first line that is not UTF-8, ends in CR alone,
-    begins with a byte order mark (other than the first line) or holds a NUL.
+    holds a NUL or an escape character, or, after the first, begins with a byte order mark.
     """
     refuse_other_content(content, path)
     try:
@@ -118,17 +120,20 @@ def decode_lines(
         ) from error
     if b"\r" in content:  # bytes are searched several times as fast as text
         text = text.replace("\r\n", "\n")
-    if (b"\0" in content or "\r" in text or "\ufeff" in text) and (stray := _STRAY.search(text)):
+    found = b"\0" in content or b"\x1b" in content or "\r" in text or "\ufeff" in text
+    if found and (stray := _STRAY.search(text)):
         line = text.count("\n", 0, stray.start()) + 1
         raise DataError(f"{path}, line {line}: {_STRAYS[stray[0]]}")
     lines = text.split("\n")
     return lines if lines[-1] else lines[:-1]
 
 
-_STRAY = re.compile(r"\0|\r|^\ufeff", re.MULTILINE)
+_STRAY = re.compile(r"\0|\x1b|\r|^\ufeff", re.MULTILINE)
 _STRAYS = {
     "\0": "a NUL, which no text has; remove it, or convert the file if it is UTF-16, e.g. by "
-    "`iconv -f UTF-16LE -t UTF-8 FILE > NEW`",
+    "`iconv -f UTF-16LE -t UTF-8 FILE > NEW` (or UTF-16BE)",
+    "\x1b": "an escape character, as of ISO-2022-JP; convert the file to UTF-8, e.g. by `iconv -f "
+    "ISO-2022-JP -t UTF-8 FILE > NEW`",
     "\r": "ends in \\r alone, as lines of old Macs do; save the file with \\n, e.g. by "
     "`tr '\\r' '\\n' < FILE > NEW`",
     "\ufeff": "begins with a byte order mark (U+FEFF), as where files were joined; remove it",
