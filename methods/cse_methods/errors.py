@@ -72,7 +72,8 @@ class SettingError(ValueError):
     """A setting that is fine alone but not beside the others.
 
     Args:
-        setting: the name of the setting to blame, so that a file's line can be shown.
+        setting: the name of the setting to blame, so that a file's line can be shown; for a part of
+            it the path, such as `also.1`.
         problem: what was refused, why, and the way out.
     """
 

@@ -40,14 +40,16 @@ _MEMBERS: dict[str, tuple[str, ...]] = {
 def own_name_problem(own: OwnPairs) -> str | None:
     """Why a lab's own file cannot be a set under its name, which metrics use as it is; or None."""
     taken = {*STS_TASKS, *TRANSFER_TASKS, *LONG_TASKS, *TASK_FAMILIES, AVG_STS, AVG_TRANSFER}
-    if own.name in taken | {"transfer_dev", "dev", "test"}:
-        return f"{own.file} would be called {own.name!r}, which has a meaning here; rename the file"
-    if re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}", own.name):
-        return None
-    return (
-        f"{own.file} would be called {own.name!r}; rename the file to at most 100 ASCII letters, "
-        "digits, '-', '_' and '.', a letter or digit first"
+    way_out = (
+        f"name the set in a sweep file, {{file: {own.file}, name: …}}, or rename the file: at most "
+        "100 ASCII letters, digits, '-', '_' and '.', a letter or digit first, no file's ending"
     )
+    if own.set_name in taken | {"transfer_dev", "dev", "test"}:
+        return f"{own.file} would be called {own.set_name!r}, which has a meaning here; {way_out}"
+    sound = re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}", own.set_name)
+    if sound and not is_pairs_file(own.set_name):
+        return None
+    return f"{own.file} would be called {own.set_name!r}; {way_out}"
 
 
 @dataclass(frozen=True)
@@ -79,7 +81,7 @@ class Tasks:
         """Each single task, and `ranking` and `geometry`: one evaluation covers another by them."""
         families = {"ranking": bool(self.ranking), "geometry": self.geometry}
         asked = [name for name, wanted in families.items() if wanted]
-        own = [f"{one.name} {one.sha256}" for one in self.own]
+        own = [f"{one.set_name} {one.sha256}" for one in self.own]
         return frozenset((*self.sts, *self.transfer, *self.long, *asked, *own))
 
     @property

@@ -51,6 +51,10 @@ class RecordedRun:
     """Whether a checkpoint is written from a copy, at the dev point after its own."""
     _copy: Callable[[], None] | None = field(default=None, repr=False)
 
+    def __post_init__(self) -> None:
+        self.folder = Path(self.folder)  # a string will do
+        self.resume_from = None if self.resume_from is None else Path(self.resume_from)
+
     def report(
         self, *, step: int, metrics: Mapping[str, float], save: Callable[[Path], None] | None = None
     ) -> None:
@@ -106,7 +110,7 @@ class TrainedOnce:
         return run
 
 
-def train_once(method: str, settings: Mapping[str, Any], *, folder: Path) -> TrainedOnce:
+def train_once(method: str, settings: Mapping[str, Any], *, folder: Path | str) -> TrainedOnce:
     """Train a method for a few steps on the built-in corpus.
 
     Args:
@@ -118,7 +122,7 @@ def train_once(method: str, settings: Mapping[str, Any], *, folder: Path) -> Tra
     found = get_method(method)
     training = _TRAINING if issubclass(found.config, TrainingConfig) else {}
     config = found.config.model_validate(_SETTINGS | training | dict(settings))
-    run = RecordedRun(folder, _SEED)
+    run = RecordedRun(Path(folder), _SEED)
     recorded, read = record_reads(config)
     returned = found.train(recorded, run)
     return TrainedOnce(found, config, run, returned, frozenset(read))

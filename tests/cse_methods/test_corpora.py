@@ -1,7 +1,10 @@
 import bz2
 import gzip
+import io
 import json
 import lzma
+import tarfile
+import zipfile
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -126,6 +129,24 @@ def test_nli_is_a_table_of_known_size(tmp_path: Path) -> None:
     assert KNOWN["nli"].columns == columns
 
 
+def zipped(content: bytes) -> bytes:
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as archive:
+        archive.writestr("a.txt", content)
+    return file.getvalue()
+
+
+def tarred(content: bytes) -> bytes:
+    file = io.BytesIO()
+    with tarfile.open(fileobj=file, mode="w") as archive:
+        member = tarfile.TarInfo("a.txt")
+        member.size = len(content)
+        archive.addfile(member, io.BytesIO(content))
+    return file.getvalue()
+
+
+ARCHIVES = {"zip": zipped(b"One.\n"), "tar": tarred(b"One.\n")}
+POINTER = f"version https://git-lfs.github.com/spec/v1\noid sha256:{'0' * 64}\nsize 12\n"
 TEXT = {"column": "text"}
 BROKEN: list[tuple[str, str | bytes, dict[str, Any], str]] = [
     ("a.csv", TABLE, {"column": "texts"}, "no column 'texts'; there are id, text. Did"),
@@ -133,21 +154,67 @@ BROKEN: list[tuple[str, str | bytes, dict[str, Any], str]] = [
     ("a.csv", "", TEXT, "a.csv: no rows"),
     ("a.csv", "text\n", TEXT, "no sentences"),
     ("a.csv", "id,text\n1,\n2,b\n", TEXT, "line 2: an empty sentence; remove"),
-    ("a.csv", "id,text\n1,a\n2,b, c\n", TEXT, "line 3: 3 columns"),
-    ("a.csv", "Hello, world\nOne.\nTwo.\n", {"column": 1}, "line 1: 2 columns, but other lines"),
-    ("a.csv", 'id,text\n1,"a\n2,b\n', TEXT, "line 2: no CSV"),
-    ("a.csv", "id;text\n1;a\n", TEXT, "separated by semicolons"),
-    ("a.csv", "id\ttext\tx\n1\ta\tb\n", TEXT, "separated by tabs"),
-    ("a.tsv", TABLE, TEXT, "separated by commas"),
-    ("a.csv", b"id,text\n1,Caf\xe9\n", TEXT, "line 2: byte 0xe9 is not UTF-8"),
-    ("a.csv", "id,text\n1,a\n".encode("utf-16"), TEXT, "line 1: byte 0xff"),
+    ("a.csv", "id,text\n1,a\n2,b, c\n", TEXT, "line 3: 3 cells, but the first row has 2"),
+    ("a.csv", "Hello, world\nOne.\nTwo.\n", {"column": 1}, "line 2: 1 cells, but the first row"),
+    ("a.csv", "id;text\n1;a\n", TEXT, "line 1: one cell, 'id;text', with ';' in it; state sep"),
+    ("a.csv", "id\ttext\tx\n1\ta\tb\n", TEXT, "with '\\t' in it; state separator: '\\t'"),
+    ("a.tsv", TABLE, TEXT, "with ',' in it; state separator: ','"),
+    ("a.csv", 'id,text\n1,"a\n2,b\n', TEXT, "line 2: a quote that no other closes"),
+    ("a.csv", 'id,text\n\n1,"a\nb"\n2,"c"d\n', TEXT, "line 5: a quote inside a cell"),
+    ("a.csv", 'id,text\n1,a "b"\n', TEXT, 'line 2: a quote inside a cell; put the cell in quotes'),
+    ("a.csv", 'id, text\n1, "a, b"\n', TEXT, "line 2: a blank before the quote of a cell; remove"),
+    ("a.csv", 'id,text\n1,"a \\"b\\""\n', TEXT, "line 2: a backslash before a quote; write"),
+    ("a.csv", "id,text\n1,a \\\"b\n", TEXT, "line 2: a backslash before a quote; write"),
+    ("a.tsv", 'id\ttext\n1\t"a\n2\tb"\n', TEXT, "line 2: a quote that no other closes"),
+    ("a.tsv", 'id\ttext\n1\t"a" b\n', TEXT, "or state format: unquoted"),
+    ("a.csv", "id,text,text\n1,a,b\n", TEXT, "line 1: 2 columns are called 'text'; give each"),
+    ("a.csv", "id,text\nq1,a\nq2,b\n", {"column": "id"}, "line 2: column 'id' is 'q1', and a num"),
+    ("a.csv", "id,text\n1,a\n2,None\n", TEXT, "line 3: column 'text' is 'None', which stands"),
+    ("a.csv", b"id,text\n1,Caf\xe9\n", TEXT, "line 2: byte 0xe9 is not UTF-8; convert the file to"),
+    *(
+        (name, "id,text\n1,a\n".encode(encoding), spec, "is UTF-16 or UTF-32; convert it to UTF-8")
+        for name, spec in (("a.csv", TEXT), ("a.txt", {}))
+        for encoding in ("utf-16", "utf-32")
+    ),
+    ("a.txt", "One.\n".encode("utf-16-le"), {}, "line 1: a NUL, which no text has; remove it, or"),
+    ("a.txt", "One.\nTw\0o.\n", {}, "line 2: a NUL"),
+    ("a.txt", "One.\n猫\n".encode("iso2022_jp"), {}, "line 2: an escape character, as of ISO"),
+    ("a.jsonl", '{"text": "a\\u0000"}\n', TEXT, "line 1: column 'text' is 'a\\x00'; expected text"),
+    ("a.csv", b"PAR1", TEXT, "is a .parquet file; let its name end in .parquet"),
+    ("a.parquet", gzip.compress(b"PAR1"), TEXT, "is a .gz file; let its name end in .gz, once"),
+    ("a.txt", "One.\rTwo.\r", {}, "line 1: ends in \\r alone, as lines of old Macs do; save"),
+    ("a.txt", "One.\r\nTwo.\rThree.\n", {}, "line 2: ends in \\r alone"),
+    ("a.csv", "id,text\r1,a\r", TEXT, "line 1: ends in \\r alone"),
+    ("a.txt", "\ufeffOne.\n\ufeffTwo.\n", {}, "line 2: begins with a byte order mark"),
+    ("a.csv", "\ufeff\ufeffid,text\n1,a\n", TEXT, "line 1: begins with a byte order mark"),
+    *(
+        (name, POINTER, spec, "is a pointer of git-lfs, not the file; run `git lfs pull`")
+        for name, spec in (("a.txt", {}), ("a.csv", TEXT), ("a.jsonl", TEXT), ("a.parquet", TEXT))
+    ),
+    ("a.txt", "<!DOCTYPE html>\n<p>One.</p>\n", {}, "is a page of the web"),
+    ("a.txt", ARCHIVES["zip"], {}, "is a zip archive"),
+    ("a.csv", ARCHIVES["zip"], TEXT, "is a zip archive"),
+    ("a.txt.gz", gzip.compress(ARCHIVES["tar"]), {}, "is a tar archive; unpack it"),
+    ("a.txt", ARCHIVES["tar"], {}, "is a tar archive"),
+    *(
+        (name, pack(b"One.\n"), {}, f"is a {ending} file; let its name end in {ending}, once")
+        for ending, pack in PACK.items()
+        for name in ("a.txt", f"a.txt.{'xz' if ending == '.gz' else 'gz'}")
+        if ending
+    ),
+    ("a.txt.gz", gzip.compress(gzip.compress(b"One.\n")), {}, "is a .gz file; let its name"),
+    ("a.csv", "One, two.\n", {}, "a table by its name, which ends in .csv; name its column, {name"),
+    ("a.json", '{"text": "a"}\n', {}, "a table by its name, which ends in .json; name its column"),
+    ("a.parquet", b"", {}, "a table by its name"),
+    ("a.jsonl", '{"text": "a"}\n{"text": "b \\ud83d"}\n', TEXT, "line 2: half an emoji (\\ud83d)"),
+    ("a.json", '[{"text": "a"}]\n', TEXT, "line 1: expected one JSON object a line, got"),
     ("a.jsonl", '{"text": "a"}\n{"txt": "b"}\n', TEXT, "line 2: no key 'text'; there are txt"),
-    ("a.jsonl", '{"text": "a"}\n{"text": 7}\n', TEXT, "line 2: expected a sentence, got 7"),
+    ("a.jsonl", '{"text": "a"}\n{"text": 7}\n', TEXT, "line 2: column 'text' is 7; expected text"),
     ("a.jsonl", '{"text": "a"}\n{"text": null}\n', TEXT, "line 2: an empty sentence"),
     ("a.jsonl", '{"text": "a"}\n["b"]\n', TEXT, "line 2: expected one JSON object"),
     ("a.jsonl", '{"text": "a"}\n{"text":\n', TEXT, "line 2: expected one JSON object"),
     ("a.jsonl", '{"text": "a"}\n', {"column": 1}, "its columns have names, text"),
-    ("a.parquet", b"PAR1 no", TEXT, "no parquet file that can be read"),
+    ("a.parquet", b"PAR1 no", TEXT, "no Parquet file that can be read"),
     ("a.txt", "One.\n", TEXT, "no table by the end of its name; expected .csv"),
     ("a.txt", "One.\n\nTwo.\n", {}, "line 2: empty; remove"),
     ("a.txt", "One.\n \t\r\nTwo.\n\nThree.\n", {}, "a.txt, line 2: empty, the first of 2; "),
@@ -162,7 +229,7 @@ BROKEN: list[tuple[str, str | bytes, dict[str, Any], str]] = [
     ("a.txt.xz", b"no xz", {}, "incomplete .xz file"),
     ("a.txt.xz", lzma.compress(b"One.\n" * 99)[:-9], {}, "incomplete .xz file"),
     ("a.txt.zst", b"no zstd", {}, "incomplete .zst file"),
-    ("a.csv.gz", gzip.compress(b"id,text\n1\n", mtime=0), TEXT, "line 2: 1 columns")
+    ("a.csv.gz", gzip.compress(b"id,text\n1\n", mtime=0), TEXT, "line 2: 1 cells, but the")
 ]  # fmt: skip
 
 

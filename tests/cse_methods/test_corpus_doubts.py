@@ -1,11 +1,14 @@
-import gzip
 import json
+import re
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from cse_methods.data.corpora import load_corpus
 from cse_methods.data.corpus_spec import CorpusSpec
 from cse_methods.data.doubts import LONG, SAMPLED, corpus_doubts
+from cse_methods.errors import DataError
 
 PLAIN = [f"Sentence number {number} is about the sea ." for number in range(40)]
 CHINESE = ["自然语言处理很有意思", "这只猫在图书馆里睡觉"]
@@ -37,44 +40,34 @@ def test_what_is_said(tmp_path: Path) -> None:
         assert datum in found
 
 
-def test_a_table_taken_as_text(tmp_path: Path) -> None:
-    content = "".join(f"{line}\n" for line in PLAIN).encode()
-    for name, stored in (("a.csv", content), ("a.tsv.gz", gzip.compress(content))):
-        (tmp_path / name).write_bytes(stored)
-        specs = [CorpusSpec(name=str(tmp_path / name))]
-        (found,) = corpus_doubts(load_corpus(specs, "builtin"), backbone="mini")
-        assert f"corpus {name} is read as plain text" in found
-        assert f"{{name: {name}, column: …}}" in found
+def test_what_may_not_be_meant_is_said(tmp_path: Path) -> None:
+    """A text that looks like a table, and cells that a header or no text may be meant by."""
+    tabs = [f"{number}\t{line}" for number, line in enumerate(PLAIN)]
+    said: list[tuple[list[str], dict[str, Any], str]] = [
+        ([json.dumps({"text": line}) for line in PLAIN], {}, "its column and format: {name: a"),
+        (["id\ttext", *tabs], {}, "corpus a.txt is read as plain text"),
+        ([*PLAIN, "NULL", "nan"], {}, "2 lines of corpus a.txt are such as NULL or nan, read as"),
+        (tabs, {"format": "tsv", "column": 2}, "has no header, .* its first line is 'Sentence num"),
+    ]
+    for lines, spec, match in said:
+        found, *_ = doubts(tmp_path / "a.txt", lines, **spec)
+        assert re.search(match, found)
+    assert doubts(tmp_path / "a.txt", [*PLAIN, "one\ttab"]) == []
+    columns = {"format": "tsv", "column": "text", "where": {"id": [1, 3]}}
+    assert doubts(tmp_path / "a.txt", ["id\ttext", *tabs], **columns) == []
 
 
-def test_tables_are_known_by_their_content(tmp_path: Path) -> None:
-    """Whatever their names: JSON lines, tables in a folder, and one that a bare name finds."""
-    data = tmp_path / "corpus"
-    data.mkdir()
-    lines = [json.dumps({"text": line}) for line in PLAIN]
-    commas = ["id,text", *(f"{number},{line}" for number, line in enumerate(PLAIN))]
-    for name, rows in {
-        "a.json": lines,
-        "b.txt": commas,
-        "c.txt": [row.replace(",", "\t") for row in commas],
-        "d.txt": [f"Well , said {line}" for line in PLAIN],
-        "e.csv": commas,
-    }.items():
-        (data / name).write_text("".join(f"{row}\n" for row in rows))
-
-    def said(name: str) -> list[str]:
-        corpus = load_corpus([CorpusSpec(name=name)], str(tmp_path))
-        assert all("read as plain text" in note for note in corpus.notes)
-        return [note.split()[1] for note in corpus.notes]
-
-    assert said(str(data / "a.json")) == ["a.json"]
-    assert said(str(data)) == ["corpus/b.txt", "corpus/c.txt", "corpus/e.csv"]
-    assert said("e") == ["e"]
-    columns = {"column": "text", "where": {"id": [1, 3]}}
-    corpus = load_corpus([CorpusSpec(name="e", **columns)], str(tmp_path))
-    assert (corpus.sentences, corpus.notes) == ((PLAIN[1], PLAIN[3]), ())
-    specs = [CorpusSpec(name=str(data / "c.txt"), format="tsv", **columns)]
-    assert load_corpus(specs, str(tmp_path)).sentences == (PLAIN[1], PLAIN[3])
+def test_a_table_is_no_text(tmp_path: Path) -> None:
+    """A file of a table, one in a folder, and one that a bare name finds, are refused by name."""
+    (tmp_path / "corpus").mkdir()
+    (tmp_path / "corpus" / "a.txt").write_text("One.\n")
+    for name in ("e.csv", "e.tsv.gz", "e.jsonl", "e.parquet"):
+        file = tmp_path / "corpus" / name
+        file.write_bytes(b"text\nOne.\n")
+        for corpus in (str(file), str(file.parent), "e"):
+            with pytest.raises(DataError, match=rf"{name}: a table by its name, .*column: …"):
+                load_corpus([CorpusSpec(name=corpus)], str(tmp_path))
+        file.unlink()
 
 
 def test_rows_are_duplicates_as_a_whole_and_every_column_is_looked_at(tmp_path: Path) -> None:

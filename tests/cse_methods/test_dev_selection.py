@@ -70,7 +70,10 @@ def test_a_role_can_be_the_mean_of_several_in_whatever_order(role: str) -> None:
 
 REFUSED: list[tuple[dict[str, Any], list[str]]] = [
     ({"search": "./sts12.tsv"}, ["sts12.tsv", "'sts12'", "rename the file"]),
-    ({"search": "./dev.tsv"}, ["'dev'", "rename the file"]),
+    ({"search": "./dev.tsv"}, ["'dev'", "rename the file", "{file: ./dev.tsv, name: …}"]),
+    ({"search": {"file": "a.tsv", "name": "stsb"}}, ["'stsb'", "which has a meaning here"]),
+    ({"search": {"file": "a.tsv", "name": "b.tsv"}}, ["'b.tsv'", "no file's ending"]),
+    ({"search": {"file": "a.tsv", "columns": ["a", "b"]}}, ["search.columns", "three columns"]),
     ({"also": ["a/my.tsv", "b/my.csv"]}, ["a/my.tsv and b/my.csv", "'my'", "rename one"]),
     (
         {"search": {"file": "my.tsv", "scale": [0, 5]}, "also": ["./my.tsv"]},

@@ -121,7 +121,7 @@ def test_what_two_files_share(tmp_path) -> None:
         pairs.write_text("\n".join([header, *tail]))
         assert ["pairs", str(pairs), "2", "1", "50.0%"] in rows(run("overlap", table, pairs))
     pairs.write_text("a dog runs\ta cat sleeps\nit is here\the was there\nit was there\n")
-    assert "line 3: 1 columns, expected at least 2" in run("overlap", table, pairs, code=1).stderr
+    assert "line 3: 1 cells, but the first row has 2" in run("overlap", table, pairs, code=1).stderr
     folder = tmp_path / "STS15-en-test"
     folder.mkdir()
     (folder / "STS.input.a.txt").write_text("a dog runs\ta cat sleeps\n")

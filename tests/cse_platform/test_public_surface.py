@@ -8,7 +8,9 @@ import pytest
 from commands import invoke
 from processes import python
 
-from cse_platform import private_hooks
+from cse_methods import load_encoder, read_published
+from cse_methods.testing import RecordedRun
+from cse_platform import load_sweep, private_hooks
 from cse_platform.cli.sweep import main
 from cse_platform.errors import SweepRefusedError
 from cse_platform.private_hooks import HOOKS, refuse_missing_hooks
@@ -71,6 +73,17 @@ def test_a_library_that_cannot_be_imported_says_why(monkeypatch) -> None:
 
 
 QUICKSTART = Path(__file__).parents[2] / "sweeps" / "quickstart.yaml"
+
+
+def test_functions_take_strings_for_paths(tmp_path: Path) -> None:
+    load_encoder("mini", pooler="avg").save(str(tmp_path / "encoder"))
+    assert load_encoder(str(tmp_path / "encoder")).width == 192
+    assert load_sweep(str(QUICKSTART)).stages == load_sweep(QUICKSTART).stages
+    table = ROOT / "methods" / "cse_methods" / "published" / "simcse.csv"
+    assert read_published(str(table)) == read_published(table)
+    run = RecordedRun(str(tmp_path), resume_from=str(tmp_path / "5"))  # type: ignore[arg-type]
+    run.report(step=0, metrics={"dev/stsb_spearman": 0.5}, save=Path.mkdir)
+    assert (tmp_path / "0").is_dir() and run.resume_from == tmp_path / "5"
 
 
 def test_a_sweep_is_refused_if_a_private_part_is_missing(tmp_path, monkeypatch) -> None:

@@ -20,6 +20,7 @@ from cse_methods.encoders.backbones import (
 from cse_methods.encoders.sentence_transformers_format import transformer_folder
 from cse_methods.errors import DataError, nearest_hint
 from cse_methods.files.cache import cache_folder, cache_key
+from cse_methods.files.cells import read_texts
 from cse_methods.files.named import (
     COMPRESSED,
     TABLES,
@@ -29,7 +30,7 @@ from cse_methods.files.named import (
     is_file_name,
     kind_of_file,
 )
-from cse_methods.files.tables import read_table, recognise_table
+from cse_methods.files.tables import read_table, shorten
 from cse_methods.files.text import FileVersion, file_version, read_lines, sha256_of
 
 
@@ -57,8 +58,8 @@ class CorpusFile(NamedTuple):
     rows: CorpusRows
     dropped: int
     """Number of rows that were dropped because a sentence in them was empty."""
-    note: str = ""
-    """A sentence on how the file was read; empty if there is nothing to say."""
+    notes: Sequence[str] = ()
+    """Sentences on how the file was read, if there is something to say."""
 
 
 @dataclass(frozen=True)
@@ -159,7 +160,7 @@ def _join_corpora(
     ]
     name = "+".join(spec.short_name for spec in specs)
     dropped = sum(file.dropped for part in files for file in part)
-    notes = tuple(file.note for part in files for file in part if file.note)
+    notes = tuple(note for part in files for file in part for note in file.notes)
     if any(spec.columns for spec in specs):
         rows = [row for part in read for row in part]
         columns = tuple(zip(*rows, strict=True))
@@ -295,23 +296,30 @@ def _list_files(path: Path, name: str) -> tuple[Path, ...]:
 def read_corpus_file(path: Path, spec: CorpusSpec, *, name: str | None = None) -> CorpusFile:
     """Read the sentences of a text with one a line, or of the columns of a table that `spec` names.
 
-    White space around a sentence is dropped; a line break inside one becomes a space. The note
-    calls the file `name`, or by the name of its corpus.
+    White space around a sentence is dropped; a line break inside one becomes a space. Notes call
+    the file `name`, or by the name of its corpus.
 
-    DataError if the file cannot be read, lacks a column, has no row, or has a row that does not
-    consist of sentences; the message names the first such line.
+    DataError if the file cannot be read, is a table by its name without a column in `spec`, lacks a
+    column, has no row, or has a row that does not consist of sentences; the message names the first
+    such line.
     """
+    name = name or spec.short_name
     if spec.named_columns:
-        return _read_columns(path, spec, name or spec.short_name)
-    lines = read_lines(path)
-    note = ""
-    if path.suffix != ".parquet" and recognise_table(path, lines):
-        note = (
-            f"corpus {name or spec.short_name} is read as plain text, with one sentence a line; "
-            f"to read it as a table, name its column: {{name: {spec.short_name}, column: …}}"
+        return _read_columns(path, spec, name)
+    if (kind := kind_of_file(path.name)) not in ("", *TEXTS):
+        raise DataError(
+            f"{path}: a table by its name, which ends in {kind}; name its column, {{name: "
+            f"{spec.short_name}, column: …}}, or let a text with one sentence a line end in .txt"
         )
-    rows, dropped = without_empty([line.strip() for line in lines], path, drop=spec.drop_empty)
-    return CorpusFile(rows, dropped, note)
+    lines = [line.strip() for line in read_lines(path)]
+    notes, sample = [], [line for line in lines[:100] if line]
+    if sample and all("\t" in line or line[0] + line[-1] == "{}" for line in sample):
+        notes.append(
+            f"corpus {name} is read as plain text, with one sentence a line; to read it as a "
+            f"table, name its column and format: {{name: {spec.short_name}, column: …, format: …}}"
+        )
+    rows, dropped = without_empty(lines, path, drop=spec.drop_empty)
+    return CorpusFile(rows, dropped, notes)
 
 
 def without_empty(lines: Sequence[str], path: Path, *, drop: bool) -> tuple[CorpusRows, int]:
@@ -340,26 +348,24 @@ def _read_columns(path: Path, spec: CorpusSpec, name: str) -> CorpusFile:
     if table.names is not None and not isinstance(columns[0], str):
         names = ", ".join(table.names)
         raise DataError(f"{path}: its columns have names, {names}; name one by them")
-    read: CorpusRows = []
-    empty: list[str] = []
-    for row in table.select(columns, spec.where):
-        texts = ["" if cell is None else cell for cell in row.cells]
-        for cell in texts:
-            if not isinstance(cell, str):
-                raise DataError(
-                    f"{row.where}: expected a sentence, got {cell!r}; name a column of text"
-                )
-        cells = [cell.strip().replace("\r\n", " ").replace("\n", " ") for cell in texts]
-        if all(cells):
-            read.append(tuple(cells))
-        else:
-            empty.append(row.where)
+    selected = table.select(columns, spec.where)
+    texts = [
+        [text.strip().replace("\r\n", " ").replace("\n", " ") for text in texts]
+        for place, column in enumerate(columns)
+        for texts in [read_texts(selected, place, f"column {column!r}")]
+    ]
+    rows = list(zip(*texts, strict=True))
+    read = [cells for cells in rows if all(cells)]
     if not read:
         raise DataError(f"{path}: no sentences in the columns that are named")
-    if empty and not spec.drop_empty:
-        more = f", the first of {len(empty)}" if empty[1:] else ""
+    if (dropped := len(rows) - len(read)) and not spec.drop_empty:
+        more = f", the first of {dropped}" if dropped > 1 else ""
+        where = next(row.where for row, cells in zip(selected, rows, strict=True) if not all(cells))
         raise DataError(
-            f"{empty[0]}: an empty sentence{more}; remove such rows, or set "
-            "drop_empty: true for this corpus"
+            f"{where}: an empty sentence{more}; remove such rows, or set drop_empty: true for "
+            "this corpus"
         )
-    return CorpusFile(read, len(empty), table.quotes and f"corpus {name}: {table.quotes}")
+    if table.names is not None or spec.where or isinstance(columns[0], str):
+        return CorpusFile(read, dropped)
+    first = f"corpus {name} has no header, as its columns are named by numbers: its first line is "
+    return CorpusFile(read, dropped, [f"{first}{shorten(read[0][0])}"])

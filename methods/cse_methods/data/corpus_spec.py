@@ -8,7 +8,7 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from cse_methods.errors import SettingError
 from cse_methods.files.named import absolute_name, is_file_name
-from cse_methods.files.tables import ColumnName, TableSettings
+from cse_methods.files.table_settings import ColumnName, TableSettings
 from cse_methods.tasks import STS_TASKS
 
 TRANSDUCTIVE = " (transductive)"

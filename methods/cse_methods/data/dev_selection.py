@@ -26,8 +26,9 @@ class DevSelection(Settings):
     """Dev sets that pick a trial's checkpoint, that the search climbs, and that are only shown.
 
     A dev set is one of the package's, or a lab's own file, given as a path or as the mapping of an
-    `OwnPairs`. Own sets are named by the file without its endings; `files` says where they are read
-    from. The checkpoint criterion and the search criterion can each be the mean of several sets.
+    `OwnPairs`. Own sets are named by its `name`, else by the file without its endings; `files` says
+    where they are read from. The checkpoint criterion and the search criterion can each be the mean
+    of several sets.
     """
 
     files: dict[str, OwnPairs] = Field(
@@ -51,7 +52,10 @@ class DevSelection(Settings):
         gathered, files = dict(values), dict(values.get("files") or {})
         for role in ("checkpoint", "search", "also"):
             if isinstance(entries := values.get(role), (list, tuple)):
-                gathered[role] = [register_own_file(role, entry, files) for entry in entries]
+                gathered[role] = [
+                    register_own_file(f"{role}.{number}", entry, files)
+                    for number, entry in enumerate(entries)
+                ]
             elif role in values and role != "also":
                 gathered[role] = register_own_file(role, entries, files)
         return gathered | ({"files": files} if files else {})

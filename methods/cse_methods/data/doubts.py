@@ -8,6 +8,7 @@ from cse_methods.data.corpora import Corpus
 from cse_methods.data.language.cutting import load_tokenizer
 from cse_methods.encoders.backbones import locate_backbone, resolve_backbone
 from cse_methods.encoders.static_files import is_static
+from cse_methods.files.cells import NO_TEXTS
 
 SAMPLED = 1000
 """Number of sentences whose word pieces are inspected, spread evenly over the corpus."""
@@ -31,6 +32,11 @@ def corpus_doubts(corpus: Corpus, *, backbone: str) -> list[str]:
         are = "is" if corpus.dropped == 1 else "are"
         doubts.append(
             f"{corpus.dropped} of the {kept} lines of corpus {name} {are} empty, and dropped"
+        )
+    if nulls := sum(text in NO_TEXTS for text in corpus.sentences):
+        doubts.append(
+            f"{nulls} lines of corpus {name} are such as NULL or nan, read as text; remove them if "
+            "they stand for no text"
         )
     doubts += _describe_word_pieces(corpus, backbone)
     rows = list(zip(*corpus.columns, strict=True)) if corpus.columns else corpus.sentences

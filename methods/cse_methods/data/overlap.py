@@ -16,11 +16,12 @@ from pydantic import Field
 from cse_methods.data.corpus_spec import CorpusSpec
 from cse_methods.data.dev_selection import DevSelection
 from cse_methods.data.dev_sets import load_dev_pairs
-from cse_methods.data.own.reading import is_number
 from cse_methods.data.transfer_sets import load_transfer_set
 from cse_methods.errors import DataError
-from cse_methods.files.named import files_below, kind_of_file
-from cse_methods.files.tables import FileTable, TableSettings, read_table, recognise_table
+from cse_methods.files.cells import parse_number
+from cse_methods.files.named import TEXTS, files_below, kind_of_file
+from cse_methods.files.table_settings import TableSettings
+from cse_methods.files.tables import FileRow, read_table
 from cse_methods.files.text import read_lines
 from cse_methods.settings import Settings
 
@@ -84,11 +85,11 @@ def read_keys(path: Path) -> tuple[Sequence[Hashable], Sequence[Hashable]]:
     """Read the keys of the sentences and of the pairs, duplicates included, of a text, of a table,
     or of all of them in a folder. There are pairs if a row has at least two sentences.
 
-    A text has one sentence a line. A table is recognised by its content; there, a column holds
-    sentences if most of its cells have several words, and other columns are ignored. In a folder,
-    files without a line or cell of several words, such as gold scores, are left out.
+    A text has one sentence a line. A table is known by its name, or by tabs in most lines; there, a
+    column holds sentences if most of its cells have several words, and other columns are ignored.
+    In a folder, files without a line or cell of several words, such as gold scores, are left out.
 
-    DataError if a file cannot be read, a row lacks a sentence's column, or there is no sentence.
+    DataError if a file cannot be read, or there is no sentence.
     """
     files = files_below(path) if path.is_dir() else [path]
     read = [_read_file(file) for file in files]
@@ -106,19 +107,22 @@ def read_keys(path: Path) -> tuple[Sequence[Hashable], Sequence[Hashable]]:
 
 def _read_file(path: Path) -> list[list[str]]:
     """Read the sentences of each row; SentEval's tables have tabs whatever their file names."""
-    lines = [] if kind_of_file(path.name) == ".parquet" else read_lines(path)
-    kind = recognise_table(path, lines)
-    if kind is None:
+    kind = kind_of_file(path.name)
+    lines = [] if kind == ".parquet" else read_lines(path)
+    if 2 * sum("\t" in line for line in lines[:100]) > len(lines[:100]):
+        table = read_table(path, TableSettings(format="unquoted"))  # keys have no quotes
+    elif kind in ("", *TEXTS):
         return [[line] for line in lines]
-    table = read_table(path, TableSettings(format=kind))
-    width = max((len(row.cells) for row in table.rows), default=0)
+    else:
+        table = read_table(path)
+    width = len(table.rows[0].cells) if table.rows else 0
     columns = [0] if width == 1 else []
     for place in range(width) if width > 1 else ():
-        cells = [row.cells[place] for row in table.rows if place < len(row.cells)]
+        cells = [row.cells[place] for row in table.rows]
         several = sum(isinstance(cell, str) and " " in cell.strip() for cell in cells)
         if 2 * several > len(table.rows):
             columns.append(place)
-    if table.names is None and table.rows and _has_header(table, columns):
+    if table.names is None and table.rows and _has_header(table.rows, columns):
         table = table.headed()
     if not columns:
         return []
@@ -126,20 +130,14 @@ def _read_file(path: Path) -> list[list[str]]:
     return [[str(cell or "") for cell in row.cells] for row in rows]
 
 
-_HEADER = re.compile(r"\W*((first|second) )?(sentence|text|string|question)s?\W*\w?", re.IGNORECASE)
-
-
-def _has_header(table: FileTable, columns: Sequence[int]) -> bool:
-    """Whether the first row holds names: above numbers, or in place of sentences."""
-    first, *rest = (row.cells for row in table.rows)
-    names = [first[place].strip() for place in columns if place < len(first)]
-    if len(first) > 1 and not any(" " in name for name in names):
-        return True
-    if names and all(map(_HEADER.fullmatch, names)):
+def _has_header(rows: Sequence[FileRow], columns: Sequence[int]) -> bool:
+    """Whether the first row holds names: above numbers, or words in place of sentences."""
+    first, *rest = (row.cells for row in rows)
+    if len(first) > 1 and not any(" " in first[place].strip() for place in columns):
         return True
     return any(
-        not is_number(name)
+        parse_number(name) is None
         and rest
-        and all(place < len(cells) and is_number(cells[place]) for cells in rest)
+        and all(parse_number(cells[place]) is not None for cells in rest)
         for place, name in enumerate(first)
     )

@@ -243,13 +243,14 @@ class Encoder(nn.Module):
                 self.train(training)
             yield places, vectors
 
-    def save(self, folder: Path) -> None:
+    def save(self, folder: Path | str) -> None:
         """Write a folder from which `load_encoder` loads an encoder with the same vectors.
 
         The folder is created if it does not exist. It is in the format of sentence-transformers
         (release 6). That library gives the same vectors for the poolers `cls` and `avg`. It does
         not support the other poolers and refuses such a folder, which only `load_encoder` reads.
         """
+        folder = Path(folder)
         # Calls of the tokenizer leave their truncation in it, which would change the saved file.
         self.tokenizer.backend_tokenizer.no_truncation()
         with quiet():

@@ -1,70 +1,29 @@
-"""Tables of text in files: CSV, TSV, JSON lines and parquet, row by row with their lines."""
+"""Tables of text in files: CSV, TSV, JSON lines and Parquet, row by row with their lines."""
 
 import csv
 import json
 import re
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple, Self
-
-from pydantic import Field
+from typing import Any, NamedTuple, Self
 
 from cse_methods.errors import DataError, nearest_hint
-from cse_methods.files.named import TABLES, kind_of_file
-from cse_methods.files.text import decode_lines, read_content
-from cse_methods.settings import Positive, Settings
+from cse_methods.files.table_settings import SEPARATORS, ColumnName, TableFormat, TableSettings
+from cse_methods.files.text import decode_lines, read_content, refuse_other_content
 
-TableFormat = Literal["csv", "tsv", "jsonl", "parquet"]
-ColumnName = Annotated[str, Field(min_length=1)] | Positive
-"""Name of a column, or its number from 1."""
-_Value = bool | int | float | str
-_FORMATS: Mapping[str, TableFormat] = {
-    ".csv": "csv",
-    ".tsv": "tsv",
-    ".jsonl": "jsonl",
-    ".json": "jsonl",
-    ".parquet": "parquet",
-}
-_SEPARATORS: Mapping[TableFormat, str] = {"csv": ",", "tsv": "\t"}
-_OTHERS = {";": "semicolons", "||": "||", "|": "|"}
-_QUOTED = re.compile(r'"(?:[^"]|""|\\")*"', re.DOTALL)
-"""A cell in quotes; one within it is written twice, or behind a backslash as R does."""
-_SAMPLED = 100
-"""Number of lines by which a table is recognised."""
-_ABSENT = object()
+_STAND_IN = "\x1f"
+"""Stands for a separator of several characters: Python's reader takes one."""
+ABSENT = object()
 """The cell of a key that a JSON object lacks."""
-
-
-class TableSettings(Settings):
-    """How a table is read, beyond what the end of the file's name says."""
-
-    format: TableFormat | None = Field(
-        default=None,
-        description="`csv` (cells can be quoted), `tsv` (a quote is a character), `jsonl` or "
-        "`parquet`; else by the end of the file's name",
-    )
-    separator: str | None = Field(
-        default=None,
-        min_length=1,
-        description="stands between the cells of CSV or TSV, such as `;` or `||`",
-    )
-    where: dict[str, _Value | tuple[_Value, ...]] = Field(
-        default={},
-        description="columns and the value, or the list of values, of the rows that are read, such "
-        "as `{split: dev}`; all rows without it",
-    )
-
-    def __hash__(self) -> int:
-        return hash(self.model_dump_json())  # a mapping has no hash of its own
 
 
 class FileRow(NamedTuple):
     where: str
-    """For people: the file and the line that the row begins on, or its number in a parquet file."""
+    """For people: the file and the line that the row begins on, or its number in a Parquet file."""
     cells: Sequence[Any]
-    """Texts of CSV and TSV; JSON values of the others."""
+    """Texts of CSV and TSV; JSON values of the others, ABSENT where an object lacks the key."""
 
 
 @dataclass(frozen=True)
@@ -72,40 +31,21 @@ class FileTable:
     path: Path
     format: TableFormat
     names: tuple[str, ...] | None
-    """Of the columns; None for CSV and TSV, whose first row may be a header."""
+    """Of the columns; None for CSV and TSV, whose first row is a header if `headed` is called."""
     rows: Sequence[FileRow]
-    quoted: tuple[int, ...] = ()
-    """Numbers, from 1, of the columns of TSV that were all in quotes, which are taken off."""
-
-    @property
-    def quotes(self) -> str:
-        """A clause on the columns whose quotes were taken off; empty if there are none."""
-        columns = ", ".join(map(str, self.quoted))
-        word = "columns" if len(self.quoted) > 1 else "column"
-        return f"the quotes around each cell of {word} {columns} are taken off" * bool(columns)
+    """Each has as many cells as the first, or as there are names."""
 
     def headed(self) -> Self:
         """Take the first row for the names of the columns, unless they have names.
 
-        DataError if a row has fewer cells than the header, or a row of CSV has more, because a
-        comma within a sentence makes some.
+        DataError if two columns have one name.
         """
-        if self.names is not None or not self.rows:
+        if self.names is not None:
             return self
-        names = [str(cell).strip() for cell in self.rows[0].cells]
-        while names and not names[-1]:
-            names.pop()
-        rows, width = self.rows[1:], len(names)
-        if rows and all(len(row.cells) == width + 1 and row.cells[-1].strip() for row in rows):
-            raise DataError(
-                f"{self.rows[0].where}: {width} columns, and each row has one cell more, as R "
-                "writes the names of rows; write the file without them (row.names = FALSE)"
-            )
-        if len(rows) > 1 and len({len(row.cells) for row in rows}) == 1:
-            names = names[: len(rows[0].cells)]  # names of columns that no row has
-        for row in rows:
-            self._refuse_width(row, len(names))
-        return replace(self, names=tuple(names), rows=rows)
+        where, cells = self.rows[0] if self.rows else (str(self.path), ())
+        names = [str(cell).strip() for cell in cells]
+        _refuse_repeated(names, where)
+        return replace(self, names=tuple(names), rows=self.rows[1:])
 
     def select(
         self, columns: Sequence[ColumnName], where: Mapping[str, Any] | None = None
@@ -114,38 +54,30 @@ class FileTable:
 
         A column that is named makes the first row of CSV and TSV a header.
 
-        DataError if a column is missing, no row has these values, or a row lacks a cell; of CSV
-        also if one has too many.
+        DataError if a column is missing, no row has these values, or a row lacks a cell.
         """
         where = where or {}
         if self.names is None and (where or any(isinstance(column, str) for column in columns)):
             return self.headed().select(columns, where)
-        places = [self.place(column) for column in columns]
+        places = {column: self._find_place(column) for column in (*where, *columns)}
         rows = self.rows
-        if self.names is None and len(rows) > 1:
-            # A first row of TSV may be wider than the others; those of CSV have one width.
-            ((usual, _),) = Counter(len(row.cells) for row in rows[1:]).most_common(1)
-            width = min(len(rows[0].cells), usual) if self.format == "csv" else 0
-            for row in rows:
-                self._refuse_width(row, width)
         for column, value in where.items():
-            place = self.place(column)
+            self._refuse_absent(rows, [places[column]])
             accepted = set(map(_format_plain, value if isinstance(value, tuple) else (value,)))
-            found = dict.fromkeys(_format_plain(self._find_cell(row, place)) for row in rows)
-            rows = [row for row in rows if _format_plain(row.cells[place]) in accepted]
+            found = dict.fromkeys(_format_plain(row.cells[places[column]]) for row in rows)
+            rows = [row for row in rows if _format_plain(row.cells[places[column]]) in accepted]
             if not rows:
-                raise DataError(
-                    f"{self.path}: no row with {column}: {', '.join(sorted(accepted))}; there are "
-                    f"{', '.join(list(found)[:10])}"
-                )
-        return [
-            FileRow(row.where, [self._find_cell(row, place) for place in places]) for row in rows
-        ]
+                known = f"there are {', '.join(list(found)[:10])}"
+                wanted = ", ".join(sorted(accepted))
+                raise DataError(f"{self.path}: no row with {column}: {wanted}; {known}")
+        kept = [places[column] for column in columns]
+        self._refuse_absent(rows, kept)
+        return [FileRow(row.where, [row.cells[place] for place in kept]) for row in rows]
 
-    def place(self, column: ColumnName) -> int:
+    def _find_place(self, column: ColumnName) -> int:
         """Return the index of a column, from 0. Raises DataError if there is none."""
-        width = max((len(row.cells) for row in self.rows), default=len(self.names or ()))
         if isinstance(column, int):
+            width = len(self.rows[0].cells) if self.names is None else len(self.names)
             if column > width:
                 raise DataError(
                     f"{self.path}: no column {column}; there are {width}, counted from 1"
@@ -153,39 +85,16 @@ class FileTable:
             return column - 1
         names = self.names or ()
         if column not in names:
-            hint = nearest_hint(column, names)
-            raise DataError(
-                f"{self.path}: no column {column!r}; there are {', '.join(names)}.{hint}"
-            )
+            known = f"there are {', '.join(names)}.{nearest_hint(column, names)}"
+            raise DataError(f"{self.path}: no column {column!r}; {known}")
         return names.index(column)
 
-    def _find_cell(self, row: FileRow, place: int) -> Any:
-        cell = row.cells[place] if place < len(row.cells) else _ABSENT
-        if cell is _ABSENT and self.format in _SEPARATORS:
-            raise DataError(f"{row.where}: {len(row.cells)} columns, expected at least {place + 1}")
-        if cell is _ABSENT:
-            names = self.names or ()
-            keys = [key for key, one in zip(names, row.cells, strict=True) if one is not _ABSENT]
-            raise DataError(f"{row.where}: no key {names[place]!r}; there are {', '.join(keys)}")
-        return cell
-
-    def _refuse_width(self, row: FileRow, width: int) -> None:
-        found = len(row.cells)
-        # A comma within a sentence makes too many cells; at the end, all may be empty.
-        exact = self.format == "csv" and "".join(row.cells[width:]).strip()
-        if found < width or exact:
-            hint = (
-                "put cells with a comma in quotes"
-                if self.format == "csv"
-                else "separate them by tabs; if some stand in quotes, state format: csv and "
-                "separator: '\\t'"
-            )
-            others = "other lines have" if row is self.rows[0] else "the first line has"
-            raise DataError(f"{row.where}: {found} columns, but {others} {width}; {hint}")
-
-
-def _format_plain(cell: Any) -> str:
-    return str(cell).lower() if isinstance(cell, bool) else str(cell).strip()
+    def _refuse_absent(self, rows: Iterable[FileRow], places: Sequence[int]) -> None:
+        names = self.names or ()
+        for where, cells in rows if self.format == "jsonl" else ():
+            if lacking := [names[place] for place in places if cells[place] is ABSENT]:
+                keys = [key for key, cell in zip(names, cells, strict=True) if cell is not ABSENT]
+                raise DataError(f"{where}: no key {lacking[0]!r}; there are {', '.join(keys)}")
 
 
 def read_table(
@@ -193,24 +102,15 @@ def read_table(
 ) -> FileTable:
     """Read the table in a file; UTF-8, may be compressed.
 
-    CSV has quotes as in RFC 4180. In TSV a quote is a character, as in SentEval's files, except in
-    a column of which every cell begins and ends with one: there they are taken off. JSON lines are
-    objects. Blank lines are left out. Of parquet, `only` are the columns that are read; without it
-    all are.
+    CSV and TSV are read as RFC 4180 has them: a cell in quotes may hold separators, line breaks
+    and quotes written twice. JSON lines are objects. Blank lines are left out. Of Parquet, `only`
+    are the columns that are read; without it all are.
 
-    DataError if the file cannot be read, or is in another format. Names the line.
+    DataError if the file cannot be read, is in another format, or could be meant in another way.
+    Names the line.
     """
     settings = settings or TableSettings()
-    kind = settings.format or _FORMATS.get(kind_of_file(path.name))
-    if kind is None and settings.separator:
-        kind = "csv" if settings.separator in (",", ";") else "tsv"
-    if kind is None:
-        raise DataError(
-            f"{path}: no table by the end of its name; expected {', '.join(TABLES)}, or state its "
-            "format: csv, tsv, jsonl or parquet, or its separator:"
-        )
-    if kind not in _SEPARATORS and settings.separator:
-        raise DataError(f"{path}: {kind} has no separator {settings.separator!r}; leave it out")
+    kind = settings.format_of(path)
     if kind == "parquet":
         return _read_parquet(path, only)
     lines = decode_lines(read_content(path), path)
@@ -221,117 +121,74 @@ def read_table(
             if line.strip()
         ]
         names = tuple(dict.fromkeys(key for _, entry in entries for key in entry))
-        read = [FileRow(where, [row.get(key, _ABSENT) for key in names]) for where, row in entries]
-        return FileTable(path, kind, names, read)
-    separator = settings.separator
-    if separator is None:
-        separator = _SEPARATORS[kind]
-        _refuse_other_separator(path, lines, kind)
-    if kind == "csv":
-        return FileTable(path, kind, None, list(_read_csv(path, lines, separator)))
-    rows = [
-        FileRow(f"{path}, line {number}", line.split(separator))
-        for number, line in enumerate(lines, start=1)
-        if line.strip()
-    ]
-    return FileTable(path, kind, None, *_take_quotes_off(rows))
-
-
-def recognise_table(path: Path, lines: Sequence[str]) -> TableFormat | None:
-    """Return the format of a table by its content; None for a text with one sentence a line.
-
-    Most lines of a TSV have tabs, and those of JSON lines are objects. A text with commas is CSV if
-    the file's name says so, or if a header stands above rows that are all as wide as it is.
-    """
-    kind = _FORMATS.get(kind_of_file(path.name))
-    sample = [line for line in lines[: 2 * _SAMPLED] if line.strip()][:_SAMPLED]
-    if kind == "parquet" or not sample:
-        return kind
-    if all(line.lstrip().startswith("{") and line.rstrip().endswith("}") for line in sample):
-        return "jsonl"
-    if 2 * sum("\t" in line for line in sample) > len(sample):
-        return "tsv"
-    if kind is not None:
-        return kind
-    try:
-        rows = [row.cells for row in _read_csv(path, sample, ",")]
-    except DataError:
-        return None
-    header = rows.pop(0) if rows else ()
-    is_header = all(re.fullmatch(r"[\w#-]+( [\w#-]+)?|", name.strip()) for name in header)
-    alike = len(rows) > 1 and {len(row) for row in rows} == {len(header)}
-    return "csv" if len(header) > 1 and is_header and alike else None
-
-
-def _refuse_other_separator(path: Path, lines: Sequence[str], kind: TableFormat) -> None:
-    sample = [line for line in lines[:_SAMPLED] if line.strip()]
-    first = sample[0] if sample else ""
-    where, tabs = f"{path}, line 1", first.count("\t")
-    if kind == "csv" and tabs > 1:
+        rows = [FileRow(where, [row.get(key, ABSENT) for key in names]) for where, row in entries]
+        return FileTable(path, kind, names, rows)
+    separator = settings.separator or SEPARATORS[kind]
+    number, first = next(((n, line) for n, line in enumerate(lines, 1) if line.strip()), (1, ""))
+    others = [one for one in ("\t", ";", "||", "|", ",") if one in first]
+    if settings.separator is None and separator not in first and others:
         raise DataError(
-            f"{where}: separated by tabs, not by commas; let the file's name end in .tsv, or state "
-            "format: tsv"
+            f"{path}, line {number}: one cell, {shorten(first)}, with {others[0]!r} in it; state "
+            f"separator: {others[0]!r} in a sweep file ({separator!r} if this is one cell), or "
+            f"save it with {separator!r} between the cells"
         )
-    for separator, name in _OTHERS.items():
-        # In sentences it may stand by chance, as the file's own one may among other cells.
-        counts = {line.count(separator) for line in sample}
-        alone = 0 not in counts and _SEPARATORS[kind] not in first
-        if sample and (alone or (len(sample) >= 10 and len(counts) == 1 and min(counts) > 1)):
-            raise DataError(
-                f"{where}: separated by {name}; state separator: {separator!r} in a sweep file, or "
-                f"save it with {'commas' if kind == 'csv' else 'tabs'}"
-            )
-    if kind == "tsv" and tabs == 0 and "," in first:
+    read = _read_records(path, lines, separator, quoted=kind != "unquoted")
+    rows = [row for row in read if "".join(row.cells).strip()]
+    width = len(rows[0].cells) if rows else 0
+    if odd := next((row for row in rows if len(row.cells) != width), None):
         raise DataError(
-            f"{where}: separated by commas, not by tabs; let the file's name end in .csv, or state "
-            "format: csv"
+            f"{odd.where}: {len(odd.cells)} cells, but the first row has {width}; put cells "
+            f"with {separator!r} in them in quotes, fill up short rows, and name each column (R: "
+            "row.names = FALSE)"
         )
+    return FileTable(path, kind, None, rows)
 
 
-def _read_csv(path: Path, lines: Sequence[str], separator: str) -> Iterator[FileRow]:
+def _read_records(
+    path: Path, lines: Sequence[str], separator: str, *, quoted: bool
+) -> Iterator[FileRow]:
+    """Read the rows one by one; if `quoted`, quotes enclose cells."""
     csv.field_size_limit(2**31 - 1)  # of the whole process, whose default is 131,072 characters
-    stand_in = separator if len(separator) == 1 else "\x1f"  # Python's reader takes one character
-    texts = (f"{line}\n".replace(separator, stand_in) for line in lines)
-    reader = csv.reader(texts, delimiter=stand_in, strict=True)
-    while True:
-        begins = reader.line_num + 1
-        try:
-            cells = next(reader, None)
-        except csv.Error as problem:
-            raise DataError(
-                f"{path}, line {begins}: no CSV ({problem}); close each quote, and write one "
-                'within a quoted cell twice: "", or state format: tsv if quotes are characters'
-            ) from problem
-        if cells is None:
-            return
-        if "".join(cells).strip():
-            cells = [cell.replace(stand_in, separator) for cell in cells]
-            yield FileRow(f"{path}, line {begins}", cells)
+    one = separator if len(separator) == 1 else _STAND_IN
+    cell = rf'(?:"[^"]*+(?:""[^"]*+)*+"|[^"{re.escape(one)}]*+)'
+    well_formed = re.compile(rf"{cell}(?:{re.escape(one)}{cell})*+")
+    pending = deque[str]()
+    reader = csv.reader(iter(pending.popleft, None), delimiter=one, strict=True)
+    numbered, place = enumerate(lines, start=1), f"{path}, line"
+    for number, line in numbered:
+        if not quoted or '"' not in line:
+            yield FileRow(f"{place} {number}", line.split(separator))
+            continue
+        parts, is_open = [line], line.count('"') % 2
+        while is_open and (more := next(numbered, None)):
+            parts[-1] += "\n"
+            parts.append(more[1])
+            is_open ^= more[1].count('"') % 2
+        if one != separator:  # a stand-in among the texts is white space to Python
+            parts = [part.replace(one, " ").replace(separator, one) for part in parts]
+        text = "".join(parts)
+        if not well_formed.fullmatch(text):  # the reader takes a quote inside a cell as it is
+            raise DataError(f"{place} {number}: {_describe_quotes(text, one)}")
+        pending.extend(parts)
+        cells = next(reader)
+        # In TSV, a cell of several lines with tabs is rows that stand between quotes by chance.
+        if one == "\t" and any("\t" in cell and "\n" in cell for cell in cells):
+            raise DataError(f"{place} {number}: {_describe_quotes(text, one)}")
+        whole = cells if one == separator else [cell.replace(one, separator) for cell in cells]
+        yield FileRow(f"{place} {number}", whole)
 
 
-def _take_quotes_off(rows: Sequence[FileRow]) -> tuple[Sequence[FileRow], tuple[int, ...]]:
-    """Take the quotes off the columns in which every cell has them, except empty ones and R's NA.
-
-    The first row may be a header, without quotes or with all its names in quotes. Returns the rows,
-    and the columns from 1.
-    """
-    body = rows[1:] or rows
-    quoted = []
-    for place in range(min((len(row.cells) for row in body), default=0)):
-        cells = [cell for row in body if (cell := row.cells[place].strip()) not in ("", "NA")]
-        if cells and all(map(_QUOTED.fullmatch, cells)):
-            quoted.append(place)
-    if not quoted:
-        return rows, ()
-    bare = []
-    all_in_quotes = all(_QUOTED.fullmatch(cell.strip()) for cell in rows[0].cells)
-    for row in rows:
-        cells = list(row.cells)
-        for place in range(len(cells)) if all_in_quotes and row is rows[0] else quoted:
-            if place < len(cells) and _QUOTED.fullmatch(cell := cells[place].strip()):
-                cells[place] = cell[1:-1].replace('\\"', '"').replace('""', '"')
-        bare.append(FileRow(row.where, cells))
-    return bare, tuple(place + 1 for place in quoted)
+def _describe_quotes(text: str, separator: str) -> str:
+    """Say what is wrong with the quotes in the text of a row, and the way out."""
+    if re.search(rf'(?:^|{re.escape(separator)})[^\S\n{re.escape(separator)}]+"', text):
+        what = "a blank before the quote of a cell; remove it"
+    elif '\\"' in text:
+        what = 'a backslash before a quote; write a quote in a cell twice: ""'
+    elif "\n" in text or text.count('"') % 2:
+        what = 'a quote that no other closes; close it, and write one in a quoted cell twice: ""'
+    else:
+        what = 'a quote inside a cell; put the cell in quotes, and write this one twice: ""'
+    return f"{what}; or state format: unquoted (with its separator:) if quotes are characters"
 
 
 def _read_json_object(line: str, where: str) -> dict[str, Any]:
@@ -340,23 +197,54 @@ def _read_json_object(line: str, where: str) -> dict[str, Any]:
     except (ValueError, RecursionError):
         entry = None
     if not isinstance(entry, dict):
-        shown = line.strip()
-        shown = shown if len(shown) <= 40 else f"{shown[:39]}…"
-        raise DataError(f"{where}: expected one JSON object a line, got {shown!r}")
+        raise DataError(
+            f"{where}: expected one JSON object a line, got {shorten(line.strip())}; save it as "
+            "JSON lines (pandas: to_json(orient='records', lines=True))"
+        )
+    if "\\ud" in line.lower():
+        try:
+            json.dumps(entry, ensure_ascii=False).encode()
+        except UnicodeEncodeError as error:
+            half = f"half an emoji (\\u{ord(error.object[error.start]):x})"
+            raise DataError(f"{where}: {half}, which is no text; remove it") from None
     return entry
 
 
 def _read_parquet(path: Path, only: Sequence[str]) -> FileTable:
     from pyarrow import ArrowException, BufferReader, parquet
 
+    content = read_content(path)
+    refuse_other_content(content, path, ending=".parquet")
     try:
         # Python's bytes: what Arrow opens by itself, no guard of test sets would see.
-        file = parquet.ParquetFile(BufferReader(read_content(path)))
-        known = [name for name in only if name in file.schema_arrow.names]
+        file = parquet.ParquetFile(BufferReader(content))
+        names = file.schema_arrow.names
+        _refuse_repeated(names, str(path))
+        known = [name for name in only if name in names]
         table = file.read(columns=known if len(known) == len(only) > 0 else None).to_pydict()
-    except (OSError, ArrowException) as problem:
+    except (OSError, ValueError, ArrowException) as problem:
         reason = str(problem).partition("\n")[0]
-        raise DataError(f"{path}: no parquet file that can be read ({reason})") from problem
+        raise DataError(
+            f"{path}: no Parquet file that can be read ({reason}); write or fetch it again"
+        ) from problem
     rows = zip(*table.values(), strict=True)
     numbered = [FileRow(f"{path}, row {n}", row) for n, row in enumerate(rows, start=1)]
     return FileTable(path, "parquet", tuple(table), numbered)
+
+
+def _refuse_repeated(names: Sequence[str], where: str) -> None:
+    """Raise a DataError if two columns have one name; unnamed ones, as of an index, may be many."""
+    if repeated := [name for name in dict.fromkeys(names) if name and names.count(name) > 1]:
+        raise DataError(
+            f"{where}: {names.count(repeated[0])} columns are called {repeated[0]!r}; give each "
+            "its own name"
+        )
+
+
+def shorten(text: str) -> str:
+    """Quote a text for a message, of a long one its beginning."""
+    return repr(text if len(text) <= 40 else f"{text[:39]}…")
+
+
+def _format_plain(cell: Any) -> str:
+    return str(cell).lower() if isinstance(cell, bool) else str(cell).strip()

@@ -4,6 +4,7 @@ import bz2
 import gzip
 import hashlib
 import lzma
+import re
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache
@@ -38,9 +39,50 @@ def read_content(path: Path) -> bytes:
     try:
         return _DECOMPRESS[ending](content)
     except (OSError, EOFError, ValueError, lzma.LZMAError, zlib.error) as error:
+        refuse_other_content(content, path, ending=ending)
         raise DataError(
-            f"{path}: incomplete {ending} file ({error}); compress or fetch it again"
+            f"{path}: incomplete {ending} file ({error}); compress or fetch it again, or let its "
+            "name end as its content is"
         ) from error
+
+
+def refuse_other_content(content: bytes, path: Path, *, ending: str = "") -> None:
+    """Raise a DataError if a file begins as no text does, but as one of other kinds.
+
+    `ending` is that of the kind that its name promises.
+    """
+    for kind, what in _OTHER_CONTENT.items():
+        if kind.match(content) and not (ending and f"{ending} file" in what):
+            raise DataError(f"{path} is {what}")
+
+
+_OTHER_CONTENT: Mapping[re.Pattern[bytes], str] = {
+    re.compile(begins, re.DOTALL | re.IGNORECASE): what
+    for begins, what in {
+        rb"version https://git-lfs": "a pointer of git-lfs, not the file; run `git lfs pull` or "
+        "download it",
+        rb"PK\x03\x04|PK\x05\x06": "a zip archive, as Excel's files are; unpack it, or save "
+        "the table as CSV",
+        rb".{257}ustar": "a tar archive; unpack it, and name the file or the folder in it",
+        rb"7z\xbc\xaf|Rar!\x1a|\x04\x22\x4d\x18|\x1f\x9d": "packed by 7z, rar, lz4 or compress; "
+        "unpack it, and compress it by gzip if it is large",
+        **{
+            begins: f"a {ending} file; let its name end in {ending}, once, or unpack it"
+            for ending, begins in {
+                ".gz": rb"\x1f\x8b",
+                ".bz2": rb"BZh[1-9](1AY&SY|\x17rE8P\x90)",
+                ".xz": rb"\xfd7zXZ\0",
+                ".zst": rb"\x28\xb5\x2f\xfd",
+                ".parquet": rb"PAR1",
+            }.items()
+        },
+        rb"\xff\xfe|\xfe\xff|\0\0\xfe\xff": "UTF-16 or UTF-32; convert it to UTF-8, e.g. by "
+        "`iconv -f UTF-16 -t UTF-8 FILE > NEW`",
+        rb"\s*<(!doctype html|html)": "a page of the web, not the file that it may show; download "
+        "the file itself",
+    }.items()
+}
+"""How files of other kinds begin, and what they are with the way out."""
 
 
 def _decompress_zstandard(content: bytes) -> bytes:
@@ -62,17 +104,41 @@ _DECOMPRESS: Mapping[str, Callable[[bytes], bytes]] = {
 def decode_lines(
     content: bytes, path: Path, *, encoding: Literal["utf-8", "latin-1"] = "utf-8"
 ) -> list[str]:
-    """The lines of a file's content; a DataError names the first line that is not UTF-8."""
+    """The lines of a file's content.
+
+    DataError if it is of another kind, or names the first line that is not UTF-8, ends in CR alone,
+    holds a NUL or an escape character, or, after the first, begins with a byte order mark.
+    """
+    refuse_other_content(content, path)
     try:
         text = content.decode(encoding).removeprefix("\ufeff")
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
         raise DataError(
-            f"{path}, line {line}: byte {content[error.start]:#04x} is not UTF-8; "
-            "convert the file to UTF-8"
+            f"{path}, line {line}: byte {content[error.start]:#04x} is not UTF-8; convert the file "
+            "to UTF-8, e.g. from Windows' encoding by `iconv -f WINDOWS-1252 -t UTF-8 FILE > NEW`"
         ) from error
-    lines = [line.removesuffix("\r") for line in text.split("\n")]
+    if b"\r" in content:  # bytes are searched several times as fast as text
+        text = text.replace("\r\n", "\n")
+    found = b"\0" in content or b"\x1b" in content or "\r" in text or "\ufeff" in text
+    if found and (stray := _STRAY.search(text)):
+        line = text.count("\n", 0, stray.start()) + 1
+        raise DataError(f"{path}, line {line}: {_STRAYS[stray[0]]}")
+    lines = text.split("\n")
     return lines if lines[-1] else lines[:-1]
+
+
+_STRAY = re.compile(r"\0|\x1b|\r|^\ufeff", re.MULTILINE)
+_STRAYS = {
+    "\0": "a NUL, which no text has; remove it, or convert the file if it is UTF-16, e.g. by "
+    "`iconv -f UTF-16LE -t UTF-8 FILE > NEW` (or UTF-16BE)",
+    "\x1b": "an escape character, as of ISO-2022-JP; convert the file to UTF-8, e.g. by `iconv -f "
+    "ISO-2022-JP -t UTF-8 FILE > NEW`",
+    "\r": "ends in \\r alone, as lines of old Macs do; save the file with \\n, e.g. by "
+    "`tr '\\r' '\\n' < FILE > NEW`",
+    "\ufeff": "begins with a byte order mark (U+FEFF), as where files were joined; remove it",
+}
+"""Characters that make a line doubtful, and what to do about them."""
 
 
 def sha256_of(lines: Iterable[str]) -> str:

@@ -85,7 +85,7 @@ def _read_records(name: str) -> list[dict[str, str]]:
         return list(csv.DictReader(stream, strict=True))
 
 
-def read_published(table: Path) -> tuple[PublishedSettings, ...]:
+def read_published(table: Path | str) -> tuple[PublishedSettings, ...]:
     """The columns of a table, in its order.
 
     Whole numbers are int, other numbers float, `true` and `false` bool, `null` is None. A column's
@@ -95,7 +95,7 @@ def read_published(table: Path) -> tuple[PublishedSettings, ...]:
         ValueError: if the table is malformed; names the file and line.
     """
     columns: dict[tuple[str, str], list[_Row]] = {}
-    for row in _read_rows(table):
+    for row in _read_rows(Path(table)):
         columns.setdefault((row.backbone, row.variant), []).append(row)
     return tuple(map(_make_column, columns.values()))
 

@@ -57,9 +57,9 @@ class Leaderboard(ComparisonQueries, TrialQueries, TrialsTableQueries, SweepQuer
         published: a lab's own files of published numbers, in addition to those of the package.
     """
 
-    def __init__(self, store: Store, *, published: Sequence[Path] = ()) -> None:
+    def __init__(self, store: Store, *, published: Sequence[Path | str] = ()) -> None:
         self._store = store
-        self._published_files = tuple(published)
+        self._published_files = tuple(map(Path, published))
 
     def rows(
         self,
@@ -207,7 +207,7 @@ class Leaderboard(ComparisonQueries, TrialQueries, TrialsTableQueries, SweepQuer
 
 
 def open_leaderboard(
-    where: str | Path | None = None, *, published: Sequence[Path] = ()
+    where: str | Path | None = None, *, published: Sequence[Path | str] = ()
 ) -> Leaderboard:
     """Open a leaderboard for queries.
 

@@ -117,7 +117,10 @@ class Evaluate(Settings):
         if not isinstance(values, Mapping) or not isinstance(values.get("tasks"), (list, tuple)):
             return values
         files = dict(values.get("files") or {})
-        words = [register_own_file("tasks", entry, files) for entry in values["tasks"]]
+        words = [
+            register_own_file(f"tasks.{number}", entry, files)
+            for number, entry in enumerate(values["tasks"])
+        ]
         return {**values, "tasks": words, **({"files": files} if files else {})}
 
     def with_files(self, change: Callable[[OwnPairs], OwnPairs]) -> Self:

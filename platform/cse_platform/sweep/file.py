@@ -158,7 +158,7 @@ class DraftFile:
         return SweepFile(self.path, tuple(stage.spec for stage in self.stages))
 
 
-def load_sweep(path: Path, *, overrides: Sequence[str] = ()) -> SweepFile:
+def load_sweep(path: Path | str, *, overrides: Sequence[str] = ()) -> SweepFile:
     """Read a sweep file and check it against its methods.
 
     Args:
@@ -170,7 +170,7 @@ def load_sweep(path: Path, *, overrides: Sequence[str] = ()) -> SweepFile:
     Raises:
         SweepFileError: names every problem of the file and of the overrides.
     """
-    return read_draft(path, overrides=overrides).finish()
+    return read_draft(Path(path), overrides=overrides).finish()
 
 
 def read_draft(path: Path, *, overrides: Sequence[str] = ()) -> DraftFile:

@@ -7,11 +7,14 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import reduce
+from operator import getitem
 from typing import Any, TypeVar, get_args
 
 from pydantic import BaseModel, BeforeValidator, RootModel, ValidationError
 from pydantic_core import ErrorDetails
 
+from cse_methods.data.own.spec import OwnPairs
 from cse_methods.errors import CseError, SettingError, nearest_names
 from cse_platform.errors import NotInstalledError
 from cse_platform.secrets import mask_values
@@ -247,7 +250,11 @@ def _translate_error(detail: ErrorDetails, model: type[BaseModel] | None) -> lis
     if isinstance(cause, ProblemsError):
         return list(cause.problems)
     if isinstance(cause, SettingError):
-        return [Problem((cause.setting,), str(cause))]
+        steps = tuple(int(step) if step.isdigit() else step for step in cause.setting.split("."))
+        if isinstance(inner := cause.__cause__, ValidationError):  # of a file of pairs
+            entry = reduce(getitem, steps, detail["input"])
+            return [problem.under(steps) for problem in problems_in(inner, entry, model=OwnPairs)]
+        return [Problem(steps, str(cause))]
     if detail["type"] == "extra_forbidden":
         *path, key = detail["loc"]
         fields = [pair for part in _find_models(path, model) for pair in part.model_fields.items()]

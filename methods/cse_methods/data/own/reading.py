@@ -10,7 +10,8 @@ from cse_methods.data.own.spec import OwnPairs
 from cse_methods.data.pairs import HIGHEST, GradedPair, PairSet
 from cse_methods.data.source import HubFile
 from cse_methods.errors import DataError
-from cse_methods.files.tables import FileRow, FileTable, read_table
+from cse_methods.files.cells import is_id, parse_number, read_texts
+from cse_methods.files.tables import FileRow, FileTable, read_table, shorten
 
 FEWEST_PAIRS = 10
 """Minimum number of pairs; of fewer, a correlation says nothing."""
@@ -29,8 +30,8 @@ def load_own_pairs(spec: OwnPairs) -> PairSet:
     message names the line); the scores are off the scale, all equal or on no usual scale; there are
     fewer than 10 pairs; or their checksum is not `sha256`.
     """
-    pairs, *_ = _read(spec)
-    found = PairSet.of(spec.name, "file", {"all": pairs})
+    pairs, _ = _read(spec)
+    found = PairSet.of(spec.set_name, "file", {"all": pairs})
     if spec.sha256 is not None and found.sha256 != spec.sha256:
         raise DataError(
             f"{spec.file}: its content has changed: sha256 {found.sha256[:12]}, expected "
@@ -57,10 +58,9 @@ def refuse_dev_as_test(dev: Iterable[OwnPairs], tests: Iterable[OwnPairs]) -> No
 
 def describe_own_pairs(spec: OwnPairs) -> str:
     """Describe a file in one line: pairs, scale and path. DataError as `load_own_pairs`."""
-    pairs, (low, high), quotes = _read(spec)
+    pairs, (low, high) = _read(spec)
     how = "found" if spec.scale is None else "stated"
-    line = f"{spec.name}: {len(pairs)} pairs of {spec.file}, scores {low:g} to {high:g} ({how})"
-    return f"{line}; {quotes}" if quotes else line
+    return f"{spec.set_name}: {len(pairs)} pairs of {spec.file}, scores {low:g} to {high:g} ({how})"
 
 
 def refuse_absent(spec: OwnPairs) -> None:
@@ -81,25 +81,20 @@ def local_file(spec: OwnPairs) -> Path:
     return HubFile.at(spec.file).fetch() if "://" in spec.file else Path(spec.file)
 
 
-def _read(spec: OwnPairs) -> tuple[list[GradedPair], Scale, str]:
-    """Read the pairs, their scale, and a clause on quotes that were taken off."""
+def _read(spec: OwnPairs) -> tuple[list[GradedPair], Scale]:
     path = local_file(spec)
-    table = read_table(path, spec)
-    rows = read_cells(table, spec)
-    read = []
-    for row in rows:
-        *texts, score = row.cells
-        sentences = []
-        for side, text in zip(("first", "second"), texts, strict=True):
-            if not isinstance(text, str) or not text.strip():
-                empty = text in ("", None) or isinstance(text, str)
-                what = "is empty" if empty else f"is {text!r}"
-                raise DataError(
-                    f"{row.where}: the {side} sentence {what}; expected text, or no such row"
-                )
-            sentences.append(" ".join(text.split()))
-        read.append(GradedPair(sentences[0], sentences[1], _read_score(row.where, score)))
-    golds = [pair.gold for pair in read]
+    rows = read_cells(read_table(path, spec), spec)
+    sides = []
+    for place, side in enumerate(("first", "second")):
+        texts = [" ".join(text.split()) for text in read_texts(rows, place, f"the {side} sentence")]
+        if "" in texts:
+            raise DataError(
+                f"{rows[texts.index('')].where}: the {side} sentence is empty; expected text, or "
+                "no such row"
+            )
+        sides.append(texts)
+    golds = [_read_score(row.where, row.cells[2]) for row in rows]
+    read = [GradedPair(*pair) for pair in zip(*sides, golds, strict=True)]
     if len(read) < FEWEST_PAIRS:
         raise DataError(
             f"{path}: {len(read)} pairs, expected at least {FEWEST_PAIRS}: a correlation needs more"
@@ -119,19 +114,18 @@ def _read(spec: OwnPairs) -> tuple[list[GradedPair], Scale, str]:
             )
     if scale != (0, HIGHEST):  # scores on this scale must stay the same to the last bit
         read = [pair._replace(gold=HIGHEST * (pair.gold - low) / (high - low)) for pair in read]
-    return read, scale, table.quotes
+    return read, scale
 
 
 def _read_score(where: str, cell: Any) -> float:
+    is_number = isinstance(cell, (int, float)) and not isinstance(cell, bool)
+    value = cell if is_number else parse_number(cell) if isinstance(cell, str) else None
+    if value is not None and math.isfinite(value):
+        return float(value)
     text = cell.strip() if isinstance(cell, str) else cell
-    try:
-        value = math.nan if isinstance(text, bool) else float(text)
-    except (TypeError, ValueError):
-        value = math.nan
-    if math.isfinite(value):
-        return value
     hint = "expected a number"
-    if isinstance(text, str) and text.count(",") == 1 and is_number(text.replace(",", ".")):
+    hint += "; columns under a header are stated by their names" * where.endswith(", line 1")
+    if isinstance(text, str) and parse_number(text.replace(",", ".", 1)) is not None:
         hint = f"write {text.replace(',', '.')}"
     elif text in ("", None):
         hint = "expected a number; leave out pairs without one"
@@ -172,77 +166,50 @@ SENTENCE_NAMES = (
 """Usual names of the sentence columns; case and punctuation do not matter."""
 SCORE_NAMES = ("score", "similarity", "similarity_score", "relatedness_score", "gold", "label")
 """Usual names of the score column; if a table has several, the first of these is used."""
-_USUAL_PAIRS = " or ".join(f"{a} and {b}" for a, b in SENTENCE_NAMES[:3])
 _WAY_OUT = (
-    f"name them, {{file: …, columns: [FIRST, SECOND, SCORE]}}, or rename them to {_USUAL_PAIRS}, "
-    f"with {' or '.join(SCORE_NAMES[:2])}"
+    "state columns: [FIRST, SECOND, SCORE], by name if there is a header and by number if there is "
+    f"none, or give them the names {', '.join(SENTENCE_NAMES[0])} and {SCORE_NAMES[0]}"
 )
 
 
 def read_cells(table: FileTable, spec: OwnPairs) -> list[FileRow]:
     """Return the two sentences and the score of each row, without the header.
 
-    The columns are those stated in `spec`; else those with usual names; else the first three.
+    The columns are those stated in `spec`, of which names make the first row a header; else those
+    with usual names; else a table without a header has just these three, in this order.
 
-    DataError if a column is missing, or it is unclear whether the first line is a header.
+    DataError if a column is missing, or the table has neither usual names nor this form.
     """
     if not table.rows:
         raise DataError(f"{table.path}: no rows; expected two sentences and a score in each")
-    where = table.rows[0].where
-    if table.names is None:
-        first = tuple(str(cell).strip() for cell in table.rows[0].cells)
-        table = table.headed() if _is_header(first, spec, where) else table
-    columns = spec.columns
-    if columns is None and table.names is not None:
-        columns = _find_usual_columns(table.names)
-        if columns is None:
-            names = ", ".join(table.names)
-            raise DataError(f"{where}: the column names {names} are unusual; {_WAY_OUT}")
-    return table.select(columns or (1, 2, 3), spec.where)
-
-
-def _is_header(first: Sequence[str], spec: OwnPairs, where: str) -> bool:
-    """Whether the first line of a file without column names of its own is a header."""
-    if spec.where or any(isinstance(name, str) for name in spec.columns or ()):
-        return True
-    if _find_usual_columns(first) is not None:
-        return True
-    place = 2 if spec.columns is None else int(spec.columns[2]) - 1
-    if len(first) < 3:
-        raise DataError(
-            f"{where}: {len(first)} column{'s' * (len(first) > 1)}, expected two sentences and a "
-            "score; state what stands between them, {file: …, separator: …}"
-        )
-    if place < len(first) and is_number(first[place].replace(",", ".")):
-        return False  # a decimal comma, which is refused with the score
     if spec.columns is not None:
-        return True
+        return table.select(spec.columns, spec.where)
+    where, first = table.rows[0]
+    names = table.names or tuple(str(cell).strip() for cell in first)
+    if columns := _find_usual_columns(names):
+        return table.select(columns, spec.where)
+    if table.names or spec.where:
+        raise DataError(f"{where}: the column names {', '.join(names)} are unusual; {_WAY_OUT}")
+    if len(names) == 3 and parse_number(names[2].replace(",", ".")) is not None:
+        return table.select((1, 2, 3))  # a decimal comma is refused with the score
+    texts = [number for number, cell in enumerate(names, start=1) if not is_id(cell)]
+    two = f" (text is in {texts[0]} and {texts[1]})" if len(texts) == 2 < len(names) else ""
     raise DataError(
-        f"{where}: {first[2]!r} is neither a number nor a usual name of a score column; {_WAY_OUT}"
+        f"{where}: neither a header with usual names nor text, text, number, but "
+        f"{', '.join(map(shorten, names))}{two}; {_WAY_OUT}"
     )
 
 
-def _find_usual_columns(names: Sequence[str]) -> tuple[int, int, int] | None:
-    """Numbers, from 1, of the columns with usual names; None if one is missing."""
-    known = [_simplify_name(name) for name in names]
-    score = next(
-        (known.index(_simplify_name(one)) for one in SCORE_NAMES if _simplify_name(one) in known),
-        None,
-    )
+def _find_usual_columns(names: Sequence[str]) -> tuple[str, str, str] | None:
+    """The names of the columns with usual names; None if one is missing."""
+    known = {_simplify_name(name): name for name in reversed(names)}
+    score = next((known[name] for name in map(_simplify_name, SCORE_NAMES) if name in known), None)
     for pair in SENTENCE_NAMES:
         a, b = map(_simplify_name, pair)
         if a in known and b in known and score is not None:
-            return known.index(a) + 1, known.index(b) + 1, score + 1
+            return known[a], known[b], score
     return None
 
 
 def _simplify_name(name: str) -> str:
     return re.sub(r"[\W_]", "", name).lower()
-
-
-def is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True

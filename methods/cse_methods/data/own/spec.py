@@ -1,18 +1,23 @@
 """The settings that name a file of a lab's own pairs."""
 
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 from pydantic import Field, field_validator
 
 from cse_methods.files.named import absolute_name, bare_name, is_file_name
-from cse_methods.files.tables import ColumnName, TableSettings
+from cse_methods.files.table_settings import ColumnName, TableSettings
 
 
 class OwnPairs(TableSettings):
-    """A file with two sentences and a score a row, named by the file's name without its endings."""
+    """A file with two sentences and a score a row."""
 
-    file: str = Field(min_length=1, description="CSV, TSV, JSON lines or parquet; UTF-8")
+    file: str = Field(min_length=1, description="CSV, TSV, JSON lines or Parquet; UTF-8")
+    name: str | None = Field(
+        default=None,
+        exclude_if=lambda name: name is None,
+        description="of the set; else the file's name without its endings",
+    )
     columns: tuple[ColumnName, ColumnName, ColumnName] | None = Field(
         default=None,
         description="of both sentences and the score: names, or numbers from 1; found if left out",
@@ -24,6 +29,16 @@ class OwnPairs(TableSettings):
         default=None, description="of the pairs: a file with others is refused"
     )
 
+    @field_validator("columns", mode="before")
+    @classmethod
+    def _check_three_columns(cls, columns: Any) -> Any:
+        if columns is not None and (not isinstance(columns, (list, tuple)) or len(columns) != 3):
+            raise ValueError(
+                "expected three columns, [FIRST, SECOND, SCORE], by name or by number from 1, got "
+                f"{columns!r}"
+            )
+        return columns
+
     @field_validator("scale")
     @classmethod
     def _check_scale(cls, scale: tuple[float, float] | None) -> tuple[float, float] | None:
@@ -32,9 +47,9 @@ class OwnPairs(TableSettings):
         return scale
 
     @property
-    def name(self) -> str:
+    def set_name(self) -> str:
         """Name of the set in metrics, on the leaderboard and in MLflow."""
-        return bare_name(self.file)
+        return bare_name(self.file) if self.name is None else self.name
 
     def from_folder(self, folder: Path) -> Self:
         """Return a copy with the file's absolute path; a relative path starts at the sweep file's

@@ -1,0 +1,61 @@
+"""What a sweep file says of a table: its format, its separator, its columns and rows."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Literal, get_args
+
+from pydantic import Field
+
+from cse_methods.errors import DataError
+from cse_methods.files.named import TABLES, kind_of_file
+from cse_methods.settings import Positive, Settings
+
+TableFormat = Literal["csv", "tsv", "unquoted", "jsonl", "parquet"]
+ColumnName = Annotated[str, Field(min_length=1)] | Positive
+"""Name of a column, or its number from 1."""
+_Value = bool | int | float | str
+_FORMATS: Mapping[str, TableFormat] = {
+    ".csv": "csv",
+    ".tsv": "tsv",
+    ".jsonl": "jsonl",
+    ".json": "jsonl",
+    ".parquet": "parquet",
+}
+SEPARATORS: Mapping[TableFormat, str] = {"csv": ",", "tsv": "\t", "unquoted": "\t"}
+"""What stands between cells where nothing else is stated."""
+
+
+class TableSettings(Settings):
+    """How a table is read, beyond what the end of the file's name says."""
+
+    format: TableFormat | None = Field(
+        default=None,
+        description="`csv` or `tsv` (quotes enclose cells, as in RFC 4180), `unquoted` (TSV whose "
+        "quotes are characters), `jsonl` or `parquet`; else by the end of the file's name",
+    )
+    separator: str | None = Field(
+        default=None,
+        pattern=r'^[^"\r\n]+$',
+        description="stands between the cells of CSV or TSV, such as `;` or `||`",
+    )
+    where: dict[str, _Value | tuple[_Value, ...]] = Field(
+        default={},
+        description="columns and the value, or the list of values, of the rows that are read, such "
+        "as `{split: dev}`; all rows without it",
+    )
+
+    def __hash__(self) -> int:
+        return hash(self.model_dump_json())  # a mapping has no hash of its own
+
+    def format_of(self, path: Path) -> TableFormat:
+        """Return the format of a file. Raises DataError if it is unknown, or has no separator."""
+        kind = self.format or _FORMATS.get(kind_of_file(path.name))
+        kind = "csv" if kind is None and self.separator else kind
+        if kind is None:
+            raise DataError(
+                f"{path}: no table by the end of its name; expected {', '.join(TABLES)}, or state "
+                f"its format: {', '.join(get_args(TableFormat))}"
+            )
+        if kind not in SEPARATORS and self.separator:
+            raise DataError(f"{path}: {kind} has no separator {self.separator!r}; leave it out")
+        return kind
