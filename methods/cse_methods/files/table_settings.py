@@ -23,8 +23,6 @@ _FORMATS: Mapping[str, TableFormat] = {
 }
 SEPARATORS: Mapping[TableFormat, str] = {"csv": ",", "tsv": "\t", "unquoted": "\t"}
 """What stands between cells where nothing else is stated."""
-SEPARATOR_NAMES = {"\t": "tabs", ";": "semicolons", "||": "||", "|": "|", ",": "commas"}
-"""Separators that messages name, the likeliest first."""
 
 
 class TableSettings(Settings):
