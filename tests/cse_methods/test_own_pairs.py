@@ -240,9 +240,17 @@ BROKEN: list[tuple[str, bytes, str]] = [
     ("my.tsv", as_tsv(GLUE, ("n", "n", *HEADER)), r"line 1: 2 columns are called 'n'"),
     ("my.tsv", as_tsv([(a, b, 3) for a, b, _ in ROWS]), r"11 pairs has the score 3"),
     ("my.tsv", as_tsv([(a, b, s - 3) for a, b, s in ROWS]), r"from -3 to 2 .*scale: \[-3, 2\]"),
-    ("my.csv", as_tsv(ROWS), r"line 1: one cell, .* state separator: '\\t' .*save it with ','"),
-    ("my.csv", as_csv(ROWS, delimiter=";"), r"line 1: one cell, .* state separator: ';'"),
-    ("my.tsv", as_tsv(ROWS).replace(b"\t", b"||"), r"line 1: .*separator: '\|\|' .*with '\\t'"),
+    (
+        "my.csv",
+        as_tsv(ROWS),
+        r"line 1: .* separated by tabs; state separator: '\\t' .*save it with commas",
+    ),
+    (
+        "my.csv",
+        as_csv(ROWS, delimiter=";"),
+        r"line 1: .* separated by semicolons; state separator: ';'",
+    ),
+    ("my.tsv", as_tsv(ROWS).replace(b"\t", b"||"), r"line 1: .*separator: '\|\|' .*with tabs"),
 ]
 
 

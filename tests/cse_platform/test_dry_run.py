@@ -80,7 +80,7 @@ def test_it_opens_the_corpus(dry_run, tmp_path) -> None:
         assert result.stderr.startswith("Error: ") and datum in result.stderr, content
     for name, line, datum in (
         ("mine.txt", "自然语言处理很有意思", "unknown to backbone mini"),
-        ("mine.csv", "A dog runs in the park.", "mine.csv is read as plain text"),
+        ("mine.txt", "A dog runs in\tthe park.", "mine.txt is read as plain text"),
     ):
         lines = [f"{line} {number}" for number in range(60)]
         (tmp_path / name).write_text("\n".join(lines), encoding="utf-8")

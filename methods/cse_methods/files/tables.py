@@ -13,8 +13,8 @@ from cse_methods.errors import DataError, nearest_hint
 from cse_methods.files.table_settings import SEPARATORS, ColumnName, TableFormat, TableSettings
 from cse_methods.files.text import decode_lines, read_content, refuse_other_content
 
-_STAND_IN = "\x1f"
-"""Stands for a separator of several characters: Python's reader takes one."""
+_NAMES = {"\t": "tabs", ";": "semicolons", "||": "||", "|": "|", ",": "commas"}
+_STAND_IN = "\x1f"  # for a separator of several characters: Python's reader takes one
 ABSENT = object()
 """The cell of a key that a JSON object lacks."""
 
@@ -125,12 +125,12 @@ def read_table(
         return FileTable(path, kind, names, rows)
     separator = settings.separator or SEPARATORS[kind]
     number, first = next(((n, line) for n, line in enumerate(lines, 1) if line.strip()), (1, ""))
-    others = [one for one in ("\t", ";", "||", "|", ",") if one in first]
-    if settings.separator is None and separator not in first and others:
+    other = next((one for one in _NAMES if one in first), None)
+    if settings.separator is None and separator not in first and other is not None:
         raise DataError(
-            f"{path}, line {number}: one cell, {shorten(first)}, with {others[0]!r} in it; state "
-            f"separator: {others[0]!r} in a sweep file ({separator!r} if this is one cell), or "
-            f"save it with {separator!r} between the cells"
+            f"{path}, line {number}: {shorten(first)} is separated by {_NAMES[other]}; state "
+            f"separator: {other!r} in a sweep file ({separator!r} if it is one cell), or save it "
+            f"with {_NAMES[separator]}"
         )
     read = _read_records(path, lines, separator, quoted=kind != "unquoted")
     rows = [row for row in read if "".join(row.cells).strip()]
