@@ -13,8 +13,8 @@ from torch import Tensor
 from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
 from cse_methods.encoders.encoder import Encoder
+from cse_methods.encoders.encoder_check import check_encoder
 from cse_methods.encoders.loading import load_encoder
-from cse_methods.encoders.reading import check_encoder
 from cse_methods.errors import BackboneError
 
 Edit = Callable[..., Path]

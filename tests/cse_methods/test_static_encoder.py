@@ -25,9 +25,10 @@ from cse_methods.encoders.backbones import (
     resolve_backbone,
     weights_sha256,
 )
+from cse_methods.encoders.encoder_check import check_encoder
 from cse_methods.encoders.loading import SentenceEncoder, load_encoder, load_sentence_encoder
 from cse_methods.encoders.post_pooling import Normalize
-from cse_methods.encoders.reading import check_encoder, own_dropout
+from cse_methods.encoders.reading import own_dropout
 from cse_methods.encoders.short_names import _Packaged
 from cse_methods.encoders.static_encoder import (
     StaticEncoder,
@@ -282,14 +283,33 @@ def test_heads_blanks_repeated_words_and_compression(tmp_path: Path, ending: str
     assert "words more than once (1, such as 'the')" in caplog.text
 
 
+def test_marks_tabs_and_words_of_several_words(tmp_path: Path) -> None:
+    words, numbers = ["new york", "the", "dog"], [[7, 8], [0.5, -1], [2, 3]]
+    wrong = {}
+    for name, text in {
+        "mark": "\ufeffnew york 7 8\nthe 0.5 -1\ndog 2 3\n",
+        "mark and head": "\ufeff3 2\r\nnew york 7 8\r\nthe 0.5 -1\r\ndog 2 3\r\n",
+        "tab after the word": "new york\t7 8\nthe\t0.5 -1\ndog\t2 3\n",
+        "tabs": "new york\t7\t8\t\nthe\t0.5\t-1\t\ndog\t2\t3\t\n",
+        "two blanks": "new york  7  8\nthe  0.5 -1\ndog  2 3\n",
+    }.items():
+        file = tmp_path / f"{name}.txt"
+        file.write_text(text, encoding="utf-8", newline="")
+        found, table = read_glove_text(file)
+        if (found, table.tolist()) != (words, numbers):
+            wrong[name] = found, table.tolist()
+    assert not wrong
+
+
 def test_what_is_no_such_file(tmp_path: Path) -> None:
     table: list[tuple[str, str]] = [
         ("", "is empty"),
-        ("the 1 2\ndog 1\n", "line 2: 1 numbers, and the first word has 2"),
-        ("the 1 2\ndog 1 x\n", "line 2: could not convert"),
-        ("the 1 nan\n", "line 1: expected a word and finite numbers"),
+        ("the 1 2\ndog 1\n", "line 2: 'dog 1'; expected a word and 2 finite numbers"),
+        ("the 1 2\ndog 1 x\n", "line 2: 'dog 1 x'; expected"),
+        ("the nan 1\n", "line 1: 'the nan 1'; expected a word"),
         ("2 50\n", "is empty"),
-        ("a 50\n", "line 1: expected a word and finite numbers, at least two"),
+        ("2 3\nthe 1 2\ndog 1 2\n", "line 1: 3 numbers a word, and most lines have 2"),
+        ("a 50\n", "line 1: 'a 50'; expected a word and 2 finite numbers"),
     ]
     file = tmp_path / "glove.txt"
     with pytest.raises(BackboneError, match="cannot be read"):

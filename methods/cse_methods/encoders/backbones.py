@@ -3,14 +3,14 @@
 import hashlib
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
 
 from cse_methods.contract import Pooler
-from cse_methods.encoders.families import FAMILIES, Family
+from cse_methods.encoders.families import first_position
 from cse_methods.encoders.sentence_transformers_format import (
     Pooling,
     other_folders,
@@ -32,10 +32,12 @@ from cse_methods.errors import BackboneError, nearest_hint
 from cse_methods.files.hub import explain_hub_error
 from cse_methods.files.named import expand
 from cse_methods.files.places import fetch_copy, find_copy, is_remote
-from cse_methods.files.text import file_sha256
+from cse_methods.files.text import explain_pointer, file_sha256
 
+_INDEX = ".index.json"
 PICKLED = "pytorch_model.bin"
-WEIGHTS = ("model.safetensors", "model.safetensors.index.json", PICKLED)
+WEIGHTS = ("model.safetensors", f"model.safetensors{_INDEX}", PICKLED, PICKLED + _INDEX)
+"""The files of weights, as transformers looks for them; an index names several."""
 TOKENIZER = ("tokenizer.json", "vocab.txt", "vocab.json", "merges.txt")
 SENTENCE_PIECE = ("spm.model", "spiece.model", "sentencepiece.bpe.model")
 """Files from which a tokenizer is made in an older folder without any other."""
@@ -46,7 +48,8 @@ _SMALL_FILES = (
     *("added_tokens.json", "modules.json", "1_Pooling/config.json"),
     *("sentence_*_config.json", "config_sentence_transformers.json"),
 )
-_SAFETENSORS = ("model*.safetensors", "model.safetensors.index.json")
+_SAFETENSORS = ("model*.safetensors", f"model.safetensors{_INDEX}")
+_PICKLES = ("pytorch_model*.bin", PICKLED + _INDEX)
 
 Folder = TypeVar("Folder", Path, Path | None)
 
@@ -238,9 +241,33 @@ def weight_bytes(folder: Path) -> int:
     """Sum the sizes of the files that contain an encoder's weights, in bytes."""
     if is_static(folder):
         return sum(file.stat().st_size for file in static_files(folder))
-    place = transformer_folder(folder)
-    found = list(place.glob("model*.safetensors")) or list(place.glob("pytorch_model*.bin"))
-    return sum(file.stat().st_size for file in found)
+    return sum(file.stat().st_size for file in list_weights(transformer_folder(folder)))
+
+
+def list_weights(place: Path) -> list[Path]:
+    """List the files of a transformer's weights, an index before the files that it names.
+
+    BackboneError if one of them is not there, or the index cannot be read.
+    """
+    first = next((file for name in WEIGHTS if (file := place / name).is_file()), None)
+    if first is None:
+        raise BackboneError(f"{place} has no weights; expected {WEIGHTS[0]} or {PICKLED}")
+    if not first.name.endswith(_INDEX):
+        return [first]
+    if pointer := explain_pointer(first):
+        raise BackboneError(pointer)
+    try:
+        names = sorted(set(json.loads(first.read_text("utf-8"))["weight_map"].values()))
+        beside = {file.name for file in place.iterdir()}  # a name that is a path is not followed
+        missing = [name for name in names if name not in beside]
+    except (OSError, ValueError, LookupError, TypeError, AttributeError) as problem:
+        raise BackboneError(f"{first} is not an index of weights: {problem}") from problem
+    if missing:
+        raise BackboneError(
+            f"{place} has no {missing[0]}, one of the {len(names)} files of weights that "
+            f"{first.name} names; download it"
+        )
+    return [first, *(place / name for name in names)]
 
 
 def _list_encoder_files(folder: Path) -> list[Path]:
@@ -248,9 +275,8 @@ def _list_encoder_files(folder: Path) -> list[Path]:
     if not read_modules(folder) and is_static(folder):
         return static_files(folder)
     place = transformer_folder(folder)
-    shards = {file for pattern in _SAFETENSORS for file in place.glob(pattern)}
     tokenizer = TOKENIZER if (place / "tokenizer.json").is_file() else (*TOKENIZER, *SENTENCE_PIECE)
-    files = shards or {place / PICKLED}
+    files = set(list_weights(place))
     files |= {place / name for name in ("config.json", *tokenizer)}
     for module in read_modules(folder):
         if module.kind != "Dense":
@@ -269,13 +295,12 @@ def _find_shorter_length(folder: Path) -> int | None:
     config = json.loads((place / "config.json").read_text("utf-8"))
     file = place / "tokenizer_config.json"
     tokenizer = json.loads(file.read_text("utf-8")) if file.is_file() else {}
-    family = FAMILIES.get(config.get("model_type"), Family())
     said = (read_text_settings(folder)[0], tokenizer.get("model_max_length"))
     lengths = [length for length in said if isinstance(length, int | float)]
     positions = config.get("max_position_embeddings")
     if not lengths or not isinstance(positions, int):
         return None
-    return int(min(lengths)) if min(lengths) < positions - family.first_position else None
+    return int(min(lengths)) if min(lengths) < positions - first_position(config) else None
 
 
 def _copy_remote(uri: str, copy: Callable[[str], Folder]) -> Folder:
@@ -313,13 +338,13 @@ def _download(source: Backbone) -> Path:
     folder = snapshot(*(f"{inside}{name}" for name in wanted), *layers)
     # Older repositories have only the pickled format; downloading both would double the size.
     present = any((folder / inside / name).is_file() for name in WEIGHTS)
-    return folder if present else snapshot(f"{inside}{PICKLED}")
+    return folder if present else snapshot(*(f"{inside}{name}" for name in _PICKLES))
 
 
 def _explain_incomplete(folder: Path) -> str | None:
     """Explain why a folder is not a complete encoder; None if it is."""
     if folder.exists() and is_static(folder):
-        return static_problem(folder)
+        return static_problem(folder) or _explain_pointers(static_files(folder))
     if folder.is_file():
         return (
             f"{folder} is neither an encoder's folder nor a text file of word vectors, which ends "
@@ -331,8 +356,13 @@ def _explain_incomplete(folder: Path) -> str | None:
     place = transformer_folder(folder)
     if not (place / "config.json").is_file():
         return f"{place} has no config.json; an encoder's folder holds it beside the weights"
-    if not any((place / name).is_file() for name in WEIGHTS):
-        return f"{place} has no weights; expected model.safetensors or pytorch_model.bin"
     if not any((place / name).is_file() for name in (*TOKENIZER, *SENTENCE_PIECE)):
         return f"{place} has no tokenizer; expected tokenizer.json or a vocabulary"
-    return None
+    try:
+        return _explain_pointers(_list_encoder_files(folder))
+    except BackboneError as problem:
+        return str(problem)
+
+
+def _explain_pointers(files: Iterable[Path]) -> str | None:
+    return next(filter(None, map(explain_pointer, files)), None)

@@ -180,12 +180,22 @@ def read_options(folder: Path) -> dict[str, Any]:
         return {}
     stored = _read(folder / _OPTIONS_FILE)
     prompts, kept = stored.get("prompts") or {}, stored.get("truncate_dim")
-    if not isinstance(prompts, dict) or not (kept is None or (isinstance(kept, int) and kept > 0)):
+    texts = isinstance(prompts, dict) and all(
+        isinstance(text, str | None) for text in prompts.values()
+    )
+    if not texts or not (kept is None or (isinstance(kept, int) and kept > 0)):
         raise BackboneError(
             f"{folder / _OPTIONS_FILE} has prompts {prompts!r} and truncate_dim {kept!r}; expected "
             "are texts by name, and a whole number above 0"
         )
-    found = {"prompt": prompts.get(stored.get("default_prompt_name")), "truncate_dim": kept}
+    chosen = stored.get("default_prompt_name")
+    known = {"query": "", "document": ""} | prompts  # these two are there without being written
+    if chosen is not None and chosen not in known:
+        raise BackboneError(
+            f"{folder / _OPTIONS_FILE}: default_prompt_name {chosen!r} is not among its prompts, "
+            f"{', '.join(known)}; add that prompt, or write null"
+        )
+    found = {"prompt": known.get(chosen), "truncate_dim": kept}
     options = {name: value for name, value in found.items() if value}
     pooled = _read(_pooling_file(folder)).get("include_prompt", True)
     return options if pooled else {**options, "include_prompt": False}

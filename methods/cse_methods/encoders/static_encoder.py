@@ -9,10 +9,13 @@ import gzip
 import json
 import logging
 import lzma
+import re
 import string
 import zlib
+from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain, islice
 from pathlib import Path
 from pickle import UnpicklingError
 from typing import Any
@@ -216,6 +219,8 @@ def _write_words(folder: Path, table: WordTable) -> None:
     write_weights(folder, {_VECTORS: table.vectors})
 
 
+_LINES_FOR_WIDTH = 1000
+"""The first lines of a text file, most of which show how many numbers a word has."""
 _OPENERS: Mapping[str, Callable[..., Any]] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
 _log = logging.getLogger(__name__)
 
@@ -267,10 +272,11 @@ def average_words(table: Tensor, sentences: Sequence[Sequence[int]]) -> Tensor:
 def read_glove_text(file: Path) -> tuple[list[str], Tensor]:
     """Read words and vectors from a text file: a word, then D numbers per line.
 
-    The first line of word2vec and fastText, the numbers of words and of dimensions, is skipped, as
-    are blanks at the ends of lines. Words may contain spaces, as in GloVe 840B: the last D fields
-    are the vector, where D is the number of fields in the first word's line minus one. Of a word
-    with several lines, as in GloVe 840B, the first one counts, which is logged. The file may be
+    The first line of word2vec and fastText, the numbers of words and of dimensions D, is skipped,
+    as are a byte order mark and blanks at the ends of lines; fields are divided by blanks or tabs.
+    Words may contain spaces, as in GloVe 840B: the last D fields are the vector, where D is, if no
+    first line says it, the number of fields in most of the first lines minus one. Of a word with
+    several lines, as in GloVe 840B, the first one counts, which is logged. The file may be
     compressed (`.gz`, `.bz2`, `.xz`).
 
     Returns:
@@ -280,13 +286,7 @@ def read_glove_text(file: Path) -> tuple[list[str], Tensor]:
     """
     vectors = dict[str, np.ndarray]()
     twice = list[str]()
-    for number, word, vector in _read_lines(file):
-        first = next(iter(vectors.values()), vector)
-        if len(vector) != len(first):
-            raise BackboneError(
-                f"{file}, line {number}: {len(vector)} numbers, and the first word has "
-                f"{len(first)}; expected a word and its vector"
-            )
+    for word, vector in _read_lines(file):
         if vectors.setdefault(word, vector) is not vector:
             twice.append(word)
     if not vectors:
@@ -299,29 +299,32 @@ def read_glove_text(file: Path) -> tuple[list[str], Tensor]:
     return list(vectors), torch.from_numpy(np.stack(list(vectors.values())))
 
 
-def _read_lines(file: Path) -> Iterator[tuple[int, str, np.ndarray]]:
-    """Yield the number, the word and the vector of each line after a head."""
-    width: int | None = None
+def _read_lines(file: Path) -> Iterator[tuple[str, np.ndarray]]:
+    """Yield the word and the vector of each line after a head."""
     read = _OPENERS.get(file.suffix, open)
     try:
         # Universal newlines would split lines at characters in some of GloVe's words.
-        with read(file, "rt", encoding="utf-8", newline="\n") as stream:
-            for number, line in enumerate(stream, 1):
-                fields = line.rstrip(" \r\n").split(" ")
-                if number == 1 and len(fields) == 2 and all(map(str.isdecimal, fields)):
-                    continue
-                width = width or len(fields) - 1
-                first = max(1, len(fields) - width)
+        with read(file, "rt", encoding="utf-8-sig", newline="\n") as stream:
+            lines = (re.split("[ \t]+", line.rstrip(" \t\r\n")) for line in stream)
+            start = list(islice(lines, _LINES_FOR_WIDTH))
+            head = bool(start) and len(start[0]) == 2 and all(map(str.isdecimal, start[0]))
+            counts = Counter(len(fields) - 1 for fields in start[head:])
+            width = counts.most_common(1)[0][0] if counts else 0
+            if counts and head and int(start[0][1]) != width:
+                raise BackboneError(
+                    f"{file}, line 1: {start[0][1]} numbers a word, and most lines have {width}"
+                )
+            for number, fields in enumerate(chain(start[head:], lines), 1 + head):
                 try:
-                    vector = np.array(fields[first:], dtype=np.float32)
-                except ValueError as problem:
+                    vector = np.array(fields[-width:], dtype=np.float32)
+                    sound = 1 < width < len(fields) and np.isfinite(vector).all()
+                except ValueError:  # a word in the place of a number
+                    sound = False
+                if not sound:
                     raise BackboneError(
-                        f"{file}, line {number}: {problem}; expected a word and {width} numbers"
-                    ) from problem
-                if width < 2 or not np.isfinite(vector).all():
-                    raise BackboneError(
-                        f"{file}, line {number}: expected a word and finite numbers, at least two"
+                        f"{file}, line {number}: {' '.join(fields)[:60]!r}; expected a word and "
+                        f"{max(width, 2)} finite numbers"
                     )
-                yield number, " ".join(fields[:first]), vector
+                yield " ".join(fields[:-width]), vector
     except (OSError, EOFError, UnicodeDecodeError, lzma.LZMAError, zlib.error) as problem:
         raise BackboneError(f"{file} cannot be read as word vectors: {problem}") from problem

@@ -293,7 +293,7 @@ def references_to_resolve(spec: SweepSpec, earlier: Sequence[SweepSpec]) -> list
 @contextmanager
 def encoder_modules_imported() -> Iterator[None]:
     """Import what `check_encoders` needs, which takes seconds, in a thread beside the context."""
-    thread = Thread(target=import_module, args=("cse_methods.encoders.reading",))
+    thread = Thread(target=import_module, args=("cse_methods.encoders.encoder_check",))
     thread.start()
     try:
         yield
@@ -305,7 +305,7 @@ def check_encoders(
     spec: SweepSpec, configs: Sequence[MethodConfig], inspection: Inspection
 ) -> None:
     """Check that the encoders that are here can be read as the configurations want them."""
-    from cse_methods.encoders.reading import check_encoder
+    from cse_methods.encoders.encoder_check import check_encoder
     from cse_methods.training.teachers import TeacherSpec
 
     readings: dict[str, set[Any]] = defaultdict(set)
@@ -341,6 +341,9 @@ def check_encoders(
         read = partial(check_encoder, name, pooler=pooler, first_layer=first_layer, prompt=prompt)
         check = partial(read, max_length=max_length, precision=precision, head=head)
         inspection.run_check(("backbone",), check, needs=("backbone",))
+    for config in {config.encoders(): config for config in configs}.values():
+        path = _locate_text(config.encoders()[-1], spec)
+        inspection.run_check(path, config.check_encoders, needs=("backbone", "fixed", "space"))
 
 
 def _find_encoders(
