@@ -67,6 +67,8 @@ class Encoder(nn.Module):
         self._packs = model.config._attn_implementation == PACKED
         self.family = encoder_family(model.config)
         self.first_position = first_position(model.config.to_dict())
+        # As sentence-transformers counts: a blank at the prompt's end may be a piece of its own.
+        self._prompt_pieces = len(tokenizer(pooling.prompt or "")["input_ids"]) - 1
         masked = pooling.pooler == "mask"
         self.template = make_template(pooling.prompt, tokenizer, masked=masked)
         self.reading_key: Hashable = tokenizer, self.template
@@ -311,7 +313,7 @@ class Encoder(nn.Module):
         mask = inputs["attention_mask"]
         if self.pooling.prompt and not self.pooling.include_prompt:
             places = torch.arange(mask.shape[1], device=mask.device)
-            mask = mask * (places >= len(self.template.before))
+            mask = mask * (places >= self._prompt_pieces)
         return pool(states, mask, self.pooling, marked=self._find_masks(inputs["input_ids"]))
 
     def _compute_states(self, inputs: Mapping[str, Tensor], edits: Edits) -> Sequence[Tensor]:

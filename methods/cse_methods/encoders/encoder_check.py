@@ -5,6 +5,7 @@ Every file is opened, and its weights are looked at one by one; no model is made
 
 import json
 import re
+from collections import deque
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from pathlib import Path
@@ -14,17 +15,22 @@ import torch
 from safetensors import safe_open
 from torch import Tensor
 
-from cse_methods.encoders.backbones import list_weights, locate_backbone, resolve_backbone
+from cse_methods.encoders.backbones import (
+    explain_foreign,
+    list_encoder_files,
+    list_weights,
+    locate_backbone,
+    resolve_backbone,
+)
 from cse_methods.encoders.families import refuse_half_precision
-from cse_methods.encoders.loading import headless, is_finite, not_finite, read_layers
+from cse_methods.encoders.library_encoder import check_library_reading
+from cse_methods.encoders.loading import headless, is_finite, not_finite
 from cse_methods.encoders.reading import (
     ReadingOptions,
-    check_static_reading,
     naming_the_backbone,
     read_encoder,
 )
 from cse_methods.encoders.sentence_transformers_format import transformer_folder
-from cse_methods.encoders.static_files import is_static
 from cse_methods.errors import BackboneError
 from cse_methods.files.text import FileVersion, file_version
 
@@ -42,14 +48,23 @@ def check_encoder(name: str, *, precision: str = "fp32", **options: Unpack[Readi
     """
     source = resolve_backbone(name)
     folder = locate_backbone(source)
-    if folder and is_static(folder):
-        check_static_reading(source, folder, options)
+    if folder and explain_foreign(folder):
+        check_library_reading(source, folder, options)
+        with naming_the_backbone(name, folder):
+            for tensor, values in iterate_weights(list_encoder_files(folder)):
+                if not is_finite(values):
+                    raise not_finite(name, tensor)
     elif folder:
         reading = read_encoder(source, folder, **options)
-        read_layers(folder)
+        weights = list_weights(transformer_folder(folder))
+        for file in set(list_encoder_files(folder)) - set(weights):  # of layers
+            with naming_the_backbone(name, file):
+                deque(iterate_weights([file]), maxlen=0)
+                if file.suffix == ".json":
+                    json.loads(file.read_text("utf-8"))
         with naming_the_backbone(name, folder):
-            files = map(file_version, list_weights(transformer_folder(folder)))
-            names = _check_weights(tuple(files), reading.config.vocab_size, name)
+            versions = tuple(map(file_version, weights))
+            names = _check_weights(versions, reading.config.vocab_size, name)
         if reading.head and not any(tensor.endswith("pooler.dense.weight") for tensor in names):
             raise headless(name)
         refuse_half_precision(reading.config, precision, name)

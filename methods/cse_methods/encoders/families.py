@@ -79,15 +79,7 @@ def refuse_other_families(stored: Mapping[str, Any], file: Path, name: str) -> N
 
     Raises BackboneError if it does not say of which family it is.
     """
-    kind = stored.get("model_type")
-    positions = stored.get("position_embedding_type") or "absolute"
-    family = FAMILIES.get(kind or "")
-    if family and positions != "absolute" and not family.rotary:
-        # Not left to sentence-transformers: the same models would score with absolute positions.
-        raise BackboneError(
-            f"backbone {name!r}: {file} asks for position_embedding_type {positions!r}, which is "
-            "not read here; take an encoder with absolute positions"
-        )
+    kind, family = stored.get("model_type"), FAMILIES.get(stored.get("model_type") or "")
     if family and not stored.get("is_decoder"):
         return
     if kind is None and "auto_map" not in stored:
@@ -105,6 +97,17 @@ def refuse_other_families(stored: Mapping[str, Any], file: Path, name: str) -> N
     raise UnknownModelError(
         f"backbone {name!r} {reason}; encoders of these families are read: {', '.join(FAMILIES)}"
     )
+
+
+def refuse_other_positions(stored: Mapping[str, Any], file: Path, name: str) -> None:
+    """Raise BackboneError for positions that transformers would read as absolute ones."""
+    positions = stored.get("position_embedding_type") or "absolute"
+    family = FAMILIES.get(stored.get("model_type") or "")
+    if family and positions != "absolute" and not family.rotary:
+        raise BackboneError(
+            f"backbone {name!r}: {file} asks for position_embedding_type {positions!r}, which is "
+            "not read here; take an encoder with absolute positions"
+        )
 
 
 def refuse_half_precision(config: Any, precision: str, name: str) -> None:

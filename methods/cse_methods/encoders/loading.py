@@ -2,7 +2,7 @@
 
 import logging
 from pathlib import Path
-from typing import Any, TypeVar, Unpack, cast
+from typing import Any, Unpack, cast
 
 import torch
 from torch import Tensor, nn
@@ -12,14 +12,20 @@ from cse_methods.contract import Pooler
 # Importing the modules of layers registers these.
 from cse_methods.encoders import convolution as convolution
 from cse_methods.encoders import flow as flow
-from cse_methods.encoders.backbones import Backbone, fetch_backbone, resolve_backbone
+from cse_methods.encoders.backbones import (
+    Backbone,
+    explain_foreign,
+    fetch_backbone,
+    refuse_untrainable,
+    resolve_backbone,
+)
 from cse_methods.encoders.encoder import Encoder
 from cse_methods.encoders.families import encoder_family
+from cse_methods.encoders.library_encoder import LibraryEncoder, load_library_encoder
 from cse_methods.encoders.packing import register_packed_attention
 from cse_methods.encoders.post_pooling import Dense, Truncate
 from cse_methods.encoders.reading import (
     ReadingOptions,
-    check_static_reading,
     naming_the_backbone,
     read_encoder,
 )
@@ -30,14 +36,11 @@ from cse_methods.encoders.sentence_transformers_format import (
     split_modules,
     transformer_folder,
 )
-from cse_methods.encoders.static_encoder import StaticEncoder, read_word_table
-from cse_methods.encoders.static_files import is_static, refuse_static
 from cse_methods.errors import BackboneError, UnknownModelError
 
 _log = logging.getLogger(__name__)
-SentenceEncoder = Encoder | StaticEncoder
-"""An encoder with a transformer, or a table of word vectors."""
-AnyEncoder = TypeVar("AnyEncoder", Encoder, StaticEncoder)
+SentenceEncoder = Encoder | LibraryEncoder
+"""An encoder of this package's own models, or of sentence-transformers."""
 
 
 def load_encoder(
@@ -78,7 +81,7 @@ def load_encoder(
     """
     source = resolve_backbone(name)
     folder = fetch_backbone(source)
-    refuse_static(name, folder)
+    refuse_untrainable(name, folder)
     reading = read_encoder(
         source,
         folder,
@@ -121,21 +124,19 @@ def load_encoder(
 def load_sentence_encoder(
     name: str, *, attention: str = "sdpa", **options: Unpack[ReadingOptions]
 ) -> SentenceEncoder:
-    """Load an encoder of either kind, with a transformer or with static word vectors.
+    """Load an encoder of any kind, also one that only scores and teaches.
 
-    Arguments and errors are those of `load_encoder`. Static vectors only have the pooler `avg`, and
-    ignore the other arguments.
+    Arguments and errors are those of `load_encoder`. What sentence-transformers reads, word vectors
+    too, has the pooler of its folder.
     """
     source = resolve_backbone(name)
     folder = fetch_backbone(source)
-    if not is_static(folder):
-        return load_encoder(name, attention=attention, **options)
-    check_static_reading(source, folder, options)
-    encoder = StaticEncoder(read_word_table(folder), read_layers(folder)[1])
-    return _truncate(encoder, folder).eval()
+    if explain_foreign(folder):
+        return load_library_encoder(source, folder, options)
+    return load_encoder(name, attention=attention, **options)
 
 
-def _truncate(encoder: AnyEncoder, folder: Path) -> AnyEncoder:
+def _truncate(encoder: Encoder, folder: Path) -> Encoder:
     """Let an encoder keep as many coordinates as its folder says."""
     kept = read_options(folder).get("truncate_dim") or encoder.width
     width = encoder.width
@@ -211,7 +212,9 @@ def read_pooling_layer(name: str) -> Dense | None:
         model, report = auto.from_pretrained(place, output_loading_info=True)
     linear = getattr(getattr(model, "pooler", None), "dense", None)
     lacking = any("pooler." in key for key in report["missing_keys"])
-    return None if lacking or not isinstance(linear, nn.Linear) else Dense(linear.float(), "tanh")
+    if lacking or not isinstance(linear, nn.Linear):
+        return None
+    return Dense(linear.float(), nn.Tanh())
 
 
 def read_layers(folder: Path) -> tuple[list[TokenLayer], list[SavedLayer]]:

@@ -14,11 +14,19 @@ from transformers import AutoConfig, AutoTokenizer
 from transformers.utils import logging
 
 from cse_methods.contract import Pooler
-from cse_methods.encoders.backbones import Backbone, locate_backbone, own_pooling, resolve_backbone
+from cse_methods.encoders.backbones import (
+    Backbone,
+    explain_foreign,
+    foreign_pooler,
+    locate_backbone,
+    own_pooling,
+    resolve_backbone,
+)
 from cse_methods.encoders.families import (
     encoder_family,
     first_position,
     refuse_other_families,
+    refuse_other_positions,
 )
 from cse_methods.encoders.sentence_transformers_format import (
     Pooling,
@@ -26,7 +34,6 @@ from cse_methods.encoders.sentence_transformers_format import (
     read_text_settings,
     transformer_folder,
 )
-from cse_methods.encoders.static_files import is_static
 from cse_methods.encoders.template import make_template
 from cse_methods.errors import BackboneError, UnknownModelError
 
@@ -56,28 +63,23 @@ class Reading(NamedTuple):
     """Whether the dense layer with tanh that the weights have on [CLS] follows the pooler."""
 
 
-def check_static_reading(source: Backbone, folder: Path, options: ReadingOptions) -> None:
-    """Raise BackboneError if word vectors are to be read otherwise than by the mean of a text."""
-    pooler = options.get("pooler") or own_pooling(source, folder).pooler
-    if options.get("prompt") or options.get("head"):
-        raise BackboneError(
-            f"backbone {source.name!r} is a table of word vectors, which has no prompt and no "
-            f"head; leave {'prompt' if options.get('prompt') else 'head'} out"
-        )
-    if pooler != "avg":
-        raise BackboneError(
-            f"backbone {source.name!r} is a table of word vectors, whose mean is all that it "
-            f"gives; set pooler: avg instead of {pooler}"
-        )
-
-
 def own_dropout(name: str) -> float | None:
-    """Return the highest dropout in an encoder's configuration; None if it is absent or static."""
+    """Return the highest dropout in an encoder's configuration; None without such a model."""
     folder = locate_backbone(resolve_backbone(name))
-    if folder is None or is_static(folder):
+    if folder is None or explain_foreign(folder):
         return None
     config = _read_config(folder, name)
     return max(float(getattr(config, setting)) for setting in encoder_family(config).dropout)
+
+
+def asked_pooler(name: str, pooler: Pooler) -> Pooler | None:
+    """Return the pooler of a configuration, None if it is the encoder's own without a name here.
+
+    The default `cls` then stands for that pooling, such as a decoder's by the last piece.
+    """
+    folder = locate_backbone(resolve_backbone(name))
+    foreign = pooler == "cls" and folder is not None and explain_foreign(folder)
+    return None if foreign and folder and foreign_pooler(folder) is None else pooler
 
 
 def own_prompt(name: str) -> str | None:
@@ -124,7 +126,7 @@ def read_encoder(source: Backbone, folder: Path, **options: Unpack[ReadingOption
             f"max_seq_length in its sentence_bert_config.json and model_max_length in its "
             f"tokenizer_config.json, up to its {positions} positions"
         )
-    _refuse_pieces_without_vector(tokenizer, config.vocab_size, name)
+    refuse_pieces_without_vector(tokenizer, config.vocab_size, name)
     return Reading(config, tokenizer, pooling, limit, head)
 
 
@@ -138,8 +140,6 @@ def read_tokenizer(folder: Path, name: str) -> Any:
     with naming_the_backbone(name, folder):
         place = transformer_folder(folder)
         tokenizer = AutoTokenizer.from_pretrained(place, trust_remote_code=False)
-        file = place / "tokenizer.json"
-        stored = Tokenizer.from_file(str(file)) if file.is_file() else None
     if not tokenizer.is_fast:
         raise BackboneError(
             f"the tokenizer of backbone {name!r} ({type(tokenizer).__name__}) does not give the "
@@ -150,8 +150,7 @@ def read_tokenizer(folder: Path, name: str) -> Any:
             f"the tokenizer of backbone {name!r} has no {lacking[0]}_token, which stands around "
             "every sentence here; take an encoder whose tokenizer has one"
         )
-    if stored is not None:
-        _refuse_other_pieces(tokenizer, stored, name)
+    refuse_other_pieces(tokenizer, place / "tokenizer.json", name)
     around = [tokenizer.cls_token_id, tokenizer.sep_token_id]
     if tokenizer("")["input_ids"] != around:
         raise UnknownModelError(
@@ -171,12 +170,16 @@ _PROBES = (
 """Texts that show how a tokenizer treats capitals, accents, blanks, widths and scripts."""
 
 
-def _refuse_other_pieces(tokenizer: Any, stored: Tokenizer, name: str) -> None:
-    """Raise BackboneError if a tokenizer does not give the pieces of its tokenizer.json.
+def refuse_other_pieces(tokenizer: Any, file: Path, name: str) -> None:
+    """Raise BackboneError if a tokenizer does not give the pieces of its tokenizer.json, if any.
 
     A class of transformers takes only the vocabulary from that file and has rules of its own.
     Compared are texts of all kinds, what the file's own rules name, and every hundredth piece.
     """
+    if not file.is_file():
+        return
+    with naming_the_backbone(name, file.parent):
+        stored = Tokenizer.from_file(str(file))
     rules = [json.loads(r.__getstate__()) for r in (stored.normalizer, stored.pre_tokenizer) if r]
     stored.no_truncation()
     stored.no_padding()
@@ -207,7 +210,7 @@ def _list_short_texts(rules: Any) -> list[str]:
     return [text for value in values for text in _list_short_texts(value)]
 
 
-def _refuse_pieces_without_vector(tokenizer: Any, rows: int, name: str) -> None:
+def refuse_pieces_without_vector(tokenizer: Any, rows: int, name: str) -> None:
     """Raise BackboneError if a piece of the tokenizer is beyond the model's table of pieces."""
     vocabulary = tokenizer.get_vocab()
     last = max(vocabulary, key=vocabulary.__getitem__)
@@ -264,7 +267,9 @@ def _read_config(folder: Path, name: str) -> Any:
     with naming_the_backbone(name, folder):
         file = transformer_folder(folder) / "config.json"
         # Checked here: for an unknown family, transformers would ask to run the model's own code.
-        refuse_other_families(json.loads(file.read_text("utf-8")), file, name)
+        stored = json.loads(file.read_text("utf-8"))
+        refuse_other_positions(stored, file, name)
+        refuse_other_families(stored, file, name)
         return AutoConfig.from_pretrained(file.parent, trust_remote_code=False)
 
 
