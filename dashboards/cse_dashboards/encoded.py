@@ -78,7 +78,9 @@ class Embeddings:
         details = self.details(trial)
         encoder = self._open_encoder(details)
         if not isinstance(encoder, Encoder):
-            raise QueryError(f"trial {details.key[:8]} is of static word vectors without dropout")
+            raise QueryError(
+                f"trial {details.key[:8]} has no dropout: sentence-transformers reads its model"
+            )
         rows = encoder.rows(sentences)
         batches = list(batched_by_length([len(row) for row in rows], at_once=AT_ONCE))
         views = torch.empty(times, len(rows), encoder.width)

@@ -336,6 +336,9 @@ class MethodConfig(Settings):
         """Raise TrainingError if this cannot be trained on vectors of so many coordinates."""
         del width
 
+    def check_encoders(self) -> None:
+        """Raise CseError if its encoders, as far as they are here, do not fit each other."""
+
     def ingredients(self) -> dict[str, str]:
         """What else the numbers depend on, beside settings, encoders, data and files, by name.
 

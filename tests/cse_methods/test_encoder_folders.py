@@ -20,8 +20,8 @@ from cse_methods.encoders.backbones import (
     resolve_backbone,
     weights_sha256,
 )
+from cse_methods.encoders.encoder_check import check_encoder
 from cse_methods.encoders.loading import load_encoder
-from cse_methods.encoders.reading import check_encoder
 from cse_methods.errors import BackboneError
 from cse_methods.evaluation.evaluate import evaluate
 from cse_methods.evaluation.models import Model, OwnModel, open_model

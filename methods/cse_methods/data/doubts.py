@@ -6,8 +6,7 @@ from itertools import chain
 
 from cse_methods.data.corpora import Corpus
 from cse_methods.data.language.cutting import load_tokenizer
-from cse_methods.encoders.backbones import locate_backbone, resolve_backbone
-from cse_methods.encoders.static_files import is_static
+from cse_methods.encoders.backbones import explain_foreign, locate_backbone, resolve_backbone
 from cse_methods.files.cells import NO_TEXTS
 
 SAMPLED = 1000
@@ -61,7 +60,7 @@ def corpus_doubts(corpus: Corpus, *, backbone: str) -> list[str]:
 
 def _describe_word_pieces(corpus: Corpus, backbone: str) -> Iterator[str]:
     folder = locate_backbone(resolve_backbone(backbone))
-    if folder is None or is_static(folder):
+    if folder is None or explain_foreign(folder):
         return
     columns = corpus.columns or (corpus.sentences,)
     # A whole book on one line would take as long as all other lines together.

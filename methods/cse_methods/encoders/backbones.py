@@ -3,21 +3,24 @@
 import hashlib
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from importlib.metadata import version
 from pathlib import Path
 from typing import TypeVar
 
 from cse_methods.contract import Pooler
-from cse_methods.encoders.families import FAMILIES, Family
+from cse_methods.encoders.families import first_position, refuse_other_families
 from cse_methods.encoders.sentence_transformers_format import (
     Pooling,
+    list_modules,
     other_folders,
-    read_modules,
     read_options,
+    read_pooler,
     read_pooling,
     read_text_settings,
+    refuse_other_dense,
     transformer_folder,
 )
 from cse_methods.encoders.short_names import (
@@ -27,15 +30,17 @@ from cse_methods.encoders.short_names import (
     WITH_HEAD,
     packaged_folder,
 )
-from cse_methods.encoders.static_files import is_static, static_files, static_problem
-from cse_methods.errors import BackboneError, nearest_hint
+from cse_methods.encoders.static_files import is_static, static_files
+from cse_methods.errors import BackboneError, UnknownModelError, nearest_hint
 from cse_methods.files.hub import explain_hub_error
 from cse_methods.files.named import expand
 from cse_methods.files.places import fetch_copy, find_copy, is_remote
-from cse_methods.files.text import file_sha256
+from cse_methods.files.text import explain_pointer, file_sha256
 
+_INDEX = ".index.json"
 PICKLED = "pytorch_model.bin"
-WEIGHTS = ("model.safetensors", "model.safetensors.index.json", PICKLED)
+WEIGHTS = ("model.safetensors", f"model.safetensors{_INDEX}", PICKLED, PICKLED + _INDEX)
+"""The files of weights, as transformers looks for them; an index names several."""
 TOKENIZER = ("tokenizer.json", "vocab.txt", "vocab.json", "merges.txt")
 SENTENCE_PIECE = ("spm.model", "spiece.model", "sentencepiece.bpe.model")
 """Files from which a tokenizer is made in an older folder without any other."""
@@ -43,10 +48,16 @@ SENTENCE_PIECE = ("spm.model", "spiece.model", "sentencepiece.bpe.model")
 _SMALL_FILES = (
     *("config.json", *TOKENIZER, *SENTENCE_PIECE),
     *("tokenizer_config.json", "special_tokens_map.json"),
-    *("added_tokens.json", "modules.json", "1_Pooling/config.json"),
+    *("added_tokens.json", "modules.json", "*_*/config.json", "adapter_config.json"),
     *("sentence_*_config.json", "config_sentence_transformers.json"),
 )
-_SAFETENSORS = ("model*.safetensors", "model.safetensors.index.json")
+_SAFETENSORS = ("model*.safetensors", f"model.safetensors{_INDEX}")
+_PICKLES = ("pytorch_model*.bin", PICKLED + _INDEX)
+
+ADAPTER = "adapter_config.json"
+_WEIGHT_SUFFIXES = (".safetensors", ".bin")
+_READ_BY_LIBRARY = (*_WEIGHT_SUFFIXES, ".json", ".txt", ".model")
+"""The endings of the files that sentence-transformers may read of an encoder."""
 
 Folder = TypeVar("Folder", Path, Path | None)
 
@@ -95,9 +106,8 @@ def resolve_backbone(name: str) -> Backbone:
     A hub id is `owner/name`. It, or the short name of one, may end in `@REVISION`: a commit, branch
     or tag. Nothing is downloaded, and a hub id is not looked up.
 
-    UnknownModelError if the folder has modules that are not supported here. BackboneError if the
-    name is none of these, the folder is not a complete encoder, or the package that contains it is
-    not installed.
+    BackboneError if the name is none of these, the folder is not a complete encoder, or the package
+    that contains it is not installed.
     """
     if name in _KNOWN:
         return _KNOWN[name]
@@ -116,7 +126,7 @@ def resolve_backbone(name: str) -> Backbone:
     if folder.exists() or written or (len(parts) == 2 and folder.parent.is_dir()):
         if problem := _explain_incomplete(folder):
             raise BackboneError(f"backbone {name!r}: {problem}")
-        pooling = read_pooling(folder)
+        pooling = None if explain_foreign(folder) else read_pooling(folder)
         return Backbone(name, folder, None, pooling.pooler if pooling else None)
     model, revision = split_revision(name)
     known = _BY_HUB_ID.get(str(_KNOWN[model].model) if model in _KNOWN else model)
@@ -144,8 +154,7 @@ def locate_backbone(source: Backbone) -> Path | None:
     This is the folder in an installed package that contains it, else in the hub's cache, or in our
     cache for an encoder in an object store.
 
-    UnknownModelError if it has modules that are not supported here. BackboneError if the object
-    store has no such folder, or does not answer.
+    BackboneError if the object store has no such folder, or does not answer.
     """
     if isinstance(source.model, Path):
         return source.model
@@ -172,7 +181,6 @@ def locate_backbone(source: Backbone) -> Path | None:
 def fetch_backbone(source: Backbone) -> Path:
     """Return the folder of the encoder on this machine, downloading it if needed.
 
-    UnknownModelError if it has modules that are not supported here; no weights are downloaded.
     BackboneError if it cannot be downloaded, or is not an encoder.
     """
     if folder := locate_backbone(source):
@@ -195,8 +203,10 @@ def fetch_backbone(source: Backbone) -> Path:
 def own_pooling(source: Backbone, folder: Path) -> Pooling:
     """Return the pooling for which an encoder was made; the mean if neither table nor folder says.
 
-    BackboneError if the folder names a pooling that is not supported here.
+    That of a foreign encoder is its library's matter, and part of the hash of its folder.
     """
+    if explain_foreign(folder):
+        return Pooling("avg")
     if source.pooler and (not isinstance(source.model, Path) or source.name in _KNOWN):
         return Pooling(source.pooler)
     return read_pooling(folder) or Pooling("avg")
@@ -205,7 +215,7 @@ def own_pooling(source: Backbone, folder: Path) -> Pooling:
 def backbone_width(name: str) -> int | None:
     """Return the width of the encoder's token vectors; None if it is not here or does not say."""
     folder = locate_backbone(resolve_backbone(name))
-    if folder is None or is_static(folder):
+    if folder is None or explain_foreign(folder):
         return None
     stored = json.loads((transformer_folder(folder) / "config.json").read_text())
     width = stored.get("hidden_size") or stored.get("dim")
@@ -218,16 +228,24 @@ def weights_sha256(folder: Path) -> str:
     This is the weights, the configuration, the tokenizer, the layers around the pooler, the length
     to which texts are truncated if it is below the number of positions, the folder's own text
     before every sentence, and how many coordinates it keeps. The pooler is left out, because a
-    setting can replace it. Raises BackboneError if the encoder is incomplete.
+    setting can replace it. Of a foreign encoder it is every file, those of an adapter's base too,
+    and the versions of sentence-transformers and transformers, whose code reads it. Raises
+    BackboneError if the encoder is incomplete.
     """
     if problem := _explain_incomplete(folder):
         raise BackboneError(problem)
-    files = _list_encoder_files(folder)
+    files = list_encoder_files(folder)
     lines = [f"{file.relative_to(folder).as_posix()} {file_sha256(file)}\n" for file in files]
+    if explain_foreign(folder):
+        libraries = ("sentence-transformers", "transformers")
+        lines += [f"{library} {version(library)}\n" for library in libraries]
+        if base := adapted_folder(folder):
+            lines.append(f"base {weights_sha256(base)}\n")
+        return hashlib.sha256("".join(lines).encode()).hexdigest()
     # Added only if there are any, so that the hashes of other encoders stay what they were.
-    if len(modules := read_modules(folder)) > len(("Transformer", "Pooling")):
+    if len(modules := list_modules(folder)) > len(("Transformer", "Pooling")):
         lines.append(f"modules {' '.join(f'{kind} {path}' for kind, path in modules)}\n")
-    if not is_static(folder) and (length := _find_shorter_length(folder)) is not None:
+    if (length := _find_shorter_length(folder)) is not None:
         lines.append(f"length {length}\n")
     if options := read_options(folder):
         lines.append(f"options {json.dumps(options, sort_keys=True)}\n")
@@ -237,22 +255,116 @@ def weights_sha256(folder: Path) -> str:
 def weight_bytes(folder: Path) -> int:
     """Sum the sizes of the files that contain an encoder's weights, in bytes."""
     if is_static(folder):
-        return sum(file.stat().st_size for file in static_files(folder))
-    place = transformer_folder(folder)
-    found = list(place.glob("model*.safetensors")) or list(place.glob("pytorch_model*.bin"))
-    return sum(file.stat().st_size for file in found)
+        files = static_files(folder)
+    elif explain_foreign(folder):
+        files = [file for file in list_encoder_files(folder) if file.suffix in _WEIGHT_SUFFIXES]
+    else:
+        files = list_weights(transformer_folder(folder))
+    return sum(file.stat().st_size for file in files)
 
 
-def _list_encoder_files(folder: Path) -> list[Path]:
+def explain_foreign(folder: Path) -> str | None:
+    """Explain why sentence-transformers reads an encoder, and not this package; None if it does."""
+    if is_static(folder):
+        return f"{folder} is a table of word vectors"
+    if not folder.is_dir():
+        return None
+    if (folder / ADAPTER).is_file():
+        return f"{folder} holds an adapter"
+    file = transformer_folder(folder) / "config.json"
+    try:
+        read_pooling(folder)
+        if file.is_file():
+            refuse_other_families(json.loads(file.read_text("utf-8")), file, folder.name)
+        for module in list_modules(folder):
+            if module.kind == "Dense":
+                refuse_other_dense(folder / module.path / "config.json")
+    except UnknownModelError as problem:
+        return str(problem)
+    except (OSError, ValueError, BackboneError):
+        return None  # said when the file is read
+    return None
+
+
+def foreign_pooler(folder: Path) -> Pooler | None:
+    """Return the pooler of a foreign encoder; None if it has no name here."""
+    return "avg" if is_static(folder) else read_pooler(folder)
+
+
+def refuse_untrainable(name: str, folder: Path) -> None:
+    """Raise UnknownModelError if sentence-transformers reads an encoder, which is not trained."""
+    if foreign := explain_foreign(folder):
+        raise UnknownModelError(
+            f"backbone {name!r} is read by sentence-transformers ({foreign}), so that nothing is "
+            "trained on it; the method untrained scores it as it is, and for this method take a "
+            "pre-trained encoder such as bert-base"
+        )
+
+
+def adapted_folder(folder: Path) -> Path | None:
+    """Return the folder of the encoder that an adapter changes; None if there is no adapter.
+
+    BackboneError if that encoder is not on this machine.
+    """
+    file = folder / ADAPTER
+    if not file.is_file():
+        return None
+    try:
+        base = str(json.loads(file.read_text("utf-8"))["base_model_name_or_path"])
+    except (OSError, ValueError, LookupError, TypeError) as problem:
+        raise BackboneError(f"{file} does not name what it adapts: {problem}") from problem
+    try:
+        found = locate_backbone(resolve_backbone(base))
+    except BackboneError as problem:
+        raise BackboneError(f"{file}: {problem}") from problem
+    if found is None:
+        raise BackboneError(
+            f"{file} adapts {base!r}, which is not on this machine; download it first, or merge "
+            "the adapter into it"
+        )
+    if (found / ADAPTER).is_file():
+        raise BackboneError(f"{file} adapts {base!r}, an adapter itself; merge that one first")
+    return found
+
+
+def list_weights(place: Path) -> list[Path]:
+    """List the files of a transformer's weights, an index before the files that it names.
+
+    BackboneError if one of them is not there, or the index cannot be read.
+    """
+    first = next((file for name in WEIGHTS if (file := place / name).is_file()), None)
+    if first is None:
+        raise BackboneError(f"{place} has no weights; expected {WEIGHTS[0]} or {PICKLED}")
+    if not first.name.endswith(_INDEX):
+        return [first]
+    if pointer := explain_pointer(first):
+        raise BackboneError(pointer)
+    try:
+        names = sorted(set(json.loads(first.read_text("utf-8"))["weight_map"].values()))
+        beside = {file.name for file in place.iterdir()}  # a name that is a path is not followed
+        missing = [name for name in names if name not in beside]
+    except (OSError, ValueError, LookupError, TypeError, AttributeError) as problem:
+        raise BackboneError(f"{first} is not an index of weights: {problem}") from problem
+    if missing:
+        raise BackboneError(
+            f"{place} has no {missing[0]}, one of the {len(names)} files of weights that "
+            f"{first.name} names; download it"
+        )
+    return [first, *(place / name for name in names)]
+
+
+def list_encoder_files(folder: Path) -> list[Path]:
     """List the files on which an encoder's vectors depend, sorted by relative path."""
-    if not read_modules(folder) and is_static(folder):
+    if is_static(folder):
         return static_files(folder)
+    if explain_foreign(folder):
+        files = {file for file in folder.rglob("*") if file.suffix in _READ_BY_LIBRARY}
+        return sorted(file for file in files if file.is_file())
     place = transformer_folder(folder)
-    shards = {file for pattern in _SAFETENSORS for file in place.glob(pattern)}
     tokenizer = TOKENIZER if (place / "tokenizer.json").is_file() else (*TOKENIZER, *SENTENCE_PIECE)
-    files = shards or {place / PICKLED}
+    files = set(list_weights(place))
     files |= {place / name for name in ("config.json", *tokenizer)}
-    for module in read_modules(folder):
+    for module in list_modules(folder):
         if module.kind != "Dense":
             continue
         layer = folder / module.path
@@ -269,13 +381,12 @@ def _find_shorter_length(folder: Path) -> int | None:
     config = json.loads((place / "config.json").read_text("utf-8"))
     file = place / "tokenizer_config.json"
     tokenizer = json.loads(file.read_text("utf-8")) if file.is_file() else {}
-    family = FAMILIES.get(config.get("model_type"), Family())
     said = (read_text_settings(folder)[0], tokenizer.get("model_max_length"))
     lengths = [length for length in said if isinstance(length, int | float)]
     positions = config.get("max_position_embeddings")
     if not lengths or not isinstance(positions, int):
         return None
-    return int(min(lengths)) if min(lengths) < positions - family.first_position else None
+    return int(min(lengths)) if min(lengths) < positions - first_position(config) else None
 
 
 def _copy_remote(uri: str, copy: Callable[[str], Folder]) -> Folder:
@@ -306,20 +417,30 @@ def _download(source: Backbone) -> Path:
     # If the hub is busy, one file is tried again for half a minute; a snapshot fails at once.
     with suppress(RemoteEntryNotFoundError):  # models of other kinds may not have this file
         hf_hub_download(repository, "config.json", revision=revision)
-    modules = read_modules(snapshot())
+    if explain_foreign(small := snapshot()):
+        found = snapshot_download(
+            repository,
+            revision=revision,
+            allow_patterns=[f"*{suffix}" for suffix in _READ_BY_LIBRARY],
+            ignore_patterns=["onnx/*", "openvino/*"],
+        )
+        return Path(found)
+    modules = list_modules(small)
     layers = [f"{module.path}/*" for module in modules[1:]]
     inside = f"{modules[0].path}/" if modules and modules[0].path != "." else ""
     wanted = (*_SAFETENSORS, *((*_SMALL_FILES, "*.json") if inside else ()))
     folder = snapshot(*(f"{inside}{name}" for name in wanted), *layers)
     # Older repositories have only the pickled format; downloading both would double the size.
     present = any((folder / inside / name).is_file() for name in WEIGHTS)
-    return folder if present else snapshot(f"{inside}{PICKLED}")
+    return folder if present else snapshot(*(f"{inside}{name}" for name in _PICKLES))
 
 
 def _explain_incomplete(folder: Path) -> str | None:
     """Explain why a folder is not a complete encoder; None if it is."""
     if folder.exists() and is_static(folder):
-        return static_problem(folder)
+        files = static_files(folder)
+        lacking = [file for file in files if not file.is_file()]
+        return f"{lacking[0]} is not there" if lacking else _explain_pointers(files)
     if folder.is_file():
         return (
             f"{folder} is neither an encoder's folder nor a text file of word vectors, which ends "
@@ -327,12 +448,26 @@ def _explain_incomplete(folder: Path) -> str | None:
         )
     if not folder.is_dir():
         return f"{folder} is not a folder"
-    read_modules(folder)  # first, because a model of another kind need not have the files below
+    if explain_foreign(folder):
+        files = list_encoder_files(folder)
+        if not any(file.suffix in _WEIGHT_SUFFIXES for file in files):
+            return f"{folder} has no weights; expected {WEIGHTS[0]} or {PICKLED}"
+        try:
+            for place in {file.parent for file in files if file.name.endswith(_INDEX)}:
+                list_weights(place)
+        except BackboneError as problem:
+            return str(problem)
+        return _explain_pointers(files)
     place = transformer_folder(folder)
     if not (place / "config.json").is_file():
         return f"{place} has no config.json; an encoder's folder holds it beside the weights"
-    if not any((place / name).is_file() for name in WEIGHTS):
-        return f"{place} has no weights; expected model.safetensors or pytorch_model.bin"
     if not any((place / name).is_file() for name in (*TOKENIZER, *SENTENCE_PIECE)):
         return f"{place} has no tokenizer; expected tokenizer.json or a vocabulary"
-    return None
+    try:
+        return _explain_pointers(list_encoder_files(folder))
+    except BackboneError as problem:
+        return str(problem)
+
+
+def _explain_pointers(files: Iterable[Path]) -> str | None:
+    return next(filter(None, map(explain_pointer, files)), None)

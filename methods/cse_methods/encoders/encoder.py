@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from cse_methods.contract import Pooler
 from cse_methods.encoders.devices import memory_advice, send_tensor
 from cse_methods.encoders.edits import UNEDITED, Edits, edited, piece_positions
-from cse_methods.encoders.families import encoder_family
+from cse_methods.encoders.families import encoder_family, first_position
 from cse_methods.encoders.packing import PACKED, hidden_states, read_one_piece, spread_mask
 from cse_methods.encoders.reading import quiet
 from cse_methods.encoders.saved_layers import SavedLayer, TokenLayer, last_width, write_layers
@@ -40,6 +40,7 @@ class Encoder(nn.Module):
     Attributes:
         template: the word pieces around a sentence at test time.
         family: the properties of the model's family.
+        first_position: the row in the position table of the first word piece.
         reading_key: encoders with equal keys give equal `rows`.
     """
 
@@ -65,6 +66,9 @@ class Encoder(nn.Module):
         self.add_module("token_tail", nn.ModuleList(token_layers))
         self._packs = model.config._attn_implementation == PACKED
         self.family = encoder_family(model.config)
+        self.first_position = first_position(model.config.to_dict())
+        # As sentence-transformers counts: a blank at the prompt's end may be a piece of its own.
+        self._prompt_pieces = len(tokenizer(pooling.prompt or "")["input_ids"]) - 1
         masked = pooling.pooler == "mask"
         self.template = make_template(pooling.prompt, tokenizer, masked=masked)
         self.reading_key: Hashable = tokenizer, self.template
@@ -310,7 +314,7 @@ class Encoder(nn.Module):
         mask = inputs["attention_mask"]
         if self.pooling.prompt and not self.pooling.include_prompt:
             places = torch.arange(mask.shape[1], device=mask.device)
-            mask = mask * (places >= len(self.template.before))
+            mask = mask * (places >= self._prompt_pieces)
         return pool(states, mask, self.pooling, marked=self._find_masks(inputs["input_ids"]))
 
     def _compute_states(self, inputs: Mapping[str, Tensor], edits: Edits) -> Sequence[Tensor]:
@@ -331,7 +335,7 @@ class Encoder(nn.Module):
         given = {"attention_mask": visible, "output_hidden_states": every_layer}
         if edits.positions is not None:
             # As in RoBERTa, padding has the row before the first position, if there is such a row.
-            padding = max(0, self.family.first_position - 1)
+            padding = max(0, self.first_position - 1)
             rows = torch.full((ids.numel(),), padding, device=ids.device)
             rows[inputs["pieces"]] = self._place_pieces(inputs, edits)
             given["position_ids"] = rows.view_as(ids)
@@ -340,7 +344,12 @@ class Encoder(nn.Module):
 
     def _place_pieces(self, inputs: Mapping[str, Tensor], edits: Edits) -> Tensor:
         """Compute the row in the position table of each word piece, shape (T,)."""
-        first = self.family.first_position
+        first = self.first_position
+        if first and edits.positions is None:
+            # As the library counts them: the padding's piece is passed over in a sentence, too.
+            counted = inputs["input_ids"] != first - 1
+            rows = counted.cumsum(dim=1) * counted + (first - 1)
+            return rows.flatten()[inputs["pieces"]]
         positions = self.model.config.max_position_embeddings - first
         return first + piece_positions(inputs, edits, lowest=-first, limit=positions)
 

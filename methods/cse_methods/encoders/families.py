@@ -12,8 +12,10 @@ from cse_methods.errors import BackboneError, UnknownModelError
 class Family:
     """The properties of a family's models; the defaults are BERT's."""
 
-    first_position: int = 0
-    """The row in the position table of the first word piece."""
+    first_position: int | None = 0
+    """The row in the position table of the first word piece; None: that after `pad_token_id`."""
+    rotary: bool = False
+    """Whether its models have no table of positions, whatever the configuration calls them."""
     dropout: tuple[str, ...] = ("hidden_dropout_prob", "attention_probs_dropout_prob")
     """The names of the settings for dropout of hidden vectors and of attention."""
     pooling_layer: bool = True
@@ -42,7 +44,7 @@ class Family:
         return {"add_pooling_layer": False} if self.pooling_layer else {}
 
 
-_ROBERTA = Family(first_position=2, bert_layers=True)
+_ROBERTA = Family(first_position=None, bert_layers=True)
 _DEBERTA = Family(pooling_layer=False, sdpa=False)
 
 FAMILIES: Mapping[str, Family] = {
@@ -55,18 +57,19 @@ FAMILIES: Mapping[str, Family] = {
     "distilbert": Family(dropout=("dropout", "attention_dropout"), pooling_layer=False),
     "electra": Family(pooling_layer=False),
     "ernie": Family(bert_layers=True),
-    "gte": Family(),
+    "gte": Family(rotary=True),
     "modernbert": Family(
+        rotary=True,
         dropout=("embedding_dropout", "mlp_dropout", "attention_dropout"),
         pooling_layer=False,
         packed=False,
     ),
     "mpnet": Family(first_position=2, sdpa=False),
-    "nomic_bert": Family(),
+    "nomic_bert": Family(rotary=True),
     "roberta": _ROBERTA,
-    "roberta-prelayernorm": Family(first_position=2),
+    "roberta-prelayernorm": Family(first_position=None),
     "xlm-roberta": _ROBERTA,
-    "xlm-roberta-xl": Family(first_position=2),
+    "xlm-roberta-xl": Family(first_position=None),
 }
 """By `model_type`. DeBERTa v3 is `deberta-v2`; multilingual BERT and most GTE models are `bert`."""
 
@@ -76,8 +79,8 @@ def refuse_other_families(stored: Mapping[str, Any], file: Path, name: str) -> N
 
     Raises BackboneError if it does not say of which family it is.
     """
-    kind = stored.get("model_type")
-    if kind in FAMILIES and not stored.get("is_decoder"):
+    kind, family = stored.get("model_type"), FAMILIES.get(stored.get("model_type") or "")
+    if family and not stored.get("is_decoder"):
         return
     if kind is None and "auto_map" not in stored:
         raise BackboneError(
@@ -96,6 +99,17 @@ def refuse_other_families(stored: Mapping[str, Any], file: Path, name: str) -> N
     )
 
 
+def refuse_other_positions(stored: Mapping[str, Any], file: Path, name: str) -> None:
+    """Raise BackboneError for positions that transformers would read as absolute ones."""
+    positions = stored.get("position_embedding_type") or "absolute"
+    family = FAMILIES.get(stored.get("model_type") or "")
+    if family and positions != "absolute" and not family.rotary:
+        raise BackboneError(
+            f"backbone {name!r}: {file} asks for position_embedding_type {positions!r}, which is "
+            "not read here; take an encoder with absolute positions"
+        )
+
+
 def refuse_half_precision(config: Any, precision: str, name: str) -> None:
     """Raise BackboneError if a model with this configuration does not support the precision."""
     if precision != "fp32" and not encoder_family(config).half_precision:
@@ -108,3 +122,20 @@ def refuse_half_precision(config: Any, precision: str, name: str) -> None:
 def encoder_family(config: Any) -> Family:
     """Return the family of a supported model's configuration."""
     return FAMILIES[config.model_type]
+
+
+def first_position(stored: Mapping[str, Any]) -> int:
+    """Return the row in the position table of the first word piece, as a `config.json` says.
+
+    BackboneError if the positions follow a padding that it does not name.
+    """
+    first = FAMILIES.get(stored.get("model_type", ""), Family()).first_position
+    if first is not None:
+        return first
+    padding = stored.get("pad_token_id", 1)  # the default of all these families
+    if not isinstance(padding, int):
+        raise BackboneError(
+            f"config.json has pad_token_id {padding!r}, and the positions of the family "
+            f"{stored['model_type']!r} begin after it; write the tokenizer's there"
+        )
+    return padding + 1

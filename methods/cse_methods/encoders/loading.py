@@ -2,25 +2,30 @@
 
 import logging
 from pathlib import Path
-from typing import Any, TypeVar, Unpack, cast
+from typing import Any, Unpack, cast
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from cse_methods.contract import Pooler
 
 # Importing the modules of layers registers these.
 from cse_methods.encoders import convolution as convolution
 from cse_methods.encoders import flow as flow
-from cse_methods.encoders.backbones import Backbone, fetch_backbone, resolve_backbone
+from cse_methods.encoders.backbones import (
+    Backbone,
+    explain_foreign,
+    fetch_backbone,
+    refuse_untrainable,
+    resolve_backbone,
+)
 from cse_methods.encoders.encoder import Encoder
 from cse_methods.encoders.families import encoder_family
+from cse_methods.encoders.library_encoder import LibraryEncoder, load_library_encoder
 from cse_methods.encoders.packing import register_packed_attention
 from cse_methods.encoders.post_pooling import Dense, Truncate
 from cse_methods.encoders.reading import (
     ReadingOptions,
-    check_static_reading,
-    headless,
     naming_the_backbone,
     read_encoder,
 )
@@ -31,14 +36,11 @@ from cse_methods.encoders.sentence_transformers_format import (
     split_modules,
     transformer_folder,
 )
-from cse_methods.encoders.static_encoder import StaticEncoder, read_word_table
-from cse_methods.encoders.static_files import is_static, refuse_static
 from cse_methods.errors import BackboneError, UnknownModelError
 
 _log = logging.getLogger(__name__)
-SentenceEncoder = Encoder | StaticEncoder
-"""An encoder with a transformer, or a table of word vectors."""
-AnyEncoder = TypeVar("AnyEncoder", Encoder, StaticEncoder)
+SentenceEncoder = Encoder | LibraryEncoder
+"""An encoder of this package's own models, or of sentence-transformers."""
 
 
 def load_encoder(
@@ -79,7 +81,7 @@ def load_encoder(
     """
     source = resolve_backbone(name)
     folder = fetch_backbone(source)
-    refuse_static(name, folder)
+    refuse_untrainable(name, folder)
     reading = read_encoder(
         source,
         folder,
@@ -107,27 +109,34 @@ def load_encoder(
         token_layers=token_layers,
         post_pooling=layers,
     )
-    return _truncate(encoder, folder).eval()
+    encoder = _truncate(encoder, folder).eval()
+    for tensor, weights in model.named_parameters():
+        if not is_finite(weights.detach()):
+            raise not_finite(name, tensor)
+    if not encoder.encode(["A sentence of some words."]).isfinite().all():
+        raise BackboneError(
+            f"backbone {name!r}: its vectors hold NaN, and its weights do not; look for a number "
+            "in its config.json that no model can have, such as a rope_theta below 0"
+        )
+    return encoder
 
 
 def load_sentence_encoder(
     name: str, *, attention: str = "sdpa", **options: Unpack[ReadingOptions]
 ) -> SentenceEncoder:
-    """Load an encoder of either kind, with a transformer or with static word vectors.
+    """Load an encoder of any kind, also one that only scores and teaches.
 
-    Arguments and errors are those of `load_encoder`. Static vectors only have the pooler `avg`, and
-    ignore the other arguments.
+    Arguments and errors are those of `load_encoder`. What sentence-transformers reads, word vectors
+    too, has the pooler of its folder.
     """
     source = resolve_backbone(name)
     folder = fetch_backbone(source)
-    if not is_static(folder):
-        return load_encoder(name, attention=attention, **options)
-    check_static_reading(source, folder, options)
-    encoder = StaticEncoder(read_word_table(folder), read_layers(folder)[1])
-    return _truncate(encoder, folder).eval()
+    if explain_foreign(folder):
+        return load_library_encoder(source, folder, options)
+    return load_encoder(name, attention=attention, **options)
 
 
-def _truncate(encoder: AnyEncoder, folder: Path) -> AnyEncoder:
+def _truncate(encoder: Encoder, folder: Path) -> Encoder:
     """Let an encoder keep as many coordinates as its folder says."""
     kept = read_options(folder).get("truncate_dim") or encoder.width
     width = encoder.width
@@ -165,6 +174,27 @@ def _load_model(source: Backbone, folder: Path, *, head: bool, **options: Any) -
     return model
 
 
+def headless(name: str) -> BackboneError:
+    """Make the error for an encoder whose weights have no dense layer on [CLS]."""
+    return BackboneError(
+        f"backbone {name!r} has no head: its weights have no pooler.dense; leave head out"
+    )
+
+
+def is_finite(weights: Tensor) -> bool:
+    """Whether no value is NaN or infinite."""
+    # The sum, which the first NaN spoils, takes a third of the time of a look at each value.
+    return bool(weights.sum(dtype=torch.float32).isfinite())
+
+
+def not_finite(name: str, tensor: str) -> BackboneError:
+    """Make the error for weights with NaN, which no search over learning rates would mend."""
+    return BackboneError(
+        f"backbone {name!r}: the weight {tensor} holds NaN or infinite values, so that its own "
+        "vectors do; take another copy of the encoder"
+    )
+
+
 def read_pooling_layer(name: str) -> Dense | None:
     """Read the dense layer with tanh that an encoder's checkpoint has on [CLS], on the CPU.
 
@@ -182,7 +212,9 @@ def read_pooling_layer(name: str) -> Dense | None:
         model, report = auto.from_pretrained(place, output_loading_info=True)
     linear = getattr(getattr(model, "pooler", None), "dense", None)
     lacking = any("pooler." in key for key in report["missing_keys"])
-    return None if lacking or not isinstance(linear, nn.Linear) else Dense(linear.float(), "tanh")
+    if lacking or not isinstance(linear, nn.Linear):
+        return None
+    return Dense(linear.float(), nn.Tanh())
 
 
 def read_layers(folder: Path) -> tuple[list[TokenLayer], list[SavedLayer]]:

@@ -1,5 +1,6 @@
 """Load masked language models by name: encoders with a head that predicts masked word pieces."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -7,7 +8,13 @@ import torch
 from safetensors.torch import load_file
 from torch import Tensor, nn
 
-from cse_methods.encoders.backbones import fetch_backbone, resolve_backbone
+from cse_methods.encoders.backbones import (
+    fetch_backbone,
+    list_weights,
+    locate_backbone,
+    resolve_backbone,
+)
+from cse_methods.encoders.encoder_check import iterate_weights
 from cse_methods.encoders.packing import spread_mask
 from cse_methods.encoders.reading import naming_the_backbone, read_tokenizer
 from cse_methods.encoders.sentence_transformers_format import transformer_folder
@@ -15,6 +22,8 @@ from cse_methods.errors import BackboneError
 
 HEADS = {"mini": Path(__file__).parents[1] / "mini" / "masked_lm_head.safetensors"}
 """Trained heads for encoders of this package, whose own weight files have none."""
+_HEAD = re.compile(r"(^|\.)(predictions|\w+_predictions|lm_head|vocab_transform|head)\.")
+"""The names that the families give to the weights of such a head."""
 
 
 class MaskedLanguageModel(nn.Module):
@@ -34,6 +43,24 @@ class MaskedLanguageModel(nn.Module):
             mask = spread_mask(mask)
         guesses: Tensor = self.model(ids, attention_mask=mask).logits.argmax(dim=-1)
         return guesses
+
+
+def check_masked_lm(name: str) -> None:
+    """Raise BackboneError if weights that are here have no head for masked word pieces."""
+    folder = locate_backbone(resolve_backbone(name))
+    if folder is not None and name not in HEADS:
+        with naming_the_backbone(name, folder):
+            weights = iterate_weights(list_weights(transformer_folder(folder)))
+            found = any(_HEAD.search(tensor) for tensor, _ in weights)
+        if not found:
+            raise _headless(name, folder, "such a head")
+
+
+def _headless(name: str, folder: Path, lacking: str) -> BackboneError:
+    return BackboneError(
+        f"{name!r} has no head for masked word pieces: the weights in {folder} lack {lacking}; "
+        "take a masked language model, such as distilbert-base or distilroberta-base"
+    )
 
 
 def load_masked_lm(name: str) -> MaskedLanguageModel:
@@ -56,9 +83,5 @@ def load_masked_lm(name: str) -> MaskedLanguageModel:
     if name in HEADS:
         model.load_state_dict(load_file(HEADS[name]), strict=False)
     elif missing := report["missing_keys"]:
-        raise BackboneError(
-            f"{name!r} has no head for masked word pieces: the weights in {folder} lack "
-            f"{min(missing)}; take a masked language model, such as distilbert-base or "
-            "distilroberta-base"
-        )
+        raise _headless(name, folder, min(missing))
     return MaskedLanguageModel(model, read_tokenizer(folder, name)).eval()

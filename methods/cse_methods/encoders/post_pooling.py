@@ -2,30 +2,19 @@
 
 import json
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 import torch
 import torch.nn.functional as F
-from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from cse_methods.encoders.saved_layers import (
     CONFIG,
-    PICKLED,
-    WEIGHTS,
     SavedLayer,
-    read_pickled,
     register_layer,
     write_weights,
 )
 from cse_methods.encoders.sentence_transformers_format import write_json
-from cse_methods.errors import UnknownModelError
-
-Activation = Literal["identity", "tanh"]
-_ACTIVATIONS: dict[str, Activation] = {
-    "torch.nn.modules.linear.Identity": "identity",
-    "torch.nn.modules.activation.Tanh": "tanh",
-}
 
 
 @register_layer("Dense")
@@ -35,10 +24,10 @@ class Dense(SavedLayer):
     title: ClassVar[str] = "dense layer"
     stored_as: ClassVar[str] = "Dense"
 
-    def __init__(self, linear: nn.Linear, activation: Activation = "identity") -> None:
+    def __init__(self, linear: nn.Linear, activation: nn.Module | None = None) -> None:
         super().__init__()
         self.linear = linear
-        self.activation: Activation = activation
+        self.activation = activation or nn.Identity()
 
     @classmethod
     def affine(cls, weight: Tensor, bias: Tensor) -> "Dense":
@@ -51,21 +40,20 @@ class Dense(SavedLayer):
 
     def forward(self, embeddings: Tensor) -> Tensor:
         """Map embeddings of shape (B, D) to shape (B, E)."""
-        projected: Tensor = self.linear(embeddings)
-        return projected.tanh() if self.activation == "tanh" else projected
+        projected: Tensor = self.activation(self.linear(embeddings))
+        return projected
 
     @property
     def output_width(self) -> int:
         return self.linear.out_features
 
     def write(self, folder: Path) -> None:
-        linear = self.linear
-        names = {activation: name for name, activation in _ACTIVATIONS.items()}
+        linear, activation = self.linear, type(self.activation)
         config = {
             "in_features": linear.in_features,
             "out_features": linear.out_features,
             "bias": linear.bias is not None,
-            "activation_function": names[self.activation],
+            "activation_function": f"{activation.__module__}.{activation.__qualname__}",
         }
         write_json(folder / CONFIG, config)
         tensors = linear.state_dict().items()
@@ -73,30 +61,17 @@ class Dense(SavedLayer):
 
     @classmethod
     def read(cls, folder: Path) -> "Dense":
-        """Read a written layer; UnknownModelError if only sentence-transformers supports it."""
+        """Read a written layer as sentence-transformers does.
+
+        ValueError if its activation comes with the model, which that library would leave out.
+        """
+        from sentence_transformers.sentence_transformer.modules import Dense as LibraryDense
+
         stored = json.loads((folder / CONFIG).read_text("utf-8"))
-        activation = stored["activation_function"]
-        if activation not in _ACTIVATIONS:
-            known = ", ".join(_ACTIVATIONS)
-            raise UnknownModelError(
-                f"{folder} has the activation {activation!r}; known are {known}"
-            )
-        # Settings of other libraries' layers, and the values at which they have no effect.
-        embedding = "sentence_embedding"
-        for setting, ours in {
-            "module_input_name": embedding,
-            "module_output_name": embedding,
-            "use_residual": False,
-        }.items():
-            if (asked := stored.get(setting) or ours) != ours:
-                raise UnknownModelError(f"{folder} has {setting} {asked!r}, which is not read here")
-        linear = nn.Linear(stored["in_features"], stored["out_features"], bias=stored["bias"])
-        if (folder / WEIGHTS).is_file():
-            weights = load_file(folder / WEIGHTS)
-        else:  # of an older release
-            weights = read_pickled(folder / PICKLED)
-        linear.load_state_dict({k.removeprefix("linear."): v for k, v in weights.items()})
-        return Dense(linear, _ACTIVATIONS[activation])
+        if not stored.get("activation_function", "torch.").startswith("torch."):
+            raise ValueError(f"activation {stored['activation_function']!r} is not one of torch")
+        layer = LibraryDense.load(str(folder))
+        return Dense(layer.linear.float(), layer.activation_function)
 
 
 class TrainingHead(Dense):
@@ -106,7 +81,7 @@ class TrainingHead(Dense):
     """
 
     def __init__(self, width: int) -> None:
-        super().__init__(nn.Linear(width, width), "tanh")
+        super().__init__(nn.Linear(width, width), nn.Tanh())
         nn.init.normal_(self.linear.weight, std=0.02)
         nn.init.zeros_(self.linear.bias)
 

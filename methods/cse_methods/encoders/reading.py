@@ -8,16 +8,25 @@ from pathlib import Path
 from pickle import UnpicklingError
 from typing import Any, NamedTuple, TypedDict, Unpack
 
-from safetensors import SafetensorError, safe_open
+from safetensors import SafetensorError
+from tokenizers import Tokenizer
 from transformers import AutoConfig, AutoTokenizer
 from transformers.utils import logging
 
 from cse_methods.contract import Pooler
-from cse_methods.encoders.backbones import Backbone, locate_backbone, own_pooling, resolve_backbone
+from cse_methods.encoders.backbones import (
+    Backbone,
+    explain_foreign,
+    foreign_pooler,
+    locate_backbone,
+    own_pooling,
+    resolve_backbone,
+)
 from cse_methods.encoders.families import (
     encoder_family,
-    refuse_half_precision,
+    first_position,
     refuse_other_families,
+    refuse_other_positions,
 )
 from cse_methods.encoders.sentence_transformers_format import (
     Pooling,
@@ -25,7 +34,6 @@ from cse_methods.encoders.sentence_transformers_format import (
     read_text_settings,
     transformer_folder,
 )
-from cse_methods.encoders.static_files import is_static
 from cse_methods.encoders.template import make_template
 from cse_methods.errors import BackboneError, UnknownModelError
 
@@ -55,57 +63,23 @@ class Reading(NamedTuple):
     """Whether the dense layer with tanh that the weights have on [CLS] follows the pooler."""
 
 
-def check_encoder(name: str, *, precision: str = "fp32", **options: Unpack[ReadingOptions]) -> None:
-    """Raise what `load_sentence_encoder` would, as far as that is known without the weights.
-
-    An encoder that must be downloaded first is not checked. Of the head, only weights that are
-    safetensors are looked at. `precision` is that of the forward pass in training.
-    """
-    source = resolve_backbone(name)
-    folder = locate_backbone(source)
-    if folder and is_static(folder):
-        check_static_reading(source, folder, options)
-    elif folder:
-        reading = read_encoder(source, folder, **options)
-        if reading.head:
-            files = [*transformer_folder(folder).glob("model*.safetensors")]
-            with naming_the_backbone(name, folder):
-                stored = [safe_open(file, "pt").keys() for file in files]  # type: ignore[no-untyped-call]
-            tensors = [tensor for names in stored for tensor in names]
-            if files and not any(tensor.endswith("pooler.dense.weight") for tensor in tensors):
-                raise headless(name)
-        refuse_half_precision(reading.config, precision, name)
-
-
-def check_static_reading(source: Backbone, folder: Path, options: ReadingOptions) -> None:
-    """Raise BackboneError if word vectors are to be read otherwise than by the mean of a text."""
-    pooler = options.get("pooler") or own_pooling(source, folder).pooler
-    if options.get("prompt") or options.get("head"):
-        raise BackboneError(
-            f"backbone {source.name!r} is a table of word vectors, which has no prompt and no "
-            f"head; leave {'prompt' if options.get('prompt') else 'head'} out"
-        )
-    if pooler != "avg":
-        raise BackboneError(
-            f"backbone {source.name!r} is a table of word vectors, whose mean is all that it "
-            f"gives; set pooler: avg instead of {pooler}"
-        )
-
-
-def headless(name: str) -> BackboneError:
-    """Make the error for an encoder whose weights have no dense layer on [CLS]."""
-    return BackboneError(
-        f"backbone {name!r} has no head: its weights have no pooler.dense; leave head out"
-    )
-
-
 def own_dropout(name: str) -> float | None:
-    """Return the highest dropout in an encoder's configuration; None if it is absent or static."""
+    """Return the highest dropout in an encoder's configuration; None without such a model."""
     folder = locate_backbone(resolve_backbone(name))
-    if folder is None or is_static(folder):
+    if folder is None or explain_foreign(folder):
         return None
     config = _read_config(folder, name)
     return max(float(getattr(config, setting)) for setting in encoder_family(config).dropout)
+
+
+def asked_pooler(name: str, pooler: Pooler) -> Pooler | None:
+    """Return the pooler of a configuration, None if it is the encoder's own without a name here.
+
+    The default `cls` then stands for that pooling, such as a decoder's by the last piece.
+    """
+    folder = locate_backbone(resolve_backbone(name))
+    foreign = pooler == "cls" and folder is not None and explain_foreign(folder)
+    return None if foreign and folder and foreign_pooler(folder) is None else pooler
 
 
 def own_prompt(name: str) -> str | None:
@@ -138,21 +112,30 @@ def read_encoder(source: Backbone, folder: Path, **options: Unpack[ReadingOption
             f"backbone {name!r} wants every text in lower case, and its tokenizer keeps capitals"
         )
     _check_pooling(pooling, config, tokenizer, name)
-    positions = config.max_position_embeddings - encoder_family(config).first_position
+    positions = config.max_position_embeddings - first_position(config.to_dict())
     if max_length is not None and max_length > positions:
         raise BackboneError(
             f"max_length {max_length} is above the {positions} positions of backbone {name!r}; "
             f"set max_length to {positions} or less"
         )
     limit = min(positions, tokenizer.model_max_length, length or positions)
+    if max_length is not None and max_length > limit:
+        raise BackboneError(
+            f"max_length {max_length} is above the {limit} word pieces that backbone {name!r} "
+            f"reads, as its folder says; set max_length to {limit} or less, or raise "
+            f"max_seq_length in its sentence_bert_config.json and model_max_length in its "
+            f"tokenizer_config.json, up to its {positions} positions"
+        )
+    refuse_pieces_without_vector(tokenizer, config.vocab_size, name)
     return Reading(config, tokenizer, pooling, limit, head)
 
 
 def read_tokenizer(folder: Path, name: str) -> Any:
     """Load the tokenizer in a folder; it must be a fast one, with [CLS], [SEP] and padding tokens.
 
-    UnknownModelError if one of these tokens is missing. BackboneError if it cannot be loaded or is
-    not a fast one; names the backbone.
+    UnknownModelError if one of these tokens is missing, or it puts others around a sentence.
+    BackboneError if it cannot be loaded, is not a fast one or does not do what its tokenizer.json
+    says; names the backbone.
     """
     with naming_the_backbone(name, folder):
         place = transformer_folder(folder)
@@ -167,7 +150,76 @@ def read_tokenizer(folder: Path, name: str) -> Any:
             f"the tokenizer of backbone {name!r} has no {lacking[0]}_token, which stands around "
             "every sentence here; take an encoder whose tokenizer has one"
         )
+    refuse_other_pieces(tokenizer, place / "tokenizer.json", name)
+    around = [tokenizer.cls_token_id, tokenizer.sep_token_id]
+    if tokenizer("")["input_ids"] != around:
+        raise UnknownModelError(
+            f"the tokenizer of backbone {name!r} puts {tokenizer('')['input_ids']} around a "
+            f"sentence, and read here are its cls_token and sep_token, {around}"
+        )
     return tokenizer
+
+
+_PROBES = (
+    "The nurse, aged 42, doesn't thank Dr. Müller-Łoś!",
+    "  two  blanks\tand\nlines ",
+    "ÀÉÎÕÜ Ｆｕｌｌ ｗｉｄｔｈ ﬁ ½ … “quoted” it’s",
+    "北京 Москва القاهرة १२ 東京タワー 서울 İstanbul ŞIK ß",
+    "e\u0301 a\u200bb x\u00a0y 😀 http://a.b/c_d?e=1&f#g @user",
+)
+"""Texts that show how a tokenizer treats capitals, accents, blanks, widths and scripts."""
+
+
+def refuse_other_pieces(tokenizer: Any, file: Path, name: str) -> None:
+    """Raise BackboneError if a tokenizer does not give the pieces of its tokenizer.json, if any.
+
+    A class of transformers takes only the vocabulary from that file and has rules of its own.
+    Compared are texts of all kinds, what the file's own rules name, and every hundredth piece.
+    """
+    if not file.is_file():
+        return
+    with naming_the_backbone(name, file.parent):
+        stored = Tokenizer.from_file(str(file))
+    rules = [json.loads(r.__getstate__()) for r in (stored.normalizer, stored.pre_tokenizer) if r]
+    stored.no_truncation()
+    stored.no_padding()
+    step = max(1, stored.get_vocab_size() // 100)
+    pieces = [stored.decode([place]) for place in range(0, stored.get_vocab_size(), step)]
+    texts = [*_PROBES, *(f"a{text}b" for text in _list_short_texts(rules)), *pieces]
+    read = tokenizer(texts, add_special_tokens=False, verbose=False)["input_ids"]
+    for text, ids, expected in zip(
+        texts, read, stored.encode_batch(texts, add_special_tokens=False), strict=True
+    ):
+        if ids != expected.ids:
+            ours, theirs = tokenizer.convert_ids_to_tokens(ids), expected.tokens
+            raise BackboneError(
+                f"the tokenizer of backbone {name!r}, a {type(tokenizer).__name__}, reads {text!r} "
+                f"as {' '.join(ours[:8])}, and its tokenizer.json as {' '.join(theirs[:8])}; if "
+                'the latter is right, write "tokenizer_class": "PreTrainedTokenizerFast" into its '
+                "tokenizer_config.json"
+            )
+
+
+def _list_short_texts(rules: Any) -> list[str]:
+    """List the texts in a tokenizer's rules, such as what a normalizer replaces."""
+    if isinstance(rules, str):
+        return [rules] if len(rules) <= 20 else []
+    values = rules.values() if isinstance(rules, dict) else rules
+    if not isinstance(rules, dict | list):
+        return []
+    return [text for value in values for text in _list_short_texts(value)]
+
+
+def refuse_pieces_without_vector(tokenizer: Any, rows: int, name: str) -> None:
+    """Raise BackboneError if a piece of the tokenizer is beyond the model's table of pieces."""
+    vocabulary = tokenizer.get_vocab()
+    last = max(vocabulary, key=vocabulary.__getitem__)
+    if vocabulary[last] >= rows:
+        raise BackboneError(
+            f"the tokenizer of backbone {name!r} has {vocabulary[last] + 1} pieces and the weights "
+            f"{rows} rows; {last!r} (id {vocabulary[last]}) has none; call resize_token_embeddings "
+            "on the model and save it again, or remove the piece from the tokenizer"
+        )
 
 
 def lower_cases(tokenizer: Any) -> bool:
@@ -215,7 +267,9 @@ def _read_config(folder: Path, name: str) -> Any:
     with naming_the_backbone(name, folder):
         file = transformer_folder(folder) / "config.json"
         # Checked here: for an unknown family, transformers would ask to run the model's own code.
-        refuse_other_families(json.loads(file.read_text("utf-8")), file, name)
+        stored = json.loads(file.read_text("utf-8"))
+        refuse_other_positions(stored, file, name)
+        refuse_other_families(stored, file, name)
         return AutoConfig.from_pretrained(file.parent, trust_remote_code=False)
 
 

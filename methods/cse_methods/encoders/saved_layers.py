@@ -9,15 +9,13 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Self, TypeVar
 
-import torch
-from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from cse_methods.encoders.sentence_transformers_format import OWN_KIND, Module, write_json
 from cse_methods.errors import BackboneError, UnknownModelError
 
-CONFIG, WEIGHTS, PICKLED = "config.json", "model.safetensors", "pytorch_model.bin"
+CONFIG, WEIGHTS = "config.json", "model.safetensors"
 Layer = TypeVar("Layer", bound="SavedLayer")
 
 
@@ -123,17 +121,8 @@ def read_layer(folder: Path, module: Module) -> SavedLayer:
         )
     try:
         return kind.read(place)
-    except (OSError, ValueError, KeyError, TypeError, RuntimeError, SafetensorError) as problem:
+    except Exception as problem:  # whatever damaged bytes let an unpickler run into
         raise BackboneError(f"{place} is not a {kind.title}: {problem}") from problem
-
-
-def read_pickled(file: Path) -> dict[str, Tensor]:
-    """Read tensors from a pickle of an older release. Raises ValueError if it is none."""
-    try:
-        tensors: dict[str, Tensor] = torch.load(file, map_location="cpu", weights_only=True)
-    except Exception as problem:  # whatever its bytes let the unpickler run into
-        raise ValueError(f"{file.name} is no file of tensors") from problem
-    return tensors
 
 
 def write_weights(folder: Path, tensors: Mapping[str, Tensor]) -> None:

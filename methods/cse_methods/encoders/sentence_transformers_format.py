@@ -23,8 +23,6 @@ _FLAGS: dict[str, Pooler] = {"pooling_mode_cls_token": "cls", "pooling_mode_mean
 _NAMES: dict[str, Pooler] = {"mean": "avg", **{pooler: pooler for pooler in get_args(Pooler)}}
 OWN_KIND = "cse_methods."
 """The prefix of the names of layers that sentence-transformers does not have."""
-WORD_EMBEDDINGS = "WordEmbeddings"
-"""The first module of an encoder that has a table of words instead of a transformer."""
 _OLD_TRANSFORMERS = {"ALBERT", "BERT", "CamemBERT", "DistilBERT", "RoBERTa", "XLMRoBERTa"}
 """What the first releases called the module that is a Transformer now."""
 _LAYER_KINDS = {"Dense", "Normalize"}
@@ -42,9 +40,6 @@ class Module(NamedTuple):
     """`Transformer`, `Pooling`, `Dense`, `Normalize`, …; the full name of a model's own code."""
     path: str
     """Its folder inside the model's."""
-
-
-_TRANSFORMER = Module("Transformer", "")
 
 
 @dataclass(frozen=True)
@@ -75,22 +70,34 @@ def read_pooling(folder: Path) -> Pooling | None:
     modules, file, options = read_modules(folder), _pooling_file(folder), read_options(folder)
     if not modules and not file.is_file():
         return None
-    try:
-        stored = json.loads(file.read_text("utf-8"))
-        chosen = [key for key, on in stored.items() if key.startswith("pooling_mode_") and on]
-        mode = _FLAGS.get(chosen[0]) if len(chosen) == 1 else None
-        if "pooling_mode" in stored:  # written by newer releases
-            mode = _NAMES.get(stored["pooling_mode"])
-        first_layer = int(stored.get("first_layer", 1))
-    except (OSError, ValueError, AttributeError, TypeError) as problem:
-        raise BackboneError(f"{file} is not a pooling configuration: {problem}") from problem
+    mode, stored = read_pooler(folder), _read(file)
     if mode is None:
         raise UnknownModelError(
             f"{file} pools in a way that is not among {', '.join(get_args(Pooler))}; name one "
             "of these as the pooler of a copy of the folder without it and modules.json"
         )
+    first_layer = stored.get("first_layer", 1)
+    if not isinstance(first_layer, int):
+        raise BackboneError(f"{file} is not a pooling configuration: first_layer {first_layer!r}")
     prompt = stored.get("prompt") if mode == "mask" else options.get("prompt")
     return Pooling(mode, first_layer, prompt, options.get("include_prompt", True))
+
+
+def read_pooler(folder: Path) -> Pooler | None:
+    """Read the pooler of a saved encoder; None if it has another or says none. Errors as above."""
+    file = _pooling_file(folder)
+    if not file.is_file() and not list_modules(folder):
+        return None
+    try:
+        stored = json.loads(file.read_text("utf-8"))
+        chosen = [key for key, on in stored.items() if key.startswith("pooling_mode_") and on]
+        modes = [_FLAGS.get(name) for name in chosen] or ["avg"]  # the library's default
+        if "pooling_mode" in stored:  # written by newer releases, as a text or a list
+            named = stored["pooling_mode"]
+            modes = [_NAMES.get(name) for name in ([named] if isinstance(named, str) else named)]
+    except (OSError, ValueError, AttributeError, TypeError) as problem:
+        raise BackboneError(f"{file} is not a pooling configuration: {problem}") from problem
+    return modes[0] if len(modes) == 1 else None
 
 
 def read_modules(folder: Path) -> list[Module]:
@@ -98,12 +105,33 @@ def read_modules(folder: Path) -> list[Module]:
 
     Returns:
         A Transformer, a Pooling, then any number of Dense and Normalize. Our own kinds of layers
-        can precede and follow the Pooling as well. The Transformer can be replaced by
-        WordEmbeddings in a folder, directly before the Pooling.
+        can precede and follow the Pooling as well.
 
     UnknownModelError if it has other modules, or in another order or place. BackboneError if
     modules.json cannot be read.
     """
+    modules = list_modules(folder)
+    if not modules and not (folder / _MODULES_FILE).is_file():
+        return []
+    before, after = split_modules(modules)
+    known = (
+        bool(modules)
+        and modules[0].kind == "Transformer"
+        and len(modules) > 1 + len(before)
+        and all(module.kind.startswith(OWN_KIND) for module in before)
+        and all(m.kind in _LAYER_KINDS or m.kind.startswith(OWN_KIND) for m in after)
+    )
+    if not known:
+        found = ", ".join(f"{kind} in {path}" if path != "." else kind for kind, path in modules)
+        raise UnknownModelError(
+            f"{folder} has modules that are not read here: {found}; expected are Transformer, "
+            "then Pooling, then Dense and Normalize"
+        )
+    return modules
+
+
+def list_modules(folder: Path) -> list[Module]:
+    """List a saved encoder's modules, whatever they are; errors are those of `read_modules`."""
     file = folder / _MODULES_FILE
     if not file.is_file():
         return []
@@ -117,28 +145,12 @@ def read_modules(folder: Path) -> list[Module]:
             modules.append(Module(kind, Path(one["path"]).as_posix()))
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as problem:
         raise BackboneError(f"{file} is not a list of modules: {problem}") from problem
-    before, after = split_modules(modules)
-    known = (
-        bool(modules)
-        and (
-            modules[0].kind == "Transformer" or (modules[0].kind == WORD_EMBEDDINGS and not before)
-        )
-        and len(modules) > 1 + len(before)
-        and all(module.kind.startswith(OWN_KIND) for module in before)
-        and all(m.kind in _LAYER_KINDS or m.kind.startswith(OWN_KIND) for m in after)
-    )
-    if not known:
-        found = ", ".join(f"{kind} in {path}" if path != "." else kind for kind, path in modules)
-        raise UnknownModelError(
-            f"{folder} has modules that are not read here: {found}; expected are Transformer "
-            "or WordEmbeddings, then Pooling, then Dense and Normalize"
-        )
     return modules
 
 
 def transformer_folder(folder: Path) -> Path:
     """Return the folder of an encoder's transformer: its own, or one below it, as 0_Transformer."""
-    modules = read_modules(folder)
+    modules = list_modules(folder)
     return folder / modules[0].path if modules else folder
 
 
@@ -149,9 +161,9 @@ def split_modules(modules: Sequence[Module]) -> tuple[list[Module], list[Module]
 
 
 def other_folders(folder: Path) -> list[str]:
-    """List a saved encoder's folders of WordEmbeddings and our own kinds of layers."""
+    """List a saved encoder's folders of our own kinds of layers."""
     known = {"Transformer", "Pooling", *_LAYER_KINDS}
-    return [module.path for module in read_modules(folder) if module.kind not in known]
+    return [module.path for module in list_modules(folder) if module.kind not in known]
 
 
 def read_text_settings(folder: Path) -> tuple[int | None, bool]:
@@ -176,19 +188,41 @@ def read_options(folder: Path) -> dict[str, Any]:
 
     BackboneError if a file of settings cannot be read.
     """
-    if not read_modules(folder):
+    if not (folder / _MODULES_FILE).is_file():
         return {}
     stored = _read(folder / _OPTIONS_FILE)
     prompts, kept = stored.get("prompts") or {}, stored.get("truncate_dim")
-    if not isinstance(prompts, dict) or not (kept is None or (isinstance(kept, int) and kept > 0)):
+    texts = isinstance(prompts, dict) and all(
+        isinstance(text, str | None) for text in prompts.values()
+    )
+    if not texts or not (kept is None or (isinstance(kept, int) and kept > 0)):
         raise BackboneError(
             f"{folder / _OPTIONS_FILE} has prompts {prompts!r} and truncate_dim {kept!r}; expected "
             "are texts by name, and a whole number above 0"
         )
-    found = {"prompt": prompts.get(stored.get("default_prompt_name")), "truncate_dim": kept}
+    chosen = stored.get("default_prompt_name")
+    known = {"query": "", "document": ""} | prompts  # these two are there without being written
+    if chosen is not None and chosen not in known:
+        raise BackboneError(
+            f"{folder / _OPTIONS_FILE}: default_prompt_name {chosen!r} is not among its prompts, "
+            f"{', '.join(known)}; add that prompt, or write null"
+        )
+    found = {"prompt": known.get(chosen), "truncate_dim": kept}
     options = {name: value for name, value in found.items() if value}
     pooled = _read(_pooling_file(folder)).get("include_prompt", True)
     return options if pooled else {**options, "include_prompt": False}
+
+
+def refuse_other_dense(file: Path) -> None:
+    """Raise UnknownModelError for a dense layer that does more than a product and an activation."""
+    stored, embedding = _read(file), "sentence_embedding"
+    for setting, ours in {
+        "module_input_name": embedding,
+        "module_output_name": embedding,
+        "use_residual": False,
+    }.items():
+        if (asked := stored.get(setting) or ours) != ours:
+            raise UnknownModelError(f"{file} has {setting} {asked!r}, which is not read here")
 
 
 def write_format(
@@ -196,18 +230,16 @@ def write_format(
     pooling: Pooling,
     *,
     width: int,
-    max_length: int | None = None,
-    first: Module = _TRANSFORMER,
+    max_length: int,
     token_layers: Sequence[Module] = (),
     post_pooling: Sequence[Module] = (),
 ) -> None:
     """Add to a folder of model and tokenizer files those that make it a sentence encoder.
 
-    `width` is that of the pooler's vectors. `max_length` includes special word pieces; it is None
-    if `first`, the module before the pooler, stores it in its own folder.
+    `width` is that of the pooler's vectors. `max_length` includes special word pieces.
     """
     pooler = f"{1 + len(token_layers)}_Pooling"
-    steps = [first, *token_layers, Module("Pooling", pooler), *post_pooling]
+    steps = [Module("Transformer", ""), *token_layers, Module("Pooling", pooler), *post_pooling]
     modules = [
         {
             "idx": n,
@@ -218,8 +250,7 @@ def write_format(
         for n, (kind, path) in enumerate(steps)
     ]
     write_json(folder / _MODULES_FILE, modules)
-    if max_length is not None:
-        write_json(folder / _TEXTS_FILE, {"max_seq_length": max_length})
+    write_json(folder / _TEXTS_FILE, {"max_seq_length": max_length})
     options: dict[str, Any] = {"similarity_fn_name": "cosine"}
     if pooling.prompt and pooling.pooler != "mask":
         options |= {"prompts": {"default": pooling.prompt}, "default_prompt_name": "default"}
@@ -240,7 +271,7 @@ def write_format(
 
 def _pooling_file(folder: Path) -> Path:
     """Return the file with the settings of a saved encoder's pooler."""
-    modules = read_modules(folder)
+    modules = list_modules(folder)
     pooler = next((module.path for module in modules if module.kind == "Pooling"), _POOLING_FOLDER)
     return folder / pooler / "config.json"
 

@@ -1,29 +1,24 @@
 """Models that can be scored: this package's encoders, and what sentence-transformers loads."""
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any, Protocol
 
 import torch
 from torch import Tensor
 
 from cse_methods.contract import Pooler
-from cse_methods.encoders.backbones import split_revision
+from cse_methods.encoders.backbones import fetch_backbone, resolve_backbone
 from cse_methods.encoders.devices import default_device
 from cse_methods.encoders.encoder import Encoder
+from cse_methods.encoders.library_encoder import AT_ONCE, LibraryEncoder, load_library_encoder
 from cse_methods.encoders.loading import SentenceEncoder, load_sentence_encoder
 from cse_methods.encoders.post_pooling import Dense, Normalize, Truncate
-from cse_methods.encoders.reading import lower_cases, quiet
+from cse_methods.encoders.reading import lower_cases
 from cse_methods.encoders.saved_layers import SavedLayer
-from cse_methods.encoders.static_encoder import StaticEncoder
 from cse_methods.encoders.template import SPECIAL_PIECES
 from cse_methods.encoders.word_pieces import cut_segments
-from cse_methods.errors import BackboneError, EvaluationError, UnknownModelError
-from cse_methods.files.named import expand
+from cse_methods.errors import EvaluationError, UnknownModelError
 from cse_methods.losses.segments import pool_segments
-
-FOREIGN_BATCH = 32
 
 
 class Model(Protocol):
@@ -115,64 +110,34 @@ class OwnModel:
             yield list(range(len(contents))), pool_segments(vectors, sequence, weights)
 
 
-class StaticModel:
-    """An encoder of static word vectors.
+class ForeignModel:
+    """An encoder that sentence-transformers reads.
 
-    Args:
-        encoder: on the device where it is to run.
-        max_length: texts are truncated to this many known words; None is the encoder's own limit.
+    Texts are truncated to `max_length` word pieces, or to the encoder's own limit if that is lower.
+
+    Raises:
+        EvaluationError: if the encoder truncates no texts and a length is given.
     """
 
-    def __init__(self, encoder: StaticEncoder, *, max_length: int | None = None) -> None:
+    def __init__(self, encoder: LibraryEncoder, *, max_length: int | None = None) -> None:
+        if max_length is not None and encoder.limit is None:
+            raise EvaluationError(
+                f"max_length {max_length} has no effect on a model that truncates no texts; "
+                "leave it out"
+            )
+        self.max_length = min(max_length or encoder.limit, encoder.limit) if encoder.limit else None
         self.encoder = encoder
-        self.max_length = min(max_length or encoder.limit, encoder.limit)
         self.width = encoder.width
 
     @property
     def reading(self) -> Mapping[str, Any]:
-        table = self.encoder.table
-        return {
-            "pooler": "avg",
-            **_describe_layers(self.encoder.post_pooling),
-            "max_length": self.max_length,
-            "stop_words": len(table.stop_words),
-            "lower_cased": table.lower_case,
-        }
-
-    def batches(self, sentences: Sequence[str]) -> Iterator[tuple[list[int], Tensor]]:
-        yield from self.encoder.batches(self.encoder.rows(sentences, max_length=self.max_length))
-
-
-class ForeignModel:
-    """A model that sentence-transformers loads and this package does not.
-
-    Texts are truncated to `max_length` word pieces, or to the model's own limit if that is lower.
-
-    Raises:
-        EvaluationError: if the model truncates no texts and a length is given.
-    """
-
-    def __init__(self, model: Any, *, max_length: int | None = None) -> None:
-        limit = model.max_seq_length
-        self.max_length = None if limit is None or math.isinf(limit) else int(limit)
-        if max_length is not None:
-            if self.max_length is None:
-                raise EvaluationError(
-                    f"max_length {max_length} has no effect on a model that truncates no texts; "
-                    "leave it out"
-                )
-            self.max_length = model.max_seq_length = min(max_length, self.max_length)
-        self.model = model
-        self.width = len(model.encode("width", show_progress_bar=False))
-
-    @property
-    def reading(self) -> Mapping[str, Any]:
         """Everything except the weights that a vector depends on: the modules as texts."""
-        prompts, tokenizer = self.model.prompts or {}, getattr(self.model, "tokenizer", None)
+        model = self.encoder.model
+        prompts, tokenizer = model.prompts or {}, getattr(model, "tokenizer", None)
         return {
             "library": "sentence-transformers",
-            "modules": [" ".join(str(module).split()) for module in self.model],
-            "prompt": prompts.get(self.model.default_prompt_name),
+            "modules": [" ".join(str(module).split()) for module in model],
+            "prompt": prompts.get(model.default_prompt_name),
             "max_length": self.max_length,
             # None if the model has no tokenizer to try it on.
             "lower_cased": lower_cases(tokenizer) if hasattr(tokenizer, "tokenize") else None,
@@ -180,15 +145,10 @@ class ForeignModel:
 
     def batches(self, sentences: Sequence[str]) -> Iterator[tuple[list[int], Tensor]]:
         order = sorted(range(len(sentences)), key=lambda place: len(sentences[place]))
-        for start in range(0, len(order), FOREIGN_BATCH):
-            places = order[start : start + FOREIGN_BATCH]
-            found = self.model.encode(
-                [sentences[place] for place in places],
-                convert_to_tensor=True,
-                show_progress_bar=False,
-                batch_size=FOREIGN_BATCH,
-            )
-            yield places, found.float().cpu()
+        for start in range(0, len(order), AT_ONCE):
+            places = order[start : start + AT_ONCE]
+            rows = [sentences[place] for place in places]
+            yield places, self.encoder.encode_rows(rows, max_length=self.max_length)
 
 
 def open_model(
@@ -214,6 +174,7 @@ def open_model(
         BackboneError: if neither this package nor sentence-transformers can load it.
         EvaluationError: if a setting does not apply to it.
     """
+    encoder: SentenceEncoder
     try:
         encoder = load_sentence_encoder(name, pooler=pooler, prompt=prompt, head=head)
     except UnknownModelError as problem:
@@ -222,10 +183,8 @@ def open_model(
                 f"{problem}; sentence-transformers may load it, but without pooler, head or "
                 "slicing length: leave them out"
             ) from problem
-        foreign = _load_foreign(name, problem)
-        if prompt is not None:
-            foreign.prompts, foreign.default_prompt_name = {"given": prompt}, "given"
-        return ForeignModel(foreign, max_length=max_length)
+        source = resolve_backbone(name)
+        encoder = load_library_encoder(source, fetch_backbone(source), {"prompt": prompt})
     encoder.to(default_device())
     return model_of(encoder, max_length=max_length, slicing_length=slicing_length)
 
@@ -235,17 +194,17 @@ def model_of(
 ) -> Model:
     """Wrap an encoder of this package to be scored; arguments and errors are as for `OwnModel`.
 
-    EvaluationError if static word vectors are to be read in segments.
+    EvaluationError if only a transformer of this package could be read so.
     """
     if isinstance(encoder, Encoder):
         return OwnModel(encoder, max_length=max_length, slicing_length=slicing_length)
-    assert isinstance(encoder, StaticEncoder)  # there are no others
     if slicing_length is not None:
         raise EvaluationError(
-            f"slicing_length {slicing_length} has no effect on static word vectors, which have "
-            "no word pieces; leave it out"
+            f"slicing_length {slicing_length} has no effect on word vectors and on what else "
+            "sentence-transformers reads; leave it out"
         )
-    return StaticModel(encoder, max_length=max_length)
+    assert isinstance(encoder, LibraryEncoder)  # there are no others
+    return ForeignModel(encoder, max_length=max_length)
 
 
 def _describe_layers(layers: Sequence[SavedLayer]) -> dict[str, Any]:
@@ -255,21 +214,3 @@ def _describe_layers(layers: Sequence[SavedLayer]) -> dict[str, Any]:
         "normalized": any(isinstance(layer, Normalize) for layer in layers),
         **({"truncate_dim": min(kept)} if kept else {}),
     }
-
-
-def _load_foreign(name: str, problem: UnknownModelError) -> Any:
-    try:
-        from sentence_transformers import SentenceTransformer
-    except ImportError as error:
-        raise BackboneError(
-            f"{problem}; sentence-transformers may load it, but cannot be imported ({error}); "
-            "install it"
-        ) from problem
-    try:
-        path = Path(expand(name))
-        model, revision = (str(path), None) if path.exists() else split_revision(name)
-        with quiet():
-            return SentenceTransformer(model, revision=revision)
-    except Exception as error:  # errors of unpickling and of others' modules have no common base
-        reason = str(error).strip().partition("\n")[0] or type(error).__name__
-        raise BackboneError(f"{problem}, and sentence-transformers says: {reason}") from error

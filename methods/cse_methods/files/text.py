@@ -141,6 +141,14 @@ _STRAYS = {
 """Characters that make a line doubtful, and what to do about them."""
 
 
+def explain_pointer(file: Path) -> str | None:
+    """Explain that a file is what git-lfs leaves in its place; None if it is not."""
+    with file.open("rb") as stream:
+        if not stream.read(64).startswith(b"version https://git-lfs"):
+            return None
+    return f"{file} is a pointer of git-lfs, not the file; run `git lfs pull` or download it"
+
+
 def sha256_of(lines: Iterable[str]) -> str:
     """Hex digest of the lines, each ended by one line feed, as UTF-8."""
     digest = hashlib.sha256()

@@ -19,11 +19,13 @@ from torch import Tensor, nn
 from cse_methods.augmentation.replaced_pieces import Replaced, mask_for_generator, replace_pieces
 from cse_methods.contract import Paper, Pooler, TrainingConfig
 from cse_methods.data.corpora import Corpus
+from cse_methods.encoders.backbones import locate_backbone, resolve_backbone
 from cse_methods.encoders.devices import computing_in, send_tensor
 from cse_methods.encoders.edits import Edits
 from cse_methods.encoders.encoder import Encoder
-from cse_methods.encoders.masked_lm import load_masked_lm
+from cse_methods.encoders.masked_lm import check_masked_lm, load_masked_lm
 from cse_methods.encoders.post_pooling import BatchNormHead, TrainingHead
+from cse_methods.encoders.reading import read_tokenizer
 from cse_methods.encoders.saved_layers import TokenLayer
 from cse_methods.errors import TrainingError
 from cse_methods.losses.info_nce import info_nce
@@ -72,6 +74,13 @@ class DiffCSEConfig(TrainingConfig):
     def encoders(self) -> tuple[str, ...]:
         return (self.backbone, self.generator)
 
+    def check_encoders(self) -> None:
+        check_masked_lm(self.generator)
+        sources = {name: resolve_backbone(name) for name in self.encoders()}
+        folders = {name: locate_backbone(source) for name, source in sources.items()}
+        if all(folders.values()):
+            _refuse_other_pieces(self, *(read_tokenizer(f, n) for n, f in folders.items() if f))
+
 
 class ReplacedPieceHead(TokenLayer):
     """Two logits per word piece: one for original pieces and one for replaced ones."""
@@ -103,12 +112,7 @@ class DiffCSE(TwoViewObjective):
         self.projection: nn.Module = kind(width)
         self.discriminator = _copy_discriminator(config, student.encoder)
         generator = load_masked_lm(config.generator)
-        if generator.tokenizer.get_vocab() != student.encoder.tokenizer.get_vocab():
-            raise TrainingError(
-                f"generator: {config.generator} does not read the word pieces of "
-                f"{config.backbone}; take a masked language model with its vocabulary, such as "
-                "distilbert-base for bert-base and distilroberta-base for roberta-base"
-            )
+        _refuse_other_pieces(config, student.encoder.tokenizer, generator.tokenizer)
         self.generator = FrozenModule(generator, dropout=config.generator_dropout)
         self.replaced_share = torch.zeros(())
 
@@ -165,6 +169,17 @@ class DiffCSE(TwoViewObjective):
             guesses = self.generator(hidden, mask)
         where = None if self.config.replaced == "all" else hidden != ids
         return replace_pieces(ids, mask, guesses, where=where)
+
+
+def _refuse_other_pieces(config: DiffCSEConfig, *tokenizers: Any) -> None:
+    """Raise TrainingError if the tokenizers of backbone and generator have different pieces."""
+    first, *others = (tokenizer.get_vocab() for tokenizer in tokenizers)
+    if any(vocabulary != first for vocabulary in others):
+        raise TrainingError(
+            f"generator: {config.generator} does not read the word pieces of "
+            f"{config.backbone}; take a masked language model with its vocabulary, such as "
+            "distilbert-base for bert-base and distilroberta-base for roberta-base"
+        )
 
 
 def _copy_discriminator(config: DiffCSEConfig, encoder: Encoder) -> Encoder:

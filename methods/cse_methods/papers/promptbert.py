@@ -106,7 +106,7 @@ class PromptBERT(TwoViewObjective):
     ) -> Tensor:
         """Subtract the vectors of the bare template, one for each length in the batch."""
         config, rows = self.config, {length: row for row, length in enumerate(sorted({*lengths}))}
-        first = 0 if config.bare_positions == "own" else -student.encoder.family.first_position
+        first = 0 if config.bare_positions == "own" else -student.encoder.first_position
         positions = [
             template_positions(template, length if config.shift_positions else 0, first=first)
             for length in rows

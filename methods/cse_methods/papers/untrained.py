@@ -2,7 +2,8 @@
 
 Paper: Su et al., 2021, https://arxiv.org/abs/2103.15316, whose whitening is the option; the poolers
 are the baselines that every paper of the field prints.
-Static word vectors, such as GloVe's, are a backbone with one pooler, the mean of the words (avg).
+Static word vectors, such as GloVe's, are a backbone with one pooler, the mean of the words (avg);
+what sentence-transformers reads, such as decoders, is one with the pooling of its folder.
 Departs from it: the statistics come from training sentences, not from those that are scored.
 Step 0 of the dev curve is the plain pooler, step 1 what is kept.
 """
@@ -16,6 +17,7 @@ from cse_methods.data.corpora import load_corpus
 from cse_methods.encoders.devices import default_device
 from cse_methods.encoders.loading import SentenceEncoder, load_sentence_encoder
 from cse_methods.encoders.post_pooling import Dense
+from cse_methods.encoders.reading import asked_pooler
 from cse_methods.encoders.whitening import principal_axes, statistics
 from cse_methods.errors import TrainingError
 from cse_methods.registry import register
@@ -63,7 +65,7 @@ def train(config: UntrainedConfig, run: Run) -> dict[str, float]:
         return dev.evaluate(kept.to(default_device()))
     encoder = load_sentence_encoder(
         config.backbone,
-        pooler=config.pooler,
+        pooler=asked_pooler(config.backbone, config.pooler),
         first_layer=config.first_layer,
         prompt=config.prompt,
         head=config.head,

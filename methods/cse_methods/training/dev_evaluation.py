@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Hashable, Iterator, Sequence
+from typing import Any
 
 from torch import Tensor
 
@@ -42,8 +43,8 @@ class DevSuite:
         sentences = dict.fromkeys(s for d in self.sets for s in (*d.first, *d.second))
         self._row = {sentence: row for row, sentence in enumerate(sentences)}
         """Index of each distinct sentence among all of them."""
-        self._read: tuple[Hashable, list[list[int]]] | None = None
-        """The sentences' word pieces, after the key of the tokenizer that cut them."""
+        self._read: tuple[Hashable, list[Any]] | None = None
+        """The sentences' rows, after the key of what made them."""
         transfer = TRANSFER_TASKS if "transfer_dev" in dev.tasks else ()
         self.transfer: tuple[TransferSet, ...] = tuple(
             load_transfer_set(task, data) for task in transfer
@@ -94,7 +95,7 @@ class DevSuite:
         row = self._row
         with computing_in(self.arithmetic, encoder.device):
             if self._read is None or self._read[0] != encoder.reading_key:
-                self._read = encoder.reading_key, encoder.rows(list(row))
+                self._read = encoder.reading_key, list[Any](encoder.rows(list(row)))
             embeddings = encoder.encode_rows(self._read[1])
         for dev in self.sets:
             first = embeddings[[row[sentence] for sentence in dev.first]]

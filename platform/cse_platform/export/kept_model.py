@@ -10,6 +10,7 @@ from cse_methods.contract import Arithmetic
 from cse_methods.data.dev_selection import sets_in
 from cse_methods.data.dev_sets import load_dev_pairs
 from cse_methods.data.shared_sentences import group_by_sentence
+from cse_methods.encoders.backbones import explain_foreign
 from cse_methods.encoders.devices import default_device
 from cse_methods.encoders.loading import load_sentence_encoder
 from cse_methods.encoders.sentence_transformers_format import read_pooling
@@ -49,8 +50,11 @@ def kept_model(trial: TrialDetails) -> Iterator[Path]:
 
 
 def pooler_of(folder: Path) -> str:
-    """Read the pooler of a kept model. Raises BackboneError if its files are unreadable."""
-    pooling = read_pooling(folder)
+    """Read the pooler of a kept model; `avg` stands for any of sentence-transformers' own.
+
+    Raises BackboneError if its files are unreadable.
+    """
+    pooling = None if explain_foreign(folder) else read_pooling(folder)
     return pooling.pooler if pooling is not None else "avg"
 
 

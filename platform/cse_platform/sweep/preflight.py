@@ -26,9 +26,9 @@ from cse_methods.encoders.backbones import (
     backbone_width,
     fetch_backbone,
     locate_backbone,
+    refuse_untrainable,
     resolve_backbone,
 )
-from cse_methods.encoders.static_files import refuse_static
 from cse_methods.errors import CseError
 from cse_methods.training.schedule import Schedule
 from cse_platform.errors import NotInstalledError, SweepRefusedError
@@ -293,7 +293,7 @@ def references_to_resolve(spec: SweepSpec, earlier: Sequence[SweepSpec]) -> list
 @contextmanager
 def encoder_modules_imported() -> Iterator[None]:
     """Import what `check_encoders` needs, which takes seconds, in a thread beside the context."""
-    thread = Thread(target=import_module, args=("cse_methods.encoders.reading",))
+    thread = Thread(target=import_module, args=("cse_methods.encoders.encoder_check",))
     thread.start()
     try:
         yield
@@ -305,7 +305,8 @@ def check_encoders(
     spec: SweepSpec, configs: Sequence[MethodConfig], inspection: Inspection
 ) -> None:
     """Check that the encoders that are here can be read as the configurations want them."""
-    from cse_methods.encoders.reading import check_encoder
+    from cse_methods.encoders.encoder_check import check_encoder
+    from cse_methods.encoders.reading import asked_pooler
     from cse_methods.training.teachers import TeacherSpec
 
     readings: dict[str, set[Any]] = defaultdict(set)
@@ -319,12 +320,12 @@ def check_encoders(
             read = partial(check_encoder, encoder.name, pooler=pooler, prompt=prompt, head=head)
             inspection.run_check(path, read)
 
-    def refuse_untrainable() -> None:
+    def check_trainable() -> None:
         trained = any(isinstance(config, TrainingConfig) for config in configs)
         if trained and (folder := locate_backbone(resolve_backbone(spec.backbone))):
-            refuse_static(spec.backbone, folder)
+            refuse_untrainable(spec.backbone, folder)
 
-    inspection.run_check(("backbone",), refuse_untrainable, needs=("backbone",))
+    inspection.run_check(("backbone",), check_trainable, needs=("backbone",))
     settings = {
         (
             c.backbone,
@@ -338,9 +339,13 @@ def check_encoders(
         for c in configs
     }
     for name, pooler, first_layer, prompt, max_length, precision, head in sorted(settings, key=str):
-        read = partial(check_encoder, name, pooler=pooler, first_layer=first_layer, prompt=prompt)
+        given = inspection.run_check((), partial(asked_pooler, name, pooler), needs=("backbone",))
+        read = partial(check_encoder, name, pooler=given, first_layer=first_layer, prompt=prompt)
         check = partial(read, max_length=max_length, precision=precision, head=head)
         inspection.run_check(("backbone",), check, needs=("backbone",))
+    for config in {config.encoders(): config for config in configs}.values():
+        path = _locate_text(config.encoders()[-1], spec)
+        inspection.run_check(path, config.check_encoders, needs=("backbone", "fixed", "space"))
 
 
 def _find_encoders(

@@ -3,8 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from cse_methods.encoders.backbones import fetch_backbone, resolve_backbone
-from cse_methods.encoders.static_files import is_static
+from cse_methods.encoders.backbones import explain_foreign, fetch_backbone, resolve_backbone
 from cse_methods.errors import BackboneError
 
 _CHUNK = 4096
@@ -43,9 +42,9 @@ def load_tokenizer(name: str) -> Any:
     from cse_methods.encoders.reading import read_tokenizer
 
     folder = fetch_backbone(resolve_backbone(name))
-    if is_static(folder):
+    if explain_foreign(folder):
         raise BackboneError(
-            f"backbone {name!r} reads words and has no word pieces; count in those of "
+            f"backbone {name!r} has no word pieces that are read here; count in those of "
             "another, or leave split_at out"
         )
     return read_tokenizer(folder, name)

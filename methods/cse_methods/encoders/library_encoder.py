@@ -1,0 +1,188 @@
+"""Encoders that sentence-transformers reads: all that this package's fast path does not.
+
+These are decoders, adapters, saved tables of words, other poolers and further modules. They are
+scored and teach; nothing is trained on them. The library takes seconds to import, and is only
+imported when such an encoder is loaded.
+"""
+
+import json
+import math
+from collections.abc import Hashable, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+from transformers import AutoConfig, AutoTokenizer
+
+from cse_methods.encoders.backbones import (
+    Backbone,
+    adapted_folder,
+    explain_foreign,
+    foreign_pooler,
+)
+from cse_methods.encoders.families import refuse_other_positions
+from cse_methods.encoders.post_pooling import Dense
+from cse_methods.encoders.reading import (
+    ReadingOptions,
+    naming_the_backbone,
+    quiet,
+    refuse_other_pieces,
+    refuse_pieces_without_vector,
+)
+from cse_methods.encoders.sentence_transformers_format import (
+    read_options,
+    transformer_folder,
+)
+from cse_methods.encoders.static_encoder import load_word_vectors
+from cse_methods.encoders.static_files import is_static
+from cse_methods.errors import BackboneError
+
+AT_ONCE = 32
+"""Sentences per batch, the library's default."""
+
+
+class LibraryEncoder:
+    """An encoder of sentence-transformers behind the members of `Encoder` that score and teach.
+
+    Its rows are texts, which the library cuts into word pieces itself.
+
+    Args:
+        model: a SentenceTransformer.
+
+    Attributes:
+        limit: the most word pieces that are read of a text; None if it truncates none.
+        reading_key: encoders with equal keys have equal rows.
+    """
+
+    reading_key: Hashable = "texts"
+
+    def __init__(self, model: Any) -> None:
+        self.model = model.eval()
+        limit = model.max_seq_length
+        self.limit = None if limit is None or math.isinf(limit) else int(limit)
+        with quiet():
+            self.width = len(model.encode("width", show_progress_bar=False))
+
+    @property
+    def device(self) -> torch.device:
+        return torch.device(self.model.device)
+
+    def to(self, device: torch.device | str) -> "LibraryEncoder":
+        self.model.to(device)
+        return self
+
+    def rows(self, sentences: Sequence[str]) -> list[str]:
+        return list(sentences)
+
+    def encode_rows(self, rows: Sequence[str], *, max_length: int | None = None) -> Tensor:
+        """Encode N texts, shape (N, D), float32, on the CPU; `max_length` is as for `Encoder`."""
+        if not rows:
+            return torch.empty(0, self.width)
+        if self.limit is not None:
+            self.model.max_seq_length = min(max_length or self.limit, self.limit)
+        vectors = self.model.encode(
+            list(rows), convert_to_tensor=True, show_progress_bar=False, batch_size=AT_ONCE
+        )
+        found: Tensor = vectors.float().cpu().clone()  # out of the library's inference mode
+        return found
+
+    def encode(self, sentences: Sequence[str], *, max_length: int | None = None) -> Tensor:
+        return self.encode_rows(sentences, max_length=max_length)
+
+    def with_post_pooling(self, layer: Dense) -> "LibraryEncoder":
+        """Return an encoder that shares this one's weights, with a dense layer at the end."""
+        from sentence_transformers import SentenceTransformer
+        from sentence_transformers.sentence_transformer.modules import Dense as LibraryDense
+
+        added = LibraryDense(
+            layer.linear.in_features,
+            layer.linear.out_features,
+            activation_function=layer.activation,
+            init_weight=layer.linear.weight.detach(),
+            init_bias=layer.linear.bias.detach(),
+        )
+        model = SentenceTransformer(
+            modules=[*self.model, added],
+            device=str(self.device),
+            prompts=self.model.prompts,
+            default_prompt_name=self.model.default_prompt_name,
+        )
+        return LibraryEncoder(model)
+
+    def save(self, folder: Path) -> None:
+        """Write a folder that sentence-transformers reads."""
+        if self.limit is not None:
+            self.model.max_seq_length = self.limit
+        with quiet():
+            self.model.save(str(folder), create_model_card=False)
+
+
+def check_library_reading(source: Backbone, folder: Path, options: ReadingOptions) -> None:
+    """Raise BackboneError for what sentence-transformers would read otherwise than asked or meant.
+
+    A pooler is refused unless it is the folder's; so are a head, and a length above the folder's.
+    """
+    name, asked, head = source.name, options.get("pooler"), options.get("head")
+    if head or (asked is not None and asked != foreign_pooler(folder)):
+        own = foreign_pooler(folder)
+        remedy = f"set pooler: {own} instead of {asked}" if own else "leave pooler out"
+        raise BackboneError(
+            f"backbone {name!r} is read by sentence-transformers, which has no other pooler or "
+            f"head for it ({explain_foreign(folder)}); {'leave head out' if head else remedy}"
+        )
+    if is_static(folder):
+        return
+    read_options(folder)
+    for place in (transformer_folder(folder), adapted_folder(folder)):
+        file = place and place / "config.json"
+        if place is None or file is None or not file.is_file():
+            continue
+        with naming_the_backbone(name, folder):
+            stored = json.loads(file.read_text("utf-8"))
+            if "model_type" not in stored:
+                continue  # the settings of another module
+            refuse_other_positions(stored, file, name)
+            config = AutoConfig.from_pretrained(place, trust_remote_code=False)
+            tokenizer = AutoTokenizer.from_pretrained(place, trust_remote_code=False)
+        refuse_other_pieces(tokenizer, place / "tokenizer.json", name)
+        if isinstance(rows := getattr(config, "vocab_size", None), int) and place == folder:
+            refuse_pieces_without_vector(tokenizer, rows, name)
+
+
+def _load_model(folder: Path) -> Any:
+    from sentence_transformers import SentenceTransformer
+
+    kept = read_options(folder).get("truncate_dim")
+    return SentenceTransformer(str(folder), device="cpu", local_files_only=True, truncate_dim=kept)
+
+
+def load_library_encoder(source: Backbone, folder: Path, options: ReadingOptions) -> LibraryEncoder:
+    """Load an encoder on the CPU as sentence-transformers does; options are `load_encoder`'s.
+
+    Raises:
+        BackboneError: if the library cannot load it, or `check_library_reading` does.
+    """
+    check_library_reading(source, folder, options)
+    try:
+        with quiet():
+            model = load_word_vectors(folder) if is_static(folder) else _load_model(folder)
+            if (prompt := options.get("prompt")) is not None:
+                model.prompts, model.default_prompt_name = {"given": prompt}, "given"
+            encoder = LibraryEncoder(model)
+    except BackboneError:
+        raise
+    except Exception as error:  # errors of unpickling and of others' modules have no common base
+        reason = str(error).strip().partition("\n")[0] or type(error).__name__
+        raise BackboneError(
+            f"backbone {source.name!r} is read by sentence-transformers, which says: {reason}"
+        ) from error
+    asked, limit = options.get("max_length"), encoder.limit
+    if asked is not None and limit is not None and asked > limit:
+        raise BackboneError(
+            f"max_length {asked} is above the {limit} word pieces that backbone {source.name!r} "
+            f"reads, as its folder says; set max_length to {limit} or less"
+        )
+    if not encoder.encode(["A sentence of some words."]).isfinite().all():
+        raise BackboneError(f"backbone {source.name!r}: its vectors hold NaN; take another copy")
+    return encoder
