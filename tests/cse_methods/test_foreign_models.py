@@ -22,7 +22,7 @@ from cse_methods.encoders.backbones import weights_sha256
 from cse_methods.encoders.encoder_check import check_encoder
 from cse_methods.encoders.library_encoder import LibraryEncoder
 from cse_methods.encoders.loading import load_encoder, load_sentence_encoder
-from cse_methods.encoders.post_pooling import Normalize, TrainingHead
+from cse_methods.encoders.post_pooling import Dense, Normalize, TrainingHead
 from cse_methods.errors import BackboneError, EvaluationError, UnknownModelError
 from cse_methods.evaluation.embeddings import StoredEmbeddings
 from cse_methods.evaluation.models import ForeignModel, open_model
@@ -190,6 +190,19 @@ def test_a_decoder_is_scored_whitened_and_teaches(
     expected = SentenceTransformer(str(decoder), device="cpu")
     expected.max_seq_length = 8
     torch.testing.assert_close(torch.tensor(taught), torch.as_tensor(expected.encode(SENTENCES)))
+
+
+def test_truncated_vectors_are_whitened_and_kept(decoder: Path, tmp_path: Path) -> None:
+    shutil.copytree(decoder, tmp_path / "cut")
+    write(tmp_path / "cut" / "config_sentence_transformers.json", {"truncate_dim": 6})
+    encoder = load_sentence_encoder(str(tmp_path / "cut"))
+    torch.testing.assert_close(encoder.encode(SENTENCES), by_library(decoder)[:, :6])
+    layer = Dense.affine(torch.randn(6, 4), torch.randn(4)).requires_grad_(False)
+    for number, one in enumerate((encoder, encoder.with_post_pooling(layer))):
+        one.save(tmp_path / str(number))
+        again = load_sentence_encoder(str(tmp_path / str(number)))
+        torch.testing.assert_close(again.encode(SENTENCES), one.encode(SENTENCES))
+    torch.testing.assert_close(one.encode(SENTENCES), layer(encoder.encode(SENTENCES)))
 
 
 def test_settings_that_do_not_apply(decoder: Path, tiny_bert: Path, tmp_path: Path) -> None:

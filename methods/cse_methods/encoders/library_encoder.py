@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 from transformers import AutoConfig, AutoTokenizer
 
@@ -33,6 +34,7 @@ from cse_methods.encoders.reading import (
 from cse_methods.encoders.sentence_transformers_format import (
     read_options,
     transformer_folder,
+    write_option,
 )
 from cse_methods.encoders.static_encoder import load_word_vectors
 from cse_methods.encoders.static_files import is_static
@@ -95,11 +97,15 @@ class LibraryEncoder:
         from sentence_transformers import SentenceTransformer
         from sentence_transformers.sentence_transformer.modules import Dense as LibraryDense
 
+        with self.model.truncate_embeddings(None):
+            full = len(self.model.encode("width", show_progress_bar=False))
+        weight = layer.linear.weight.detach()
         added = LibraryDense(
-            layer.linear.in_features,
+            full,
             layer.linear.out_features,
             activation_function=layer.activation,
-            init_weight=layer.linear.weight.detach(),
+            # What the folder's `truncate_dim` cuts off has no weight.
+            init_weight=F.pad(weight, (0, full - weight.shape[1])),
             init_bias=layer.linear.bias.detach(),
         )
         model = SentenceTransformer(
@@ -116,6 +122,8 @@ class LibraryEncoder:
             self.model.max_seq_length = self.limit
         with quiet():
             self.model.save(str(folder), create_model_card=False)
+        if self.model.truncate_dim:  # which the library leaves out
+            write_option(folder, "truncate_dim", self.model.truncate_dim)
 
 
 def check_library_reading(source: Backbone, folder: Path, options: ReadingOptions) -> None:
@@ -146,7 +154,7 @@ def check_library_reading(source: Backbone, folder: Path, options: ReadingOption
             config = AutoConfig.from_pretrained(place, trust_remote_code=False)
             tokenizer = AutoTokenizer.from_pretrained(place, trust_remote_code=False)
         refuse_other_pieces(tokenizer, place / "tokenizer.json", name)
-        if isinstance(rows := getattr(config, "vocab_size", None), int) and place == folder:
+        if isinstance(rows := getattr(config, "vocab_size", None), int):
             refuse_pieces_without_vector(tokenizer, rows, name)
 
 

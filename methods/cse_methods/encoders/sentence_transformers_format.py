@@ -269,6 +269,11 @@ def write_format(
     write_json(folder / pooler / "config.json", stored)
 
 
+def write_option(folder: Path, name: str, value: Any) -> None:
+    """Add one of the options that `read_options` reads to a saved encoder."""
+    write_json(folder / _OPTIONS_FILE, _read(folder / _OPTIONS_FILE) | {name: value})
+
+
 def _pooling_file(folder: Path) -> Path:
     """Return the file with the settings of a saved encoder's pooler."""
     modules = list_modules(folder)
