@@ -56,11 +56,12 @@ def refuse_other_content(content: bytes, path: Path, *, ending: str = "") -> Non
             raise DataError(f"{path} is {what}")
 
 
+_POINTER = "version https://git-lfs"
+_POINTED = "a pointer of git-lfs, not the file; run `git lfs pull` or download it"
 _OTHER_CONTENT: Mapping[re.Pattern[bytes], str] = {
     re.compile(begins, re.DOTALL | re.IGNORECASE): what
     for begins, what in {
-        rb"version https://git-lfs": "a pointer of git-lfs, not the file; run `git lfs pull` or "
-        "download it",
+        _POINTER.encode(): _POINTED,
         rb"PK\x03\x04|PK\x05\x06": "a zip archive, as Excel's files are; unpack it, or save "
         "the table as CSV",
         rb".{257}ustar": "a tar archive; unpack it, and name the file or the folder in it",
@@ -144,9 +145,8 @@ _STRAYS = {
 def explain_pointer(file: Path) -> str | None:
     """Explain that a file is what git-lfs leaves in its place; None if it is not."""
     with file.open("rb") as stream:
-        if not stream.read(64).startswith(b"version https://git-lfs"):
-            return None
-    return f"{file} is a pointer of git-lfs, not the file; run `git lfs pull` or download it"
+        is_pointer = stream.read(64).startswith(_POINTER.encode())
+    return f"{file} is {_POINTED}" if is_pointer else None
 
 
 def sha256_of(lines: Iterable[str]) -> str:
