@@ -60,7 +60,7 @@ def test_a_line_has_what_is_known_of_a_trial(lab) -> None:
     lines = list(lab.trials("all"))
     assert [one.state for one in lines] == ["COMPLETE", "COMPLETE", "PRUNED", "FAIL", "RUNNING"]
     assert [one.value for one in lines] == [0.81, 0.83, 0.60, 0.5, 0.70]
-    assert [one.last_step for one in lines] == [10, 11, 12, 13, 14]
+    assert [one.step for one in lines] == [10, 11, 12, 0, 14]  # of the value
     assert lines[3].error == "loss is NaN"
     assert (lines[0].wall_seconds, lines[4].wall_seconds, lines[4].finished) == (1.5, None, None)
     assert lines[0].values["depth"] == 2
@@ -101,7 +101,7 @@ CONDITIONS = {
     "flag = 1": [],
     "score >= 70 and score <= 82": [0, 4],
     "score = 81": [0],
-    "seed = 42 and step in [12, 13]": [2, 3],
+    "seed = 42 and step in [12, 13]": [2],
     "state in [FAIL, PRUNED]": [2, 3],
     'error = "loss is NaN"': [3],
     "seconds = null": [4],

@@ -183,9 +183,7 @@ class SweepProgress(SweepView):
     def read_trials(self) -> tuple[Sequence[ShownTrial], Best]:
         trials = self.trials
         checkpoint = self.state.spec.dev.checkpoint_name
-        points = {trial.key: trial.best(checkpoint=checkpoint) for trial in trials}
-        best = {t.key: t.best_value if (at := points[t.key]) is None else at.value for t in trials}
-        return trials, best
+        return trials, {trial.key: trial.value_so_far(checkpoint=checkpoint) for trial in trials}
 
     def describe_state(self) -> tuple[str, int | None, list[str]]:
         state, known, facts = self.state, self.state.planned, list[str]()

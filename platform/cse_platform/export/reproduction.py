@@ -58,7 +58,7 @@ def write_reproduction(
     make_empty(folder)
     sweep, not_carried = carry_own_sets(one_trial_sweep(trial), folder)
     expected = f"Expected: no dev value; the trial is {trial.state}."
-    if trial.best_value is not None:
+    if trial.best_value is not None and trial.state != "RUNNING":
         at = "" if trial.best_step is None else f" at step {trial.best_step}"
         expected = f"Expected: dev {trial.dev.search} {trial.best_value!r}{at}."
     files = {

@@ -215,6 +215,8 @@ def _build_claim(
         pairs = math.hypot(*errors) / len(tasks)  # the test sets are independent
     names = [f"{row.system} ({row.label})" if row.label else row.system for row in (best, rival)]
     per_seed = math.hypot(a, b)
+    share = (a / per_seed) ** 2 if per_seed else 0.5
+    decide = partial(seeds_to_decide, difference, seeds_error=per_seed, share=share)
     whole, clean = _compare_ours(best, rival, ours) if column == AVG_STS else (None, None)
     return Claim(
         paper=best.paper,
@@ -230,10 +232,8 @@ def _build_claim(
         seeds_sources=(source, rival_source),
         settings=settings,
         selection=a / math.sqrt(best.seeds or 1) * expected_maximum(settings),
-        seeds_needed=seeds_to_decide(difference, seeds_error=per_seed),
-        seeds_needed_elsewhere=seeds_to_decide(
-            difference, seeds_error=per_seed, pairs_error=pairs or 0.0
-        ),
+        seeds_needed=decide(),
+        seeds_needed_elsewhere=decide(pairs_error=pairs or 0.0),
         ours=whole,
         ours_clean=clean,
     )
@@ -298,8 +298,8 @@ NOTES = (
     "transfer, and how far pairs that share sentences widen intervals.",
     "best of n: how far the best of the n settings that the paper is known to have tried would be "
     "too high if they differed by seeds alone.",
-    "to decide: seeds a side for 80 % power at 5 %, on these test sets / on others of the kind; "
-    "- where no number is enough.",
+    "to decide: seeds a side with which `compare` has 80 % power at 5 %, on these test sets / on "
+    "others of the kind; - where no number is enough.",
 )
 
 

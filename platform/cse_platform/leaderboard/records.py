@@ -511,7 +511,7 @@ class Trial:
     a running one, the best so far, if the query reads it.
     """
     step: int | None
-    """The step of the best checkpoint."""
+    """The step of `value`."""
     started: datetime
     finished: datetime | None
     sweep: str

@@ -12,7 +12,6 @@ from typing import Any
 from sqlalchemy import ColumnElement, Row, Select, case, exists, func, or_, select
 from sqlalchemy.orm import Session, selectinload
 
-from cse_methods.data.dev_selection import dev_metric
 from cse_platform.errors import QueryError
 from cse_platform.leaderboard.board import annotations, best_first
 from cse_platform.leaderboard.records import Annotations, Trial
@@ -21,8 +20,8 @@ from cse_platform.leaderboard.trials import (
     BEST_METRICS,
     LAST_STEP,
     LAST_VALUE,
+    best_columns,
     best_of,
-    best_so_far,
     best_trials,
     feasible_trials,
     measured_trials,
@@ -70,7 +69,6 @@ from cse_platform.sweep.objectives import (
 )
 from cse_platform.sweep.space.space import Space
 from cse_platform.tracking.events import DriverMessage
-from cse_platform.tracking.history import stored_dev
 
 
 @dataclass(frozen=True)
@@ -248,8 +246,8 @@ class SweepQueries:
     def running(self, sweep: str, *, curves: bool = False) -> list[Trial]:
         """The trials of a sweep that have not ended, the newest first, at most 50.
 
-        They have the step and the dev score of their last report, None before the first; with
-        `curves`, also their dev curves.
+        They have the best so far, and the step and the dev score of their last report, None before
+        the first; with `curves`, also their dev curves.
         """
         with self._store.session() as session:
             record = find_sweep(session, sweep)
@@ -263,29 +261,29 @@ class SweepQueries:
                 curves="metrics" if curves else None,
                 last_step=LAST_STEP,
                 last_value=LAST_VALUE,
+                **best_columns(record),
             )
 
     def running_and_ended(self, sweep: str, *, since: datetime | None = None) -> list[Trial]:
         """The running trials of a sweep, and those that ended since a time, or all, by number.
 
-        They have their last points and the metrics of their best steps. The value of a running
-        trial is that of its best checkpoint so far. A reused trial ended when the sweep reused it.
+        They have the best so far, their last points and the metrics of their best steps. A reused
+        trial ended when the sweep reused it.
         """
         ended = func.coalesce(SweepTrialRecord.reused, TrialRecord.finished)
         runs = TrialRecord.state == "RUNNING"
         with self._store.session() as session:
             record = find_sweep(session, sweep)
-            so_far = best_so_far(dev_metric(stored_dev(record.spec).checkpoint_name))
             return read_trials(
                 session,
                 SweepTrialRecord.sweep_id == record.id,
                 *([] if since is None else [or_(runs, ended >= since)]),
                 space=space_of(record.spec),
                 finished=ended,
-                value=case((runs, so_far), else_=TrialRecord.best_value),
                 last_step=LAST_STEP,
                 last_value=LAST_VALUE,
                 best_metrics=BEST_METRICS,
+                **best_columns(record),
             )
 
     def messages(self, sweep: str, *, since: datetime | None = None) -> list[DriverMessage]:

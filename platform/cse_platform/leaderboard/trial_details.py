@@ -40,6 +40,7 @@ from cse_platform.leaderboard.records import (
 )
 from cse_platform.leaderboard.trials import (
     FIRST_PLACE,
+    best_columns,
     best_of_sweep,
     dev_curves,
     find_one_trial,
@@ -299,7 +300,7 @@ class TrialQueries:
             )
             columns = (
                 *("key", "seed", "state", "error", "started", "finished", "wall_seconds", "costs"),
-                *("best_step", "best_value", "model", "model_deleted"),
+                *("model", "model_deleted"),
             )
             starts = _find_starts(record, sweeps)
             places = {place.sweep.name: place for place in record.places}
@@ -311,11 +312,19 @@ class TrialQueries:
             tags = {tag.tag for sweep in sweeps for tag in sweep.tags}
             for annotated in (written, of_configuration, of_sweeps):
                 tags.update(word for notes in annotated.values() for word in notes.words)
-            seeds = TrialRecord.configuration_id == configuration.id, TrialRecord.id != record.id
-            by_seed = TrialRecord.seed, TrialRecord.id
+            seeds = read_trials(
+                session,
+                FIRST_PLACE,
+                TrialRecord.configuration_id == configuration.id,
+                order=(TrialRecord.seed, TrialRecord.id),
+                **best_columns(sweeps[0]),
+            )
+            own = next(trial for trial in seeds if trial.key == key)
             machine = record.machine
             return TrialDetails(
                 **{name: getattr(record, name) for name in columns},
+                best_step=own.step,
+                best_value=own.value,
                 provenance=_format_facts(record.provenance),
                 method=configuration.group.method,
                 revision=configuration.revision,
@@ -344,7 +353,7 @@ class TrialQueries:
                     {"trial": key, **{name: getattr(each, name) for name in _ACCESS}}
                     for each in record.test_accesses
                 ),
-                siblings=tuple(read_trials(session, FIRST_PLACE, *seeds, order=by_seed)),
+                siblings=tuple(trial for trial in seeds if trial is not own),
             )
 
     def neighbours(self, sweep: str, number: int) -> tuple[Trial | None, Trial | None]:

@@ -12,9 +12,10 @@ from string import hexdigits
 from typing import Any, Literal
 
 from pydantic import ValidationError
-from sqlalchemy import ColumnElement, ScalarSelect, Select, Text, cast, func, null, select
+from sqlalchemy import ColumnElement, ScalarSelect, Select, Text, case, cast, func, null, select
 from sqlalchemy.orm import Session, aliased
 
+from cse_methods.data.dev_selection import dev_metric
 from cse_platform.errors import AmbiguousError, NotFoundError
 from cse_platform.leaderboard.records import DevPoint, Trial
 from cse_platform.render.table import HASH_DIGITS
@@ -36,6 +37,7 @@ from cse_platform.sweep.problems import did_you_mean
 from cse_platform.sweep.space.dimensions import Choices, Dimension
 from cse_platform.sweep.space.space import Space
 from cse_platform.tracking.events import MODEL_DIGITS, Annotatable
+from cse_platform.tracking.history import stored_dev
 from cse_platform.values import is_number
 
 
@@ -45,8 +47,6 @@ def _of_points(quantity: Any, *which: ColumnElement[bool]) -> ScalarSelect[Any]:
     return query.correlate(TrialRecord).scalar_subquery()
 
 
-BEST_SCORE = func.coalesce(TrialRecord.best_value, _of_points(func.max(DevPointRecord.value)))
-"""The dev score of the best checkpoint; for a running trial, the best so far."""
 LAST_STEP = _of_points(func.max(DevPointRecord.step))
 LAST_VALUE = _of_points(DevPointRecord.value, DevPointRecord.step == LAST_STEP)
 BEST_METRICS = _of_points(DevPointRecord.metrics, DevPointRecord.step == TrialRecord.best_step)
@@ -68,16 +68,26 @@ def measured_value(name: str) -> ScalarSelect[float | None]:
     return newest.correlate(TrialRecord).scalar_subquery()
 
 
-def best_so_far(metric: str) -> ScalarSelect[float]:
-    """Select the dev score of the trained step at which a metric, which picks the checkpoint, is
-    highest; NULL if there is none.
+def best_columns(sweep: SweepRecord) -> dict[str, Any]:
+    """Select the `value` and the `step` of the best checkpoint; of a running trial, of the best one
+    so far, as `TrialHistory.best` defines it.
+
+    The file of the sweep, which holds the trials, says which dev score picks checkpoints.
     """
-    measured = DevPointRecord.metrics[metric].as_float()
-    best = select(DevPointRecord.value).where(
-        DevPointRecord.trial_id == TrialRecord.id, DevPointRecord.step > 0, measured.is_not(None)
-    )
-    best = best.order_by(measured.desc(), DevPointRecord.step).limit(1)
-    return best.correlate(TrialRecord).scalar_subquery()
+    metric = dev_metric(stored_dev(sweep.spec).checkpoint_name)
+    point, picks = DevPointRecord, DevPointRecord.metrics[metric].as_float()
+
+    def select_so_far(quantity: Any) -> ColumnElement[Any]:
+        best = select(case((point.value.is_not(None), quantity)))
+        best = best.where(point.trial_id == TrialRecord.id, point.step > 0, picks.is_not(None))
+        best = best.order_by(picks.desc(), point.step).limit(1)
+        return best.correlate(TrialRecord).scalar_subquery()
+
+    runs = TrialRecord.state == "RUNNING"
+    return {
+        "value": case((runs, select_so_far(point.value)), else_=TrialRecord.best_value),
+        "step": case((runs, select_so_far(point.step)), else_=TrialRecord.best_step),
+    }
 
 
 _OF_TRIAL = ("key", "state", "seed", "started", "finished", "model", "error", "why", "wall_seconds")

@@ -24,8 +24,7 @@ from sqlalchemy.types import NullType
 from cse_platform.errors import NotFoundError
 from cse_platform.leaderboard.records import Trial
 from cse_platform.leaderboard.trials import (
-    BEST_SCORE,
-    LAST_STEP,
+    best_columns,
     drop_inactive_values,
     measured_value,
     read_trials,
@@ -46,23 +45,16 @@ from cse_platform.stores.sql.tables import (
 )
 from cse_platform.sweep.conditions import SIGNS, Condition, write_value
 from cse_platform.sweep.problems import did_you_mean
-from cse_platform.sweep.space.space import Space
 from cse_platform.tracking.history import order_metrics
 from cse_platform.values import canonical_json, is_number
 
-NUMBERS: dict[str, ColumnElement[Any]] = {
-    "number": SweepTrialRecord.number.expression,
-    "score": BEST_SCORE,
-    "seed": TrialRecord.seed.expression,
-    "step": LAST_STEP,
-    "seconds": TrialRecord.wall_seconds.expression,
-}
+NUMBERS = ("number", "score", "seed", "step", "seconds")
 TEXTS: dict[str, ColumnElement[Any]] = {
     "state": TrialRecord.state.expression,
     "error": func.coalesce(TrialRecord.error, TrialRecord.why),
     "key": TrialRecord.key.expression,
 }
-OWN_COLUMNS = NUMBERS | TEXTS
+OWN_COLUMNS = (*NUMBERS, *TEXTS)
 """Columns that trials of every sweep have; all others are hyperparameters."""
 _JSON_PATH = '$."{}"'
 """The path of a name in SQLite, which finds no name that has a quote in it."""
@@ -76,14 +68,22 @@ class TrialColumns:
     the JSON again for each mention of a hyperparameter, which takes most of the time of a filter.
     """
 
-    def __init__(self, session: Session, space: Space) -> None:
+    def __init__(self, session: Session, sweep: SweepRecord) -> None:
         self._sqlite = session.get_bind().dialect.name == "sqlite"
-        self._space = space
+        self._space = space_of(sweep.spec)
+        best = best_columns(sweep)
+        self._own: dict[str, ColumnElement[Any]] = TEXTS | {
+            "number": SweepTrialRecord.number.expression,
+            "score": best["value"],
+            "seed": TrialRecord.seed.expression,
+            "step": best["step"],
+            "seconds": TrialRecord.wall_seconds.expression,
+        }
 
     def order(self, name: str) -> list[ColumnElement[Any]]:
         """Return the expressions that sort trials by a column; numbers come before texts."""
-        if name in OWN_COLUMNS:
-            return [OWN_COLUMNS[name]]
+        if name in self._own:
+            return [self._own[name]]
         if "/" in name:
             return [measured_value(name)]
         value, active = self._select_value(name), self._match_active(name)
@@ -93,8 +93,8 @@ class TrialColumns:
     def conditions(self, where: Sequence[Condition]) -> list[ColumnElement[bool]]:
         """Build the SQL of conditions on columns and hyperparameters, one expression per name."""
         return [
-            _match_own_column(name, own)
-            if name in OWN_COLUMNS
+            _match_own_column(name, self._own[name], own)
+            if name in self._own
             else self._match_hyperparameter(name, own)
             for name, own in group_by(where, lambda condition: condition.name).items()
         ]
@@ -167,9 +167,11 @@ class TrialColumns:
         return value if self._sqlite else case((self._is_number(name), cast(value, Double)))
 
 
-def _match_own_column(name: str, conditions: Sequence[Condition]) -> ColumnElement[bool]:
+def _match_own_column(
+    name: str, column: ColumnElement[Any], conditions: Sequence[Condition]
+) -> ColumnElement[bool]:
     """Match a column that all trials have; a text is in no range, and a number is no text."""
-    column, scale = OWN_COLUMNS[name], 100 if name == "score" else 1
+    scale = 100 if name == "score" else 1
     compared = [condition for condition in conditions if condition.sign in SIGNS]
     parts = list[ColumnElement[bool]]()
     if compared:
@@ -234,12 +236,12 @@ class TrialsTableQueries:
     ) -> Iterator[Trial]:
         """Iterate over the trials of a sweep, of every state, in the chosen order.
 
-        They have the best score so far, the last step, and why they failed or were stopped.
+        They have the best so far, and why they failed or were stopped.
         """
         with self._store.session() as session:
             record, number = find_sweep(session, sweep), SweepTrialRecord.number
             space = space_of(record.spec)
-            order = TrialColumns(session, space).order(choice.sort)
+            order = TrialColumns(session, record).order(choice.sort)
             if choice.descending:
                 order = [expression.desc() for expression in order]
             if choice.sort != "number":  # which is never NULL, so that an index sorts by it
@@ -253,10 +255,9 @@ class TrialsTableQueries:
                     SweepTrialRecord.sweep_id == record.id,
                     number.in_(batch),
                     space=space,
-                    value=BEST_SCORE,
-                    last_step=LAST_STEP,
                     error=TEXTS["error"],
                     measured=choice.measured,
+                    **best_columns(record),
                 )
                 by_number = {trial.number: trial for trial in trials}
                 yield from (by_number[number] for number in batch)
@@ -308,7 +309,7 @@ def _read_measured(session: Session, sweep: SweepRecord) -> list[str]:
 
 def _read_hyperparameters(session: Session, sweep: SweepRecord) -> Hyperparameters:
     space = space_of(sweep.spec)
-    columns, number = TrialColumns(session, space), SweepTrialRecord.number
+    columns, number = TrialColumns(session, sweep), SweepTrialRecord.number
     first = session.scalar(
         select_trials(ConfigurationRecord.values)
         .where(SweepTrialRecord.sweep_id == sweep.id)
@@ -343,7 +344,7 @@ def select_chosen(session: Session, sweep: SweepRecord, choice: TrialChoice) -> 
     """
     _check_names(session, sweep, [condition.name for condition in choice.where])
     _check_names(session, sweep, [choice.sort], metrics=True)
-    columns = TrialColumns(session, space_of(sweep.spec))
+    columns = TrialColumns(session, sweep)
     query = select_trials(TrialRecord.id).where(
         SweepTrialRecord.sweep_id == sweep.id, *columns.conditions(choice.where)
     )

@@ -84,10 +84,7 @@ class Pruning:
         values: dict[str, list[float]] = {}
         constraints = self._spec.search.constraints
         for trial in self._history.trials.values():
-            best = trial.best_value
-            if trial.state == "RUNNING":
-                kept = trial.best(checkpoint=self._spec.dev.checkpoint_name)
-                best = None if kept is None else kept.value
+            best = trial.value_so_far(checkpoint=self._spec.dev.checkpoint_name)
             if best is not None and trial.state != "FAIL":
                 complete = trial.state == "COMPLETE"
                 counts = not constraints or (complete and is_feasible(constraints, [trial]))

@@ -258,6 +258,13 @@ class TrialHistory:
         top = self.tops.get(dev_metric(checkpoint))
         return None if top is None or math.isnan(top.value) else top
 
+    def value_so_far(self, *, checkpoint: str) -> float | None:
+        """Return the dev score of the best checkpoint; of a running trial, of the best so far."""
+        if self.state != "RUNNING":
+            return self.best_value
+        best = self.best(checkpoint=checkpoint)
+        return None if best is None else best.value
+
     def with_point(self, point: events.TrialPoint, *, checkpoint: str) -> "TrialHistory":
         """Return the trial as `add_point` would change it."""
         trial = replace(

@@ -1,3 +1,4 @@
+import math
 from datetime import timedelta
 from typing import Any
 from unittest.mock import Mock
@@ -9,9 +10,12 @@ from sweep_events import NOON, sweep_started, trial_life
 from cse_platform.errors import NotFoundError
 from cse_platform.leaderboard import Leaderboard
 from cse_platform.leaderboard.sweeps import SweepOverview
+from cse_platform.leaderboard.trials_table import TrialChoice
 from cse_platform.stores.sql.store import Store
+from cse_platform.sweep.conditions import parse_conditions
 from cse_platform.sweep.spec import SweepSpec
-from cse_platform.tracking.events import Event, SweepFinished
+from cse_platform.tracking.events import Event, SweepFinished, TrialPoint
+from cse_platform.tracking.history import History
 
 SPEC = {
     "sweep": "first", "method": "rankcse", "backbone": "mini", "corpus": [{"name": "builtin"}],
@@ -159,6 +163,53 @@ def test_sweeps_the_last_started_first_and_unknown_ones(board, half_way) -> None
     assert (first.name, first.counts["COMPLETE"], first.tags) == ("first", 2, ("alpha", "word"))
     assert later.counts == {"RUNNING": 0, "COMPLETE": 1, "PRUNED": 0, "FAIL": 0}
     assert reader.sweep("second").best == later.best
+
+
+SO_FAR = (
+    # The dev score that picks checkpoints and the one that the search climbs, by step; the best.
+    ({0: (0.8, 0.9), 5: (0.7, 0.6), 10: (0.6, 0.65)}, (0.6, 5)),
+    ({0: (0.8, 0.9), 5: (0.7, 0.5), 10: (0.7, 0.65)}, (0.5, 5)),  # of equal ones the first
+    ({0: (0.8, 0.9), 5: (math.nan, 0.7), 10: (0.1, 0.4)}, (0.4, 10)),
+    ({0: (0.8, 0.9), 5: (0.7, math.nan), 10: (0.1, 0.4)}, (None, None)),
+    ({0: (0.8, 0.9)}, (None, None)),  # not trained yet
+    ({}, (None, None)),
+)
+
+
+def test_the_best_so_far_is_of_trained_steps_and_the_same_everywhere(board) -> None:
+    events: list[Event] = [sweep_started(spec=SPEC)]
+    for number, (curve, _) in enumerate(SO_FAR):
+        life = trial_life(number, {step: value for step, (_, value) in curve.items()}, state=None)
+        for event in life:
+            if isinstance(event, TrialPoint):
+                picks, value = curve[event.step]
+                event.metrics.update({"dev/stsb_spearman": picks, "dev/sickr_spearman": value})
+        events += life
+    apply_events(board, events)
+    lab, driver = Leaderboard(board), History(events)
+    expected = {number: best for number, (_, best) in enumerate(SO_FAR)}
+    best = [trial.best(checkpoint="stsb") for trial in driver.trials.values()]
+    views = {
+        "table": {trial.number: (trial.value, trial.step) for trial in lab.trials("first")},
+        "running": {trial.number: (trial.value, trial.step) for trial in lab.running("first")},
+        "status": {t.number: (t.value, t.step) for t in lab.running_and_ended("first")},
+        "page": {
+            n: (t.best_value, t.best_step) for n in expected if (t := lab.trial(f"first#{n}"))
+        },
+        "driver": {n: (p.value, p.step) if p else (None, None) for n, p in enumerate(best)},
+    }
+    assert {name: view for name, view in views.items() if view != expected} == {}
+    values = {t.number: t.value_so_far(checkpoint="stsb") for t in driver.trials.values()}
+    assert values == {number: value for number, (value, _) in expected.items()}
+    for where, found in {
+        "score >= 50": [0, 1],
+        "step = 5": [0, 1],
+        "score = null": [3, 4, 5],
+    }.items():
+        passing = TrialChoice(parse_conditions(where))
+        assert [trial.number for trial in lab.trials("first", passing)] == found, where
+    falling = TrialChoice(sort="score", descending=True)
+    assert [trial.number for trial in lab.trials("first", falling)] == [0, 1, 2, 3, 4, 5]
 
 
 def test_running_trials(board, half_way) -> None:

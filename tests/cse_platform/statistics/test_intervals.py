@@ -143,13 +143,58 @@ def test_the_highest_of_few_values_by_hand(n: int, expected: float) -> None:
     assert expected_maximum(n) == pytest.approx(expected / math.sqrt(math.pi), abs=1e-9)
 
 
-def test_seeds_by_hand() -> None:
-    # (1.960 + 0.842)^2 = 7.849; with pairs 1 / (1 / 7.849 - .09) = 26.7.
-    assert seeds_to_decide(1, seeds_error=1) == 8
-    assert seeds_to_decide(-1, seeds_error=1, pairs_error=0.3) == 27
-    assert seeds_to_decide(1, seeds_error=0.1) == 2
-    assert seeds_to_decide(1, seeds_error=0.1, pairs_error=0.36) is None
-    assert seeds_to_decide(0, seeds_error=1) is None
+DECIDING = {1.0: 17, 1.5: 9, 2.0: 6, 3.0: 4, 4.0: 3}
+"""The seeds per side that decide a difference, given in standard deviations of a seed."""
+
+
+def test_seeds_to_decide_by_hand() -> None:
+    wrong = {}
+    for difference, seeds_error, pairs_error, share, expected in (
+        # In standard deviations of a seed. With normal quantiles: 16, 7, 4, 2 and 2.
+        *((gap, math.sqrt(2), 0, 0.5, n) for gap, n in DECIDING.items()),
+        # All spread on one side is a t test with n - 1 degrees of freedom, for which a noncentral t
+        # gives 78.1 % at 17, 79.5 % at 9, 78.9 % at 6, 79.8 % at 4 and 70.5 % at 3.
+        *((gap, math.sqrt(2), 0, 1, n) for gap, n in ((1, 18), (1.5, 10), (2, 7), (3, 5), (4, 4))),
+        # Variances over pairs count as known: (1.960 + 0.842)^2 = 7.849, and 1 / (1 / 7.849 - .09)
+        # is 26.7 if seeds did so too; 1 / (1 / 7.849 - .36^2) is below 0.
+        (-1, 1, 0.3, 0.5, 28),
+        (1, 0.1, 0.36, 0.5, None),
+        (1, 0.1, 0, 0.5, 2),
+        (1, 0, 0.3, 0.5, 2),
+        (1, 0, 0.36, 0.5, None),
+        (0, 1, 0, 0.5, None),
+        (1e-9, 1, 0, 0.5, 7848879734349087744),
+    ):
+        errors = {"seeds_error": seeds_error, "pairs_error": pairs_error, "share": share}
+        found = seeds_to_decide(difference, **errors)
+        if found != expected:
+            wrong[difference, seeds_error, pairs_error, share] = found, expected
+    assert wrong == {}
+
+
+@pytest.mark.slow
+def test_compare_decides_at_seeds_to_decide_and_not_with_one_seed_fewer() -> None:
+    """The share of comparisons that come out significant, as `compare` tests them."""
+    rng, power = np.random.default_rng(0), {}
+    for (gap, enough), fewer in product(DECIDING.items(), (0, 1)):
+        size = 2500, enough - fewer
+        found = [
+            compare(
+                Contender("a", {"mr": a.tolist()}),
+                Contender("b", {"mr": b.tolist()}),
+                tasks=["mr"],
+                average=None,
+                resamples=2000,
+            )
+            for a, b in zip(gap + rng.normal(size=size), rng.normal(size=size), strict=True)
+        ]
+        power[gap, enough - fewer] = float(np.mean([row.tasks[0].p < 0.05 for row in found]))
+    wrong = {
+        (gap, seeds): share
+        for (gap, seeds), share in power.items()
+        if (share < 0.78 if seeds == DECIDING[gap] else share >= 0.8)
+    }
+    assert wrong == {}
 
 
 PAIRS, SHARING = 200, 4

@@ -7,12 +7,12 @@ Errors are standard errors in the unit of the scores; noise is assumed to be nor
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import combinations
+from itertools import combinations, count
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtr, ndtri, stdtr
+from scipy.special import gammaincinv, ndtr, ndtri, stdtr, stdtrit
 
 from cse_platform.leaderboard.statistics.intervals import (
     Contender,
@@ -22,6 +22,7 @@ from cse_platform.leaderboard.statistics.intervals import (
     Sampled,
     Spread,
     difference,
+    freedom_of_difference,
     percentile_interval,
     sample,
 )
@@ -282,6 +283,8 @@ LEVEL, POWER = 0.05, 0.8
 REACH = float(ndtri(1 - LEVEL / 2))
 """Number of standard errors that a difference must exceed to be significant, two-sided."""
 _REACH_WITH_POWER = REACH + float(ndtri(POWER))
+_QUANTILES = 50
+"""Values of each side's variance that a power is the mean over."""
 
 
 def correlation_difference_error(r_a: float, r_b: float, r_ab: float, n: int) -> float:
@@ -334,17 +337,51 @@ def expected_maximum(n: int) -> float:
 
 
 def seeds_to_decide(
-    difference: float, *, seeds_error: float, pairs_error: float = 0.0
+    difference: float, *, seeds_error: float, pairs_error: float = 0.0, share: float = 0.5
 ) -> int | None:
-    """Compute the seeds per side that detect a difference at the 5 % level with 80 % power.
+    """Compute the seeds per side with which `compare` finds a difference significant, at the 5 %
+    level, with 80 % power.
 
     Args:
         difference: the true difference.
         seeds_error: standard error of the difference with one seed per side.
         pairs_error: standard error that remains with any number of seeds; 0 on these test sets.
+        share: the share of the square of `seeds_error` that is one side's; the other has the rest.
 
     Returns:
         At least 2; None if no number of seeds is enough.
     """
     room = (difference / _REACH_WITH_POWER) ** 2 - pairs_error**2
-    return max(2, math.ceil(seeds_error**2 / room)) if room > 0 else None
+    if room <= 0 or seeds_error == 0:
+        return 2 if room > 0 else None
+    sides = seeds_error**2 * share, seeds_error**2 * (1 - share)
+    # Normal quantiles give too few, because the spread over few seeds is hardly known.
+    least = max(2, math.ceil(seeds_error**2 / room))
+    return next(
+        n for n in count(least) if _compute_power(difference, sides, pairs_error**2, n) >= POWER
+    )
+
+
+def _compute_power(
+    difference: float, sides: tuple[float, float], known: float, seeds: int
+) -> float:
+    """Compute the probability that a true difference comes out significant.
+
+    It is the mean over what the two sides' variances may come out as in so many seeds: their
+    estimates are independent multiples of chi-squared, of which the quantiles are taken.
+
+    Args:
+        difference: the true difference.
+        sides: the variance over seeds of each side.
+        known: the variance over pairs.
+        seeds: per side, at least two.
+    """
+    freedom, quantiles = seeds - 1, (np.arange(_QUANTILES) + 0.5) / _QUANTILES
+    estimates = 2 * gammaincinv(freedom / 2, quantiles) / freedom
+    a, b = (side / seeds * estimates for side in sides)
+    observed = a[:, None], b[None, :]
+    variance = known + sum(observed)
+    freedoms = freedom_of_difference(observed, (freedom, freedom), sum(observed) / variance)
+    reach = stdtrit(freedoms, 1 - LEVEL / 2) * np.sqrt(variance)
+    error = math.sqrt(known + sum(sides) / seeds)
+    return float(np.mean(ndtr((difference - reach) / error) + ndtr((-difference - reach) / error)))

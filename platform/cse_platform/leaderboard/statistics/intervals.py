@@ -128,13 +128,14 @@ def draw_t_factors(freedom: float, *, resamples: int, rng: np.random.Generator) 
     return np.sqrt(freedom / rng.chisquare(freedom, resamples))
 
 
-def welch_freedom(variances: Sequence[float], freedoms: Sequence[float]) -> float:
+def welch_freedom(variances: Sequence[float | Floats], freedoms: Sequence[float]) -> Any:
     r"""Compute the degrees of freedom of a sum of estimated variances.
 
     .. math:: \nu = \Bigl(\sum_i v_i\Bigr)^2 \Big/ \sum_i \frac{v_i^2}{\nu_i}
 
     Args:
-        variances: squared standard errors of the summed means, at least one above 0.
+        variances: squared standard errors of the summed means, at least one above 0; or arrays of
+            such, of which the result is one too.
         freedoms: degrees of freedom of each estimate.
 
     Source:
@@ -143,6 +144,20 @@ def welch_freedom(variances: Sequence[float], freedoms: Sequence[float]) -> floa
     """
     squares = sum(v**2 / freedom for v, freedom in zip(variances, freedoms, strict=True))
     return sum(variances) ** 2 / squares
+
+
+def freedom_of_difference(
+    variances: Sequence[float | Floats], freedoms: Sequence[float], share: float | Floats
+) -> Any:
+    """Compute the degrees of freedom with which `difference` counts its error.
+
+    Args:
+        variances: squared standard errors over seeds, of each side that has several.
+        freedoms: degrees of freedom of each.
+        share: the share of the error's variance that is over seeds; the rest counts as known.
+    """
+    freedom = np.minimum(welch_freedom(variances, freedoms), 2 * min(freedoms))
+    return freedom / np.clip(share, 1e-4, 1.0) ** 2
 
 
 def row_draws(
@@ -513,8 +528,7 @@ def difference(a: Sampled, b: Sampled, tasks: Sequence[str]) -> tuple[Floats, Sp
     if (spread := sum(observed)) > explained:
         share = spread / (float(draws.var()) + spread - explained)
         freedoms = [side.contender.seeds - 1 for side in several]
-        freedom = min(welch_freedom(observed, freedoms), 2 * min(freedoms))
-        freedom /= min(1.0, max(1e-4, share)) ** 2
+        freedom = freedom_of_difference(observed, freedoms, share)
         rng = np.random.default_rng(a.seed)
         factors = draw_t_factors(freedom, resamples=len(draws), rng=rng)
         errors = np.mean([a.errors[task] - b.errors[task] for task in tasks], axis=0)
