@@ -1,3 +1,4 @@
+from collections import Counter
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
@@ -20,6 +21,7 @@ Described = list[tuple[Method, Description]]
 def described() -> Described:
     """All methods, each with what is told of it."""
     methods = [get_method(name) for name in available_methods()]
+    assert len(methods) >= 20
     return [(method, describe_method(method)) for method in methods]
 
 
@@ -38,6 +40,7 @@ def read(text: str) -> Any:
 
 
 def test_each_setting_once_with_its_symbol_and_source(described: Described) -> None:
+    known = Counter[str]()
     for method, told in described:
         assert sorted(row.name for row in rows(told)) == sorted(method.config.model_fields)
         for row in rows(told):
@@ -45,40 +48,51 @@ def test_each_setting_once_with_its_symbol_and_source(described: Described) -> N
             assert isinstance(extra, dict)
             assert (row.symbol, row.source) == (extra.get("symbol", ""), extra.get("source", ""))
             assert row.description
+            known.update(symbol=bool(row.symbol), source=bool(row.source))
         assert told.groups[0].title == f"Settings of {method.name}"
+    assert min(known["symbol"], known["source"]) > 20
 
 
 def test_every_bound_is_told(described: Described) -> None:
     """By the JSON schema, which pydantic makes of the same class in its own way."""
     signs = {"minimum": ">=", "maximum": "<=", "exclusiveMinimum": ">", "exclusiveMaximum": "<"}
+    found = Counter[str]()
     for method, told in described:
         properties = method.config.model_json_schema()["properties"]
         for row in rows(told):
             schema = properties[row.name]
             for part in (schema, *schema.get("anyOf", ())):
+                found.update(part.keys() & {*signs, "enum"})
                 for key in part.keys() & signs.keys():
                     assert f"{signs[key]} {part[key]:g}" in row.kind
                 assert all(yaml_text(choice) in row.kind for choice in part.get("enum", ()))
+    assert found.keys() == {*signs, "enum"}
 
 
 def test_the_default_told_is_the_one_taken(described: Described) -> None:
+    taken = Counter[str]()
     for method, told in described:
         alone = method.config.dependent_defaults({})
         for row in rows(told):
             field = method.config.model_fields[row.name]
             if field.is_required():
                 assert row.default == "required"
+                taken["required"] += 1
                 continue
             value = validated(method, row.name, read(row.default.partition("; follows")[0]))
             assert value == alone.get(row.name, field.default)
+            taken["dependent" if row.name in alone else "own"] += 1
+    assert taken.keys() == {"required", "dependent", "own"}
 
 
 def test_every_condition_can_be_met(described: Described) -> None:
+    met = Counter[str]()
     for method, told in described:
         by_name = {row.name: row for row in rows(told)}
         assert method.config.conditions.keys() == {r.name for r in rows(told) if r.only_with}
         for name, condition in method.config.conditions.items():
             for other, allowed in condition.items():
+                met[type(allowed).__name__] += 1
                 if not isinstance(allowed, tuple):
                     assert by_name[name].only_with == f"{other}: {allowed}"
                     above = isinstance(allowed, Above)
@@ -87,9 +101,11 @@ def test_every_condition_can_be_met(described: Described) -> None:
                     continue
                 assert f"{other}: {' or '.join(map(yaml_text, allowed))}" in by_name[name].only_with
                 assert [validated(method, other, value) for value in allowed] == list(allowed)
+    assert len(met) >= 3 and "tuple" in met
 
 
 def test_every_published_value_and_search_is_told(described: Described) -> None:
+    published_at_all = searched_at_all = 0
     for method, told in described:
         for column, published in zip(told.columns, method.published, strict=True):
             assert (column.backbone, column.source) == (published.backbone, published.source)
@@ -97,9 +113,12 @@ def test_every_published_value_and_search_is_told(described: Described) -> None:
             here = {**told.throughout, **column.values}
             for name, value in published.settings.items():
                 assert here[name] == yaml_text(value) if name in here else variant[name] == value
+                published_at_all += 1
         searched = [space for p in method.published for space in p.searched.items()]
         expected = {(name, yaml_text(space)) for name, space in searched}
         assert {(s.name, s.space) for s in told.searched} == expected
+        searched_at_all += len(expected)
+    assert min(published_at_all, searched_at_all) > 10
 
 
 class Widened(TrainingConfig):

@@ -22,7 +22,7 @@ from cse_platform.leaderboard.trials import dev_curves
 from cse_platform.stores.sql.sink import LeaderboardSink, store_reused_trials
 from cse_platform.stores.sql.store import Store
 from cse_platform.stores.sql.tables import Base, SchemaRecord
-from cse_platform.tracking.events import Event, SweepFinished
+from cse_platform.tracking.events import Event, SweepFinished, TrialState
 from cse_platform.tracking.journal import read_journal
 
 START = datetime(2030, 1, 1, tzinfo=UTC)
@@ -142,6 +142,30 @@ def test_the_order_of_two_journals_does_not_matter(board, tmp_path, seeds) -> No
             check_counters(board)
             assert_whole_attempts(board, [writer.attempts for writer in writers.values()])
         assert held[0] == held[1], seed
+
+
+def test_of_equal_attempts_the_one_of_the_later_journal_is_shown_in_any_order(
+    board, tmp_path
+) -> None:
+    ties: tuple[TrialState | None, ...] = (None, "FAIL", "COMPLETE")
+    told: dict[str, list[Event]] = {}
+    for name, value in {"a": 0.3, "b": 0.2}.items():
+        lives = (
+            trial_life(number, {0: 0.1, 10: value}, sweep=name, state=state)
+            for number, state in enumerate(ties)
+        )
+        events = [sweep_started(name), *(event for life in lives for event in life)]
+        told[name] = [event.model_copy(update={"time": START}) for event in events]
+    files = write_journals(tmp_path, told)
+    for order in ("ab", "ba"):
+        deal(board, files, [(name, len(told[name])) for name in order])
+        with board.session() as session:
+            curves = dev_curves(session, [f"c{number}-42" for number in range(len(ties))])
+            shown = {key: [point.value for point in points] for key, points in curves.items()}
+            journals = [(row.state, row.journal) for row in trials_of(session, "a")]
+        assert shown == {f"c{number}-42": [0.1, 0.2] for number in range(len(ties))}, order
+        assert journals == [(state or "RUNNING", "b") for state in ties], order
+        empty(board)
 
 
 def test_a_second_journal_with_a_sweep_s_name_is_left_out(board, tmp_path, caplog) -> None:

@@ -15,7 +15,6 @@ from sqlalchemy import select
 from store_contents import assert_stores_agree
 from sweeps import CHEAP, TINY, Sweep, write_sweep
 
-from cse_platform.runner.failure_policy import MAX_CRASHES
 from cse_platform.stores.mlflow.store import open_experiment
 from cse_platform.stores.sql.store import open_store
 from cse_platform.stores.sql.tables import TrialRecord
@@ -124,7 +123,7 @@ def test_lack_of_memory_ends_a_trial_and_not_the_sweep(new_sweep, tmp_path: Path
     assert (trial.state, trial.number) == ("FAIL", 0)
     assert "low on memory" in trial.error
     starts = sum(isinstance(event, TrialStarted) for event in ended.events())
-    assert starts == 1 + MAX_CRASHES
+    assert starts == 1 + 3
     assert ended.events()[-1].state == "COMPLETE"
 
 

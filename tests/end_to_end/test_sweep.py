@@ -74,6 +74,7 @@ def test_a_trial_on_a_cpu_says_what_it_costs(swept: Sweep) -> None:
     """Memory grows with training and lies below what the machine has; there is no GPU's."""
     ends = [event for event in swept.events() if isinstance(event, TrialFinished)]
     points = [event for event in swept.events() if isinstance(event, TrialPoint)]
+    assert len(ends) == 5
     for end in ends:
         seen = [one.metrics["perf/host_memory_gib"] for one in points if one.trial == end.trial]
         assert end.costs["host_memory_gib"] == max(seen)

@@ -7,7 +7,6 @@ import pytest
 from in_process import new_spec
 from stored_trials import trials_of
 
-from cse_platform.runner.failure_policy import MAX_CRASHES
 from cse_platform.sweep.identity import DevData, Identity
 from cse_platform.tracking.events import TrialReused
 
@@ -89,11 +88,14 @@ def test_a_choice_that_the_method_rewrites_is_confirmed_as_it_was(start) -> None
         "parts": [["x"], ["x", "y"]],
         "depth": {"low": 3, "high": 9, "when": {"parts": [["x", "y"]]}},
     }
-    drive = start(space=space, seeds={"confirm": {"top": 3, "seeds": [0]}}).run()
-    for same in drive.history.configurations().values():
+    search = {"trials": 3, "start_from": [{"parts": ["x"]}, {"parts": ["x", "y"], "depth": 5}]}
+    drive = start(space=space, search=search, seeds={"confirm": {"top": 3, "seeds": [0]}}).run()
+    configurations = drive.history.configurations().values()
+    for same in configurations:
         assert {t.seed for t in same} >= {42, 0}
         for trial in same:
             assert ("depth" in trial.searched) == (len(trial.values["parts"]) == 2)
+    assert {len(same[0].values["parts"]) for same in configurations} == {1, 2}
 
 
 def test_what_another_sweep_has_completed_is_taken_over_and_stays(start) -> None:
@@ -188,7 +190,7 @@ def test_a_search_of_which_all_trials_fail_alike_is_given_up(start) -> None:
 
 def test_processes_that_die_alike_are_a_reason_to_give_up_whatever_they_printed(start) -> None:
     drive = start(search={"trials": 8, "give_up_after": 2})
-    for death in range(2 * (MAX_CRASHES + 1)):
+    for death in range(2 * (1 + 3)):  # each goes on three times
         (plan,) = drive.start()
         drive.fail(plan.key, f"SIGKILL; it printed last: loss {death}", crashed=True)
     assert (drive.start(), drive.state.gave_up) == ([], "SIGKILL; it printed last: loss 3")
