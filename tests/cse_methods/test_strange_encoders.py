@@ -155,6 +155,10 @@ REFUSED: list[tuple[str, Callable[[Path], object], dict[str, Any], str]] = [
         ("bert", partial(point, file), {}, f"{file} is a pointer of git-lfs, not the file; run")
         for file in ("model.safetensors", "tokenizer.json", "config.json")
     ),
+    *(
+        ("bert", lambda f, file=file: point(file, saved(f)), {}, f"{file} is a pointer of git-lfs")
+        for file in ("modules.json", "1_Pooling/config.json", "config_sentence_transformers.json")
+    ),
     ("bert", lambda f: lay_dense(f, POINTER.encode()), {}, "2_Dense/model.safetensors is a poin"),
     ("bert", lambda f: lay_dense(f, b"rubbish"), {}, "2_Dense.* (is not a dense|Error)"),
     *(

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple, get_args
 
 from cse_methods.contract import Pooler
 from cse_methods.errors import BackboneError, UnknownModelError
+from cse_methods.files.text import explain_pointer
 
 _POOLING_FOLDER = "1_Pooling"
 _FLAGS: dict[str, Pooler] = {"pooling_mode_cls_token": "cls", "pooling_mode_mean_tokens": "avg"}
@@ -144,7 +145,8 @@ def list_modules(folder: Path) -> list[Module]:
             kind = "Transformer" if kind in _OLD_TRANSFORMERS else kind
             modules.append(Module(kind, Path(one["path"]).as_posix()))
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as problem:
-        raise BackboneError(f"{file} is not a list of modules: {problem}") from problem
+        reason = explain_pointer(file) or f"{file} is not a list of modules: {problem}"
+        raise BackboneError(reason) from problem
     return modules
 
 
@@ -288,7 +290,8 @@ def _read(file: Path) -> dict[str, Any]:
     try:
         return dict(json.loads(file.read_text("utf-8")))
     except (OSError, ValueError, TypeError) as problem:
-        raise BackboneError(f"{file} cannot be read: {problem}") from problem
+        reason = explain_pointer(file) or f"{file} cannot be read: {problem}"
+        raise BackboneError(reason) from problem
 
 
 def write_json(file: Path, content: Any) -> None:
