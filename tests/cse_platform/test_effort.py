@@ -1,4 +1,5 @@
 import math
+from typing import Any
 
 from sqlalchemy import text
 from stored_trials import apply_events
@@ -7,9 +8,9 @@ from sweep_events import check_counters, sweep_started, trial_life
 from cse_platform.leaderboard import Leaderboard
 from cse_platform.leaderboard.board import board_rows
 from cse_platform.leaderboard.columns import sort_rows
-from cse_platform.leaderboard.records import single_seed
+from cse_platform.leaderboard.records import Filters, single_seed
 from cse_platform.stores.sql.store import Store
-from cse_platform.tracking.events import Event, TrialState
+from cse_platform.tracking.events import AnnotationWritten, Event, TrialState
 from cse_platform.tracking.history import COSTS
 
 HOUR = 3600.0
@@ -44,6 +45,37 @@ def test_every_sweep_that_ran_a_trial_has_spent_its_own(board) -> None:
     # Also a sweep that ends after another one has completed the trial.
     apply_events(board, ran("a", 8, "COMPLETE"), journal="a")
     assert spent(board)["contests"] == [10]
+    check_counters(board)
+
+
+def test_trials_that_were_run_to_debug_are_no_effort_of_a_search(board) -> None:
+    lab = Leaderboard(board)
+
+    def effort(**filters: Any) -> tuple[int, float | None]:
+        [row] = lab.rows(Filters(**filters))
+        return row.trials, row.gpu_hours
+
+    causes = ("error", "trial", "machine", None)  # raised, diverged, died, unknown
+    events = [sweep_started("a", spec={"tags": ["main"]}), *ran("a", 1, "COMPLETE")]
+    for number, cause in enumerate(causes, 1):
+        *life, end = ran("a", 2, "FAIL", number=number)
+        events += [*life, end.model_copy(update={"cause": cause})]
+    apply_events(board, events, journal="a")
+    debug = [sweep_started("b", spec={"tags": ["debug"]}), *ran("b", 4, "COMPLETE", number=8)]
+    apply_events(board, [*debug, *ran("b", 4, "PRUNED", number=9)], journal="b")
+    assert effort() == effort(tag="main") == (4, 7)
+    assert effort(sweep="b") == (0, 0)
+    assert [row.trials for row in lab.rows(per_configuration=True)] == [4, 4]
+    # What another sweep holds too counts, and so does a failed trial that is tried again.
+    apply_events(board, [sweep_started("c"), *ran("c", 1, "PRUNED", number=9)], journal="c")
+    assert effort() == (5, 12)
+    apply_events(board, ran("a", 3, "PRUNED", number=1)[:-1], journal="a")
+    assert effort() == (6, 14)
+    # A sweep can be tagged later, too.
+    tags = {"debug": True}
+    tagged = AnnotationWritten(sweep="c", about="sweep", name="c", who="ann", tags=tags)
+    apply_events(board, [tagged], journal="annotations")
+    assert effort() == (5, 9)
     check_counters(board)
 
 

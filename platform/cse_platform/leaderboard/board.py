@@ -14,11 +14,13 @@ from typing import Any, Literal, cast
 
 from sqlalchemy import (
     ColumnElement,
+    CompoundSelect,
     Row,
     Select,
     Subquery,
     and_,
     case,
+    exists,
     false,
     func,
     or_,
@@ -108,16 +110,33 @@ def trial_conditions(filters: Filters) -> list[ColumnElement[bool]]:
     if filters.sweep is not None:
         conditions.append(TrialRecord.id.in_(held.where(SweepRecord.name == filters.sweep)))
     if (tag := filters.tag) is not None:  # of the trial, its configuration or its sweep
-        in_file = select(SweepTagRecord.sweep_id).where(SweepTagRecord.tag == tag)
-        sweeps = or_(SweepRecord.id.in_(in_file), SweepRecord.name.in_(select_tagged("sweep", tag)))
         configurations = ConfigurationRecord.hash.in_(select_tagged("configuration", tag))
         tagged = union(
-            held.where(sweeps),
+            held.where(_match_tagged_sweep(tag)),
             select(TrialRecord.id).where(TrialRecord.key.in_(select_tagged("trial", tag))),
             select(TrialRecord.id).join(TrialRecord.configuration).where(configurations),
         )
         conditions.append(TrialRecord.id.in_(tagged))
     return conditions
+
+
+def _match_tagged_sweep(tag: str) -> ColumnElement[bool]:
+    """Match the sweeps that have a tag, in their file or by annotation."""
+    in_file = select(SweepTagRecord.sweep_id).where(SweepTagRecord.tag == tag)
+    return or_(SweepRecord.id.in_(in_file), SweepRecord.name.in_(select_tagged("sweep", tag)))
+
+
+def _select_debugging_trials() -> CompoundSelect[int]:
+    """Select the trials that were run to debug, which are no effort of a search: an error of the
+    code ended them, or no sweep holds them but those tagged `debug`.
+    """
+    held, other = aliased(SweepTrialRecord), aliased(SweepTrialRecord)
+    debug = select(SweepRecord.id).where(_match_tagged_sweep("debug"))
+    elsewhere = exists().where(other.trial_id == held.trial_id, other.sweep_id.not_in(debug))
+    return union(
+        select(TrialRecord.id).where(TrialRecord.cause == "error"),
+        select(held.trial_id).where(held.sweep_id.in_(debug), ~elsewhere),
+    )
 
 
 def best_first(seeds: Any, mean: Any, configuration: Any) -> tuple[ColumnElement[Any], ...]:
@@ -166,18 +185,35 @@ def selected_configurations(
 
     Returns:
         Columns `id`, `trials` and `gpu_seconds`. The latter two sum over the trials, of any state,
-        of the whole group that pass the filters.
+        of the whole group that pass the filters and were not run to debug.
     """
     within = filters.sweep, filters.tag, filters.configuration, filters.hardware, filters.since
     if any(value is not None for value in within):  # groups pass in part
         return _select_among_trials(
             filters, per_configuration=per_configuration, limit=limit
         ).subquery("selected")
+    debugging = (
+        select(
+            ConfigurationRecord.group_id.label("group"),
+            func.count().label("trials"),
+            func.sum(TrialRecord.gpu_seconds).label("gpu_seconds"),
+        )
+        .join(TrialRecord.configuration)
+        .where(TrialRecord.id.in_(_select_debugging_trials()))
+        .group_by(ConfigurationRecord.group_id)
+        .subquery("debugging")
+    )
+    of_group = debugging.c.group == GroupRecord.id
+    effort = [
+        (getattr(GroupRecord, name) - func.coalesce(debugging.c[name], 0)).label(name)
+        for name in ("trials", "gpu_seconds")
+    ]
     if per_configuration:
         configuration = ConfigurationRecord
         query = (
-            select(configuration.id, GroupRecord.trials, GroupRecord.gpu_seconds)
+            select(configuration.id, *effort)
             .join(GroupRecord.configurations)
+            .outerjoin(debugging, of_group)
             .where(configuration.n > 0)
         )
         if limit is not None:
@@ -188,7 +224,7 @@ def selected_configurations(
         _select_highest_of_group(lambda row: row.n > 1),
         _select_highest_of_group(lambda row: row.n > 0),
     )
-    of_groups = select(best.label("id"), GroupRecord.trials, GroupRecord.gpu_seconds)
+    of_groups = select(best.label("id"), *effort).outerjoin(debugging, of_group)
     return of_groups.where(*group_conditions(filters)).subquery("selected")
 
 
@@ -197,13 +233,14 @@ def _select_among_trials(
 ) -> Select[Any]:
     """Select as `selected_configurations`, by aggregating the trials that pass the filters."""
     complete = TrialRecord.state == "COMPLETE"
+    debugging = TrialRecord.id.in_(_select_debugging_trials())
     of_configurations = (
         select(
             TrialRecord.configuration_id.label("id"),
             func.sum(case((complete, 1), else_=0)).label("n"),
             func.avg(case((complete, TrialRecord.best_value))).label("mean"),
-            func.count().label("trials"),
-            func.sum(TrialRecord.gpu_seconds).label("gpu_seconds"),
+            func.sum(case((debugging, 0), else_=1)).label("trials"),
+            func.sum(case((debugging, 0.0), else_=TrialRecord.gpu_seconds)).label("gpu_seconds"),
         )
         .where(*trial_conditions(filters))
         .group_by(TrialRecord.configuration_id)

@@ -199,7 +199,7 @@ class Results:
             resumed = LiveTrial(trial, live.cut_offs, live.provenance, live.order_warned)
             self.state.left_over.append(resumed)
         else:
-            cause = "machine" if failure.end == "crash" else "trial"
+            cause = {"error": "error", "crash": "machine", "limit": "trial"}[failure.end]
             self._finish_trial(live, "FAIL", error=failure.said, cause=cause)
 
     def _finish_trial(self, live: LiveTrial, state: TrialState, **reasons: str | None) -> None:

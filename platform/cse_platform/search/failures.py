@@ -54,7 +54,7 @@ def show_failures(
 
 def _is_failure(trial: FrozenTrial, tried_again: set[int | None]) -> bool:
     if trial.state == TrialState.FAIL:
-        own = trial.user_attrs.get(FAILURE_CAUSE) == "trial"
+        own = trial.user_attrs.get(FAILURE_CAUSE) in ("error", "trial")
         return own and trial.number not in tried_again
     return not all(map(math.isfinite, [*(_read_values(trial) or ()), *trial.constraints.values()]))
 

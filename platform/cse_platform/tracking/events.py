@@ -27,10 +27,10 @@ TrialState = Literal["COMPLETE", "PRUNED", "FAIL"]
 SweepAction = Literal["stop", "retry", "enqueue"]
 Role = Literal["search", "confirm", "repeat"]
 MessageLevel = Literal["note", "warning", "error"]
-FailureCause = Literal["trial", "person", "refusal", "machine"]
-"""Why a trial failed. `trial`: its configuration raised an error, diverged or took too long.
+FailureCause = Literal["error", "trial", "person", "refusal", "machine"]
+"""Why a trial failed. `error`: its code raised one. `trial`: it diverged or took too long.
 `person`: somebody stopped it. `refusal`: the method or the sweep refuses to continue it. `machine`:
-its process died. Only `trial` says something about the configuration.
+its process died. Only the first two say something about the configuration.
 """
 Annotatable = Literal["trial", "configuration", "sweep"]
 """What people can annotate with notes, tags and stars."""

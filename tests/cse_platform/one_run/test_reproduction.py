@@ -104,6 +104,7 @@ UNKNOWN: list[tuple[dict[str, Any], dict[str, Any], str]] = [
     (FOLDER_DIRTY, {}, "The folder of the sweep was at commit abc of ssh://h/r, with changes (tha"),
     ({}, {"state": "PRUNED"}, "It was pruned after step 30; here it runs to its end."),
     ({}, {"state": None, "curve": {}}, "It is not finished; on the leaderboard it is before its"),
+    ({}, {"state": None}, "It is not finished; on the leaderboard it is after step 30."),
     ({}, {"state": "FAIL", "error": "no memory"}, "It failed after step 30: no memory"),
     ({"spec": {}}, {}, "Its sweep file is not known (corpus, dev, resources are missing)"),
     ({"spec": {"corpus": ["/no/where.txt"]}}, {}, "It reads /no/where.txt, which is not here"),
@@ -118,6 +119,8 @@ def test_what_is_unknown_and_code_that_changed_under_way_are_said(fill) -> None:
         done = one_run("reproduce", KEY, "--to", folder)
         assert f"note: {told}" in done.stderr
         assert f"- {told}" in (folder / "README.md").read_text()
+        if end.get("state", "") is None:  # its best so far is no result
+            assert "no dev value; the trial is RUNNING" in (folder / "sweep.yaml").read_text()
     first, *_ = events = life(begin=1)
     again = began(3, diffs={"package": "a diff"})
     fill(began(0), *events[:3], again, first.model_copy(update={"resumed_from": 10}), *events[3:])

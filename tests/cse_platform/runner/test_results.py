@@ -170,7 +170,7 @@ def test_what_is_no_number_is_never_the_best(many) -> None:
     points(many, none, dict.fromkeys((0, 2, 4), math.nan))
     end = ended(many, none)
     assert (end.state, end.best_step, end.best_value) == ("FAIL", None, None)
-    assert end.error == "it reported no valid dev score"
+    assert (end.error, end.cause) == ("it reported no valid dev score", "trial")
     empty = begun(many)
     point(many, empty, 2, math.nan)
     (Path(many.history.trials[empty].checkpoint[1]) / BEST_FOLDER).rmdir()
@@ -206,6 +206,14 @@ def test_which_trials_a_strict_pruner_ends(start) -> None:
     last = begun(drive)
     assert point(drive, last, 4, 0.2) is False  # the last step is never pruned
     assert ended(drive, last).state == "COMPLETE"
+
+
+def test_a_trial_whose_code_raised_an_error_fails_at_once_of_that(one) -> None:
+    drive, key = one
+    point(drive, key, 2, 0.5)
+    drive.fail(key, "ValueError: no such layer", crashed=False)
+    end = finished(drive, key)
+    assert (end.state, end.cause, end.error) == ("FAIL", "error", "ValueError: no such layer")
 
 
 def test_a_trial_whose_process_died_goes_on_three_times(one) -> None:

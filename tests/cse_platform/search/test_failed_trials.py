@@ -129,7 +129,7 @@ def test_what_failed_of_itself_counts_as_the_worst() -> None:
     )  # fmt: skip
     assert _told(trials)[2:] == [("COMPLETE", [0.5]), *[("FAIL", None)] * 4]
     assert trials[2].state == TrialState.FAIL  # a copy is shown
-    trials = _trials(_complete(0.5, 10.0), _complete(0.7, 30.0), _failed("trial"))
+    trials = _trials(_complete(0.5, 10.0), _complete(0.7, 30.0), _failed("error"))
     assert _told(trials, MAXIMIZE, MINIMIZE)[2] == ("COMPLETE", [0.5, 30.0])  # each objective's own
     pruned = {"state": TrialState.PRUNED, "intermediate_values": {1: 0.4, 2: 0.3}}
     assert _told(_trials(_complete(0.5), pruned, _failed("trial")))[2] == ("COMPLETE", [0.3])

@@ -313,6 +313,12 @@ class TrialRecord(Base):
         UniqueConstraint("configuration_id", "seed"),
         CheckConstraint("state IN ('RUNNING', 'COMPLETE', 'PRUNED', 'FAIL')", "state"),
         CheckConstraint("state <> 'COMPLETE' OR best_value IS NOT NULL", "complete_has_a_value"),
+        Index(
+            "ix_trials_failed",
+            "cause",
+            sqlite_where=text("cause IS NOT NULL"),
+            postgresql_where=text("cause IS NOT NULL"),
+        ),
     )
 
     id: Mapped[int] = mapped_column(primary_key=True)
@@ -332,6 +338,8 @@ class TrialRecord(Base):
     model_deleted: Mapped[datetime | None]
     """When the sweep deleted its model to save disk space; `model` is then NULL."""
     error: Mapped[str | None]
+    cause: Mapped[str | None]
+    """Why it failed, as in `FailureCause`; NULL if it did not, or the cause is unknown."""
     why: Mapped[str | None]
     """Why it was stopped early; NULL if it was not, or the reason is unknown."""
     wall_seconds: Mapped[float | None]

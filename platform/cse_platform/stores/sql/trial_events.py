@@ -319,7 +319,7 @@ def begin(session: Session, trial: TrialRecord, *, started: datetime | None) -> 
         trial.started, trial.start_value = started, None
     trial.state, trial.finished, trial.error, trial.model = "RUNNING", None, None, None
     trial.best_step, trial.best_value, trial.wall_seconds = None, None, None
-    trial.model_deleted, trial.why, trial.costs = None, None, {}
+    trial.model_deleted, trial.why, trial.cause, trial.costs = None, None, None, {}
 
 
 def finite_or_null(value: float | None) -> float | None:
@@ -435,7 +435,8 @@ def finish_trial(session: Session, journal: str, event: TrialFinished) -> None:
         return
     trial.state, trial.finished, trial.error = event.state, event.time, event.error
     trial.best_step, trial.best_value = event.best_step, finite_or_null(event.best_value)
-    trial.model, trial.wall_seconds, trial.why = event.model, event.wall_seconds, event.why
+    trial.model, trial.wall_seconds = event.model, event.wall_seconds
+    trial.why, trial.cause = event.why, event.cause
     trial.costs = {name: cost for name, cost in event.costs.items() if math.isfinite(cost)}
     trial.provenance = dict(event.provenance)
     facts, trial.machine_id = event.provenance, None
