@@ -141,6 +141,9 @@ def test_recipes_read_what_libraries_wrote(
 
     monkeypatch.chdir(tmp_path)
     before = mlflow.get_tracking_uri()
+    monkeypatch.setenv(
+        "MLFLOW_TRACKING_URI", before
+    )  # MLflow sets it, for tests after this one too
     export_ray(tmp_path)
     export_optuna(tmp_path, empty_search)
     export_mlflow(tmp_path, empty_mlflow)
