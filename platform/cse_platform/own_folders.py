@@ -26,6 +26,8 @@ _CLOSE_SECONDS = 10.0
 
 _OWNER_FILE = "owner.json"
 """The file in a sweep's folder of a storage that names the runs folder of the sweep."""
+_OWNER_BYTES = 2**16
+"""Number of bytes of it that are read at most."""
 
 _log = logging.getLogger(__name__)
 
@@ -69,7 +71,7 @@ class OwnFolders:
         if owner is None or (owner["runs"], owner["journal"]) == (own["runs"], own["journal"]):
             return
         other = sweep_folder(Path(owner["runs"]), self._sweep) / JOURNAL_FILE
-        is_there = owner["runs"] != own["runs"] and other.exists()
+        is_there = owner["runs"] != own["runs"] and os.path.lexists(other)
         if is_there or owner["host"] != own["host"]:
             raise SweepRefusedError(
                 f"sweep {self._sweep!r} in {mask_url(self._storage)} is that of the runs folder "
@@ -116,16 +118,18 @@ class OwnFolders:
     def _read_owner(self) -> dict[str, str] | None:
         """Read whose the sweep's folder is; None if nobody's."""
         storage = resolve_links(self._storage)
-        if (sweep_folder(Path(storage), self._sweep) / JOURNAL_FILE).exists():
+        if os.path.lexists(sweep_folder(Path(storage), self._sweep) / JOURNAL_FILE):
             return _describe_owner(Path(storage), "")  # it is a runs folder itself
         try:
             files, path = filesystem(self._owner_file)
-            if files.get_file_info(path).type == FileType.NotFound:
+            if (kind := files.get_file_info(path).type) == FileType.NotFound:
                 return None
+            if kind != FileType.File:  # a pipe or a device would never end
+                raise ValueError("it is no regular file")
             with files.open_input_stream(path) as file:
-                owner: dict[str, str] = json.loads(file.read())
-            return {name: owner[name] for name in ("runs", "host", "journal")}
-        except (OSError, ValueError, KeyError, TypeError) as error:
+                owner = json.loads(file.read(_OWNER_BYTES))
+            return {name: str(owner[name]) for name in ("runs", "host", "journal")}
+        except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
             raise self._storage_error("read", error) from error
 
     def _storage_error(self, what: str, error: Exception) -> SweepRefusedError:

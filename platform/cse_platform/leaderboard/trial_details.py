@@ -57,6 +57,7 @@ from cse_platform.render.table import (
     text_table,
     utc,
 )
+from cse_platform.safe_paths import find_link
 from cse_platform.stores.sql.store import Store
 from cse_platform.stores.sql.tables import (
     ConfigurationRecord,
@@ -184,8 +185,8 @@ class TrialDetails(Trained):
     def find_output(self, runs: Path | None) -> Path | None:
         """Find the file of the trial's output; None if it has printed nothing.
 
-        Raises NotFoundError if the trial was imported, or if no journal folder of its sweeps is on
-        this machine, so that the file may be elsewhere.
+        Raises NotFoundError if the trial was imported, the file is a link or behind one, or no
+        journal folder of its sweeps is on this machine, so that the file may be elsewhere.
         """
         if self.imported_from is not None:
             raise NotFoundError(
@@ -194,9 +195,15 @@ class TrialDetails(Trained):
             )
         known = self.journal_folders(runs)
         here = [folder for folder in known if os.access(folder, os.X_OK)]
-        files = (output_file(folder, known[folder]) for folder in here)
-        if file := next(filter(Path.exists, files), None):
-            return file
+        for folder in here:
+            file = output_file(folder, known[folder])
+            if (link := find_link(file, below=folder.parent.parent)) is not None:
+                raise NotFoundError(
+                    f"{link} is a link or behind one, so it is not read: it may be a private "
+                    "file; put a copy in its place if it is yours"
+                )
+            if file.exists():
+                return file
         if here:
             return None
         raise NotFoundError(

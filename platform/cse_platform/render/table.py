@@ -555,7 +555,7 @@ def print_page(page: Page, *, wide: bool = False, width: int = UNBOUNDED) -> Non
                 console.print(block.text, style=style, soft_wrap=not console.is_terminal)
     printed = captured.get()
     if not console.is_terminal:
-        printed = re.sub(r" +$", "", printed, flags=re.MULTILINE)
+        printed = re.sub(r"(?<! ) +$", "", printed, flags=re.MULTILINE)
     with lost_output_refused():
         sys.stdout.write(printed)
         sys.stdout.flush()

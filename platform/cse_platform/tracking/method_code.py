@@ -131,8 +131,11 @@ def read_method_code(folders: Iterable[Path], sha256: str) -> MethodCode | None:
     for folder in folders:
         file = folder / "code" / f"{sha256}.json"
         try:
-            if (link := find_link(file.parent)) is not None:
-                raise JournalError(f"{link} is a link, and nothing behind it is read; remove it")
+            if (link := find_link(file.parent, below=folder.parent.parent)) is not None:
+                raise JournalError(
+                    f"{link} is a link or behind one, so it is not read; put a copy in its place "
+                    "if it is yours, or remove it"
+                )
             if (size := file.stat().st_size) > _MAX_BUNDLE_BYTES:
                 raise JournalError(
                     f"{file} has {size} bytes, and the source of a method at most "

@@ -78,6 +78,8 @@ def plan_cleaning(board: Store | None, url: str, *, runs: Path, older_than: floa
         url: the URL of the leaderboard.
         runs: the runs folder with the submitted jobs.
         older_than: the limit in seconds.
+
+    Raises SweepRefusedError if the folder of the submitted jobs is a link.
     """
     limit = time.time() - older_than
     before = datetime.fromtimestamp(limit, UTC)
@@ -87,10 +89,15 @@ def plan_cleaning(board: Store | None, url: str, *, runs: Path, older_than: floa
             old = DriverMessageRecord.time < before
             messages = session.scalar(select(func.count()).where(old)) or 0
             needed = find_needed_jobs(session)
-    submitted = sorted((runs / "submitted").resolve().glob("*/"))
+    submitted = runs.resolve() / "submitted"
+    if submitted.is_symlink():
+        raise SweepRefusedError(
+            f"{submitted} is a link to something that may belong to somebody else, so nothing is "
+            "removed; replace it by the folder itself, or remove it"
+        )
     jobs = [
         job
-        for job in submitted
+        for job in sorted(submitted.glob("*/"))
         # Use the inode's change time, because the modification times were copied with the job.
         if max(path.lstat().st_ctime for path in (job, *job.iterdir())) < limit
         and job.name not in needed

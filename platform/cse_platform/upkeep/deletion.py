@@ -95,7 +95,8 @@ class Deletion:
 
     @property
     def storage(self) -> str:
-        return storage_place(self.spec.get("storage"), self.runs)
+        named = self.spec.get("storage")  # as the journal has it, which may be of any type
+        return storage_place(named if isinstance(named, str) else None, self.runs)
 
     @cached_property
     def folders(self) -> OwnFolders:

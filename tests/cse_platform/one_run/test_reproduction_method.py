@@ -1,7 +1,9 @@
+import gzip
 import hashlib
 import json
 import os
 import re
+import shutil
 import sys
 import tomllib
 from collections.abc import Callable, Iterator
@@ -9,12 +11,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from commands import invoke
 from one_trial import KEY, began, life, one_run
 from outside_methods import keep_registry, lay_metadata
 
 from cse_methods import registry
 from cse_methods.code_hash import code_hashes
 from cse_methods.registry import get_method
+from cse_platform.cli.sweep import main as cse_sweep
 from cse_platform.errors import NotFoundError
 from cse_platform.leaderboard.trial_details import SweepPlace, TrialDetails
 from cse_platform.sweep.identity import code_hash
@@ -172,6 +176,25 @@ def test_a_folder_that_nobody_here_can_look_into_is_passed_over(lab, keep, runs)
         details.find_output(None)
 
 
+def test_no_output_is_read_through_a_link(ran, runs, tmp_path) -> None:
+    """As in a runs folder from elsewhere, whose link names a log of ours."""
+    ran("0" * 64)
+    below = f"first/output/trial-{life()[0].number}.txt.gz"
+    (secret := tmp_path / "sweeps" / below).parent.mkdir(parents=True)
+    secret.write_bytes(gzip.compress(b"hunter2\n"))
+    for part in (below, "first/output", "first", ""):
+        link = runs / "sweeps" / part
+        shutil.rmtree(runs / "sweeps", ignore_errors=True)
+        link.parent.mkdir(parents=True, exist_ok=True)
+        link.symlink_to(tmp_path / "sweeps" / part)
+        said = invoke(cse_sweep, "logs", KEY, "--runs", runs, code=1)
+        assert "is a link or behind one" in said.stderr and "hunter2" not in said.output, part
+        if part == "":
+            link.unlink()
+    shutil.copytree(tmp_path / "sweeps", runs / "sweeps")
+    assert invoke(cse_sweep, "logs", KEY, "--runs", runs).stdout == "hunter2\n"
+
+
 def test_a_diff_has_what_changed_between_trials(lab, keep, fill) -> None:
     other, events = "ffff" + KEY[4:], []
     for number, key, weight in ((1, KEY, "1.0"), (20, other, "2.0")):
@@ -276,16 +299,20 @@ def test_no_source_is_read_through_a_link_or_by_another_name(ran, runs, tmp_path
         target.write_bytes(text)
     folder.mkdir(parents=True)
     (folder / f"{sha256}.json").symlink_to(private)
-    links = [folder / f"{sha256}.json", folder]
+    links = [folder / f"{sha256}.json", folder, folder.parent, folder.parent.parent]
     ran("0" * 64, provenance={METHOD_SOURCE: sha256})
-    for link in links:
+    (tmp_path / "elsewhere" / folder.parent.name).mkdir()
+    for inner in (tmp_path / "elsewhere" / "code", tmp_path / "elsewhere" / "first" / "code"):
+        shutil.copytree(tmp_path / "elsewhere", inner, ignore=lambda *_: ["first", "code"])
+    for link, above in zip(links, [*links[1:], None], strict=True):
         done = one_run("reproduce", KEY, code=1)
-        assert f"{link.relative_to(tmp_path)} is a link" in done.stderr and not FOLDER.exists()
+        named = link if link == links[0] else folder
+        assert f"{named.relative_to(tmp_path)} is a link" in done.stderr and not FOLDER.exists()
         link.unlink()
-        if link != folder:
-            folder.rmdir()
-            folder.symlink_to(tmp_path / "elsewhere")
-    folder.mkdir()
+        if above is not None:
+            above.rmdir()
+            above.symlink_to(tmp_path / "elsewhere")
+    folder.mkdir(parents=True)
     os.mkfifo(folder / f"{sha256}.json")  # whose reader would wait forever
     assert "is a link" in one_run("show", KEY, "--code", code=1).stderr
     for name in (f"../../../../{private.stem}", "a\0b", ""):

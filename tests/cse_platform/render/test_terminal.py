@@ -1,4 +1,5 @@
 import re
+import time
 from collections.abc import Callable
 from contextlib import redirect_stdout
 from io import StringIO
@@ -61,6 +62,14 @@ def test_a_terminal_folds_and_never_cuts(texts, width) -> None:
     expected = "".join(["nm" if any(texts) else "m", *texts, *(f"x{text}" for text in texts)])
     found = "".join(lines).replace("─", "").replace(" ", "")
     assert sorted(found) == sorted(expected.replace(" ", ""))
+
+
+def test_a_huge_text_takes_no_longer_than_its_length(capsys) -> None:
+    """Such as a stranger's leaderboard can have; the other rows are padded to its width."""
+    start = time.monotonic()
+    print_page([text_table(("n", "m"), [("x" * 200_000, "y"), ("z", "y")])])
+    assert time.monotonic() - start < 10
+    assert not any(line.endswith(" ") for line in capsys.readouterr().out.splitlines())
 
 
 def test_eighty_columns_break_no_number_and_no_name() -> None:

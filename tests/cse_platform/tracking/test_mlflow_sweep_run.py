@@ -217,6 +217,7 @@ def test_nothing_is_deleted_where_a_database_says(lab, tmp_path, hook) -> None:
         f"mlflow-artifacts://127.0.0.1:{port}/all",
         "s3://private/bucket",
         "models:/best/1",
+        "http://[",
         own.as_uri(),
     )
     for number, location in enumerate(locations):
@@ -233,3 +234,9 @@ def test_nothing_is_deleted_where_a_database_says(lab, tmp_path, hook) -> None:
         assert "s1" not in runs_in(store_of(copy)), location
     assert (thesis / "chapter.tex").exists() and (own / "chapter.tex").exists()
     assert hook.requests == []
+    # What names no place at all keeps nobody from deleting.
+    for location in (None, b"\xff", 7, "x" * 5000, f"file:///{'x' * 300}", "a\0b"):
+        with closing(sqlite3.connect(lab / "mlflow.db")) as store, store:
+            store.execute("UPDATE runs SET artifact_uri = ?", (location,))
+        found = find_mirrored_sweep(store_of(lab), **named)
+        assert (found.artifacts, len(found.runs)) == ({}, 1), location

@@ -87,6 +87,20 @@ def test_the_job_of_an_unfinished_sweep_stays(board, tmp_path) -> None:
     assert needed.exists() and not over.parent.exists()
 
 
+def test_jobs_that_a_link_leads_to_are_not_removed(tmp_path) -> None:
+    """As in a runs folder from elsewhere, whose link names a folder of ours."""
+    thesis = ages(tmp_path / "home" / "thesis" / "chapter.tex", days=100)
+    (tmp_path / "runs").mkdir()
+    (tmp_path / "runs" / "submitted").symlink_to(tmp_path / "home")
+    time.sleep(0.05)
+    words = ("clean", "--older-than", "0.01s", "--runs", tmp_path / "runs")
+    assert "submitted is a link" in invoke(cse_sweep, *words, code=1).output and thesis.exists()
+    (tmp_path / "link").symlink_to(tmp_path / "home")  # the user's own, to a runs folder
+    (tmp_path / "home" / "submitted").mkdir()
+    invoke(cse_sweep, *words[:-1], tmp_path / "link")
+    assert thesis.exists()
+
+
 def test_a_file_that_resists_is_named_and_the_others_go(tmp_path, monkeypatch) -> None:
     theirs, ours = (ages(cache_folder("teachers") / name, days=100) for name in ("a", "b"))
     remove = Path.unlink

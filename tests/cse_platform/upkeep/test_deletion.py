@@ -1,4 +1,5 @@
 import json
+import os
 import shutil
 from collections.abc import Callable
 from functools import partial
@@ -335,6 +336,31 @@ def test_a_storage_that_only_a_journal_names_keeps_what_it_has(lab, tmp_path) ->
     said = delete("third", "--runs", lab.runs, "--yes").output
     assert f"models in {storage} stay" in said and theirs.exists()
     assert not lab.folder("third").exists()
+
+
+def test_a_storage_that_a_journal_names_badly_is_no_traceback_and_no_wait(lab, tmp_path) -> None:
+    journal, owner = lab.folder("third") / "journal.jsonl", "sweeps/third/owner.json"
+    told = journal.read_text()
+    contents: dict[str, Any] = {
+        "list": "[" * 100_000, "number": '{"runs": 7, "host": "a", "journal": "b"}',
+        "long": json.dumps({"runs": "x" * 5000, "host": "a", "journal": "b"}),
+    }  # fmt: skip
+    for name, content in contents.items():
+        (tmp_path / name / owner).parent.mkdir(parents=True)
+        (tmp_path / name / owner).write_text(content)
+    for name in ("pipe", "device"):
+        (tmp_path / name / owner).parent.mkdir(parents=True)
+    os.mkfifo(tmp_path / "pipe" / owner)
+    (tmp_path / "device" / owner).symlink_to("/dev/zero")
+    refused = (*map(str, map(tmp_path.__truediv__, (*contents, "pipe", "device"))), "x" * 5000)
+    for storage in (*refused, 7, {"a": 1}, True):
+        started, *rest = (json.loads(line) for line in told.splitlines()[1:])
+        started["spec"]["storage"] = storage
+        lines = [json.loads(told.splitlines()[0]), started, *rest]
+        journal.write_text("".join(f"{json.dumps(event)}\n" for event in lines))
+        code = int(storage in refused)
+        said = delete("third", "--runs", lab.runs, "--dry-run", code=code).output
+        assert ("owner.json" in said) == bool(code), storage
 
 
 def test_evaluations_that_a_link_leads_to_are_not_deleted(lab, tmp_path) -> None:

@@ -1,11 +1,11 @@
 """Finds the run of a sweep in MLflow, and deletes the runs of its journal."""
 
+import os
 from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
-from urllib.parse import unquote, urlparse
+from urllib.parse import unquote
 
 from cse_platform.errors import NoStoreError
 from cse_platform.stores.mlflow import tags
@@ -123,8 +123,9 @@ def _count_artifacts(runs: Collection[Any]) -> Mapping[str, int]:
     """Count runs by the folder or URI that has their artifacts, without those that have none."""
     places = Counter[str]()
     for run in runs:
-        location, url = run.info.artifact_uri, urlparse(run.info.artifact_uri)
-        is_local = url.scheme in ("", "file")
-        if not is_local or Path(unquote(url.path)).exists():
+        location = str(run.info.artifact_uri)  # as the store has it, which may be of any type
+        scheme, is_url, path = location.partition(":")
+        is_local = not is_url or scheme == "file"
+        if not is_local or os.path.lexists(unquote(path or location)):
             places[location.partition(f"/{run.info.run_id}")[0]] += 1
     return places
