@@ -12,29 +12,39 @@ from urllib.parse import quote
 from cse_platform.values import map_leaves
 
 _NAME = (
-    r"(?:api[_-]?key|access[_-]?key(?:[_-]id)?|secret(?:[_-](?:access[_-])?key)?|private[_-]key"
-    r"|password|passwd|passphrase|pwd|credentials?|signature|sig|(?<=[_?&-])(?:pass|auth|cookie)"
+    r"(?:(?:api|access|account|private|encryption|signing|subscription)[_-]?key(?:[_-]id)?"
+    r"|(?:secret(?:[_-]?(?:access[_-]?)?key)?|passwords?|passwd)(?:_?\d)?"
+    r"|passphrase|pwd|credentials?|jwt|signature|sig|(?<=[_?&-])(?:pass|auth|cookie)"
     r"|(?<!cls_)(?<!sep_)(?<!pad_)(?<!mask_)(?<!unk_)(?<!bos_)(?<!eos_)token)"
 )
 """The ends of names of secrets; a tokenizer's tokens are excluded."""
 _TYPE = r"(?:str|bytes|int|float|bool|None|object|Any|Optional|SecretStr)\b"
 """Type names that can follow the name of an argument in code."""
+_PLAIN = r"""(?:true|false|null|none|\d{1,3}|\d*\.\d+|\[[A-Z]+\]|<[\w/|]+>)(?![^\s,"'}\]])"""
+"""Values that are no secret: switches, numbers, and a tokenizer's tokens."""
 _SECRET_PARAMETER = re.compile(rf"(?i)([?&][\w-]*{_NAME}=)[^&#\s]*")
-_USER_ALONE = re.compile(r"(?i)^(.*?https?://)[^/@\s:]+@", re.DOTALL)
+_USER_ALONE = re.compile(r"(?i)^(.*?https?://)[^/@\s:]+(?::(?:x-oauth-basic)?)?@", re.DOTALL)
 """A user without a password in a web URL is a token."""
+_QUOTE = r"""\\*["']"""
 _ASSIGNED = re.compile(
     rf"""(?imx)
-    ( (?<![\w.-])[\w.-]*{_NAME}["']?:[ \t]+(?!{_TYPE})["']?   # YAML, JSON, a sentence
-    | ["'][\w.-]*{_NAME}["'](?::|\][ \t]*=)[ \t]*["']  # in the middle of JSON, in code
-    | (?<![\w.?&-])[\w.-]*{_NAME}=["']?                # a variable, an option with =
-    | (?<![\w.?&-])[\w.-]*{_NAME}[ \t]=[ \t]["']       # a literal in code
-    | (?<![\w-])(?=[\w-]*?--)[\w-]*{_NAME}[ \t]+       # an option with a space
+    ( (?<![\w.-])(?<!line[ ]\d,[ ])(?<!line[ ]\d\d,[ ])(?<!line[ ]\d\d\d,[ ])  # of a sweep file
+      [\w.-]*{_NAME}(?:{_QUOTE})?[ \t]*:(?:[ \t]+|(?=["']\w))(?!{_TYPE}|{_PLAIN})  # YAML, JSON
+      (?:[|>][+-]?[ \t]*\n[ \t+-]*|b?{_QUOTE})?
+    | ["'][\w.-]*{_NAME}{_QUOTE}(?::|\][ \t]*=)[ \t]*{_QUOTE}  # JSON, code
+    | (?<![\w.?&-])[\w.-]*{_NAME}=(?!{_PLAIN})(?:[bfr]?{_QUOTE})?  # a variable, an option with =
+    | (?<![\w.?&-])[\w.-]*{_NAME}(?::[ \t]*{_TYPE}[^\n"'=]{{0,40}})?[ \t]=[ \t]
+      (?:[bfr]?["']|(?=(?=[a-z_]*\d)[^\s"'()]{{6,}}(?:\\n["'])?(?!\S)))  # code, an INI file
+    | (?<![\w-])(?=[\w-]*?--)[\w-]*{_NAME}[ \t]+(?!--|{_PLAIN})["']?  # an option with a space
+    | ["']--[\w-]*{_NAME}["'],[ \t]*["']               # the same among the words of a command
     | \bbearer[ \t]+
-    | \bbasic[ \t]+(?-i:(?=[\w+/]{{7}})(?=\w[a-z+/]*[A-Z\d]|[a-z]+=)) )  # base64, not a word
+    | \bbasic[ \t]+(?-i:(?=[\w+/]{{16}}|[\w+/]{{12}}(?![\w+/])|[\w+/]{{6,11}}=)
+      (?=\w[a-z+/]*[A-Z\d]|[a-z]+=)) )                 # base64, not a word
     (?!(?=[\w-]*?--)[\w-]*{_NAME}[ \t])  # the value is no option that has a secret of its own
-    [^\s"',}}&]+"""
+    (?:(?:!!|&)\w+[ \t]+)?  # a tag or an anchor of YAML
+    (?: (?<!\\["'])(?=\S)(?:(?<=")(?:[^"\\\n]|\\.)+(?=")|(?<=')(?:[^'\\\n]|\\.|'')+(?='))
+      | [^\s"',}}&]+ )"""
 )
-_QUOTE = r"""\\*["']"""
 _QUOTED = rf"{_QUOTE}[^\"'\n]*[\"']"
 _HEADER = re.compile(
     rf"""(?ix)
@@ -49,20 +59,27 @@ _HEADER = re.compile(
 )
 """Headers of HTTP, also as they are written in JSON and in code; their names end in these words."""
 _KNOWN_SHAPES = re.compile(
-    r"\b(?:hf_\w{16,}|gh[pousr]_\w{16,}|glpat-[\w-]{16,}|sk-[\w-]{16,}|AKIA[0-9A-Z]{16})"
+    r"\b(?:(?:hf|gh[pousr]|npm|[rs]k_live)_[A-Za-z\d]{16,}|github_pat_\w{16,}|AIza[\w-]{35}"
+    r"|(?:glpat|pypi|xox[abeoprs])-[\w-]{16,}|A[KS]IA[A-Z\d]{16})"
+    r"|(?<![\w-])(?:sk-(?=[a-z-]*[A-Z\d])[\w-]{16,}|eyJ[\w-]+\.eyJ[\w.-]+)|(?<=hooks\.slack\.com/services/)[\w/]+"
+    r"|-----BEGIN [A-Z ]*PRIVATE KEY-----(?s:.*?)(?:-----END|\Z)"
 )
 _TO_PASSWORD = re.compile(r"((?:.*?://)?[^:]*)(:?)", re.DOTALL)
-_URL = re.compile(r"(?<![\w+.-])(?=[\w+.-]*?[A-Za-z])[\w+.-]*://\S+")
+_URL = re.compile(r"(?<![\w+.-])(?=[\w+.-]*?[A-Za-z])[\w+.-]*:(?://|/(?=[^\s/:@]+:[^\s/]*@))\S+")
 """As in all patterns here, each run of characters is scanned only once, from its start, because the
 driver masks texts of workers, which can be long."""
 _UNWRITABLE = re.compile("[\0\ud800-\udfff]")
 """PostgreSQL refuses NUL. A surrogate stands for a byte that is not UTF-8; UTF-8 has none."""
 
 _SECRET_VARIABLE = re.compile(
-    r"""(?ix)(?!(?:old)?pwd$)(?:.*_)?
-    (?: (?: [a-z\d]*(?:passwords?|passwd|pwd|secrets?|token|apikey) | passphrase | (?:ssh)?pass
-          | o?auth | credentials? | cookies? | jwt | pat)
-        (?:_(?!(?:.*_)?(?:mode|type|method|file|path|dir|sock|ur[il]|host|port|user|name)$).*)?
+    r"""(?ix)(?!(?:old)?pwd$)(?:.*[_.-])?
+    (?: (?: [a-z\d]*(?:passwords?|passwd|pwd|secrets?|(?<!pad_)(?<!cls_)(?<!sep_)(?<!mask_)token
+                     |(?:api|secret|access|account|private)_?keys?)
+          | pass(?:phrase|code) | (?:ssh|db|pg|my(?:sql)?|smtp)?pass | o?auth | authorization
+          | cred(?:ential)?s? | cookies? | jwt | pat | dsn | connection_string | webhook(?:_url)?)
+        \d*
+        (?:_(?!(?:.*_)?(?:mode|type|method|file|path|dir|sock|ur[il]|host|port|user|name|domain
+                        |limit|count|length|version|enabled?|disabled?)$).*)?
       | key(?:_id|_?\d+)? )"""
 )
 _SWITCHES = frozenset(("enabled", "disabled", "required", "optional", "default"))
@@ -110,7 +127,7 @@ def _mask_password(url: str) -> str:
     # A password that contains "?" can look like a query, which then includes the "@".
     credentials, at, host = masked.rpartition("@") if "@" in masked else (masked, "", "")
     user = _TO_PASSWORD.match(credentials)
-    if user is None or not user[2]:
+    if user is None or not user[2] or credentials[user.end() :] in ("", "x-oauth-basic"):
         return _USER_ALONE.sub(r"\1***@", masked)
     return f"{user[1]}:***{at}{host}"
 

@@ -11,6 +11,7 @@ from flask import Flask
 from flask.testing import FlaskClient
 from sweep_events import sweep_started, trial_life
 
+from cse_dashboards.errors import ServeError
 from cse_dashboards.page.app import create_app, serve
 from cse_dashboards.page.control import Control
 from cse_platform.tracking.events import Event
@@ -116,7 +117,7 @@ def test_no_value_of_any_parameter_is_a_bug(client) -> None:
     assert list(filter(None, found)) == []
 
 
-@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "::1"])
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "::1", "LOCALHOST", "127.1", "[::1]"])
 def test_the_page_answers_to_the_names_of_this_machine_alone(host, lab_url, monkeypatch) -> None:
     served: list[Flask] = []
 
@@ -128,6 +129,8 @@ def test_the_page_answers_to_the_names_of_this_machine_alone(host, lab_url, monk
         serve(lab_url, host=host, port=0)
     except Exception as error:
         pytest.skip(f"this machine has no {host}: {error}")
+    with pytest.raises(ServeError, match="empty"):
+        serve(lab_url, host="", port=0)
     client = served[0].test_client()
     for named, status in {
         "localhost:8913": 200, "127.0.0.1": 200, "[::1]:8913": 200, "[::1]": 200, "LOCALHOST": 200,

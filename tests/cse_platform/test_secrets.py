@@ -63,6 +63,9 @@ NO_SECRETS = (
     "def get(authorization: str, cookie: str = 'x') -> bytes: ...",
     "authorization = build(user)",
     "the basic tokenizer and the basic encoders of the first pass: 3 of 5",
+    "the basic BertTokenizer, ResNet and hf_transformers_tokenizer_fast in sk-learn-contrib-x",
+    "first_token: true, image_token: <image>, max_token=64, loss_per_token: 0.5, two_pass=false",
+    "line 6, fixed.token: method 'simcse' has no setting 'token'; see --by-token --trials 3",
     "no cookie is sent, and Authorization is what it lacks; bypass=1, compass: north",
 )
 
@@ -126,6 +129,22 @@ SECRETS = [
     "the server refuses Basic aHVudGVyMmh1bnRlcjJodW50ZXIy".replace("aHVu", f"aHVu{SECRET}"),
     f"export DB_PASS={SECRET} LAB_AUTH='{SECRET}'",
     f"cse-sweep a.yaml --basic-auth {SECRET} --session-cookie={SECRET}",
+    f"reading http:/lab:{SECRET}@host/a.yaml",
+    f"https://{SECRET}:x-oauth-basic@github.com/lab/code and https://{SECRET}:@github.com/a",
+    f'password: "two words {SECRET}", and {{"token" : "a\\"{SECRET}"}}',
+    f"password: 'it''s {SECRET}'",
+    f"password: |\n  {SECRET}\n+token: !!str {SECRET}\n password: &a {SECRET}",
+    f"password: !{SECRET} x",
+    f"[mlflow]\nmlflow_tracking_password = {SECRET}",
+    f"[line  2]: 'mlflow_tracking_password = {SECRET}\\n'",
+    f"Command '['git', '--token', '{SECRET}']' failed",
+    f"def log_in(token: str | None = '{SECRET}', password=b'{SECRET}'): ...",
+    f'{{\\"token\\": \\"{SECRET}\\"}}, token:"{SECRET}"',
+    f"AccountName=x;AccountKey={SECRET}; encryption_key: {SECRET}, passwords: [{SECRET}]",
+    f"password2={SECRET} clientSecretKey={SECRET} jwt: {SECRET}",
+    f"github_pat_{SECRET}, xoxb-{SECRET}, npm_{SECRET}, eyJhbGci.eyJzdWI.{SECRET}",
+    f"-----BEGIN RSA PRIVATE KEY-----\n{SECRET}\n-----END RSA PRIVATE KEY-----",
+    f"https://hooks.slack.com/services/T0/B0/{SECRET}",
     f"1s3://key:{SECRET}@bucket/x",
     f"1://s3://key:{SECRET}@bucket/x",
 ]
@@ -151,6 +170,7 @@ def test_a_secret_is_hidden_whatever_stands_near_it(text, before, after) -> None
 @pytest.mark.timeout(300)  # it takes milliseconds a run; where the cost is quadratic, hours
 def test_long_runs_are_masked_in_one_pass() -> None:
     long = ("-", "a", ".", "--token", "token: ", "s3:", "://", "?", " ", "=", "Authorization: ")
+    long += ('token: "', "token: '\\", "token: !", "token = ", "token: str | ", "xoxb-", "eyJ-")
     for run in (*long, "cookie", "Cookie: a=", "; a=", 'a="', "Authorization: a=b, c=", "Basic "):
         assert "hunter2" not in mask_text(run * 50_000 + f"\npassword: {SECRET}")
 
@@ -159,11 +179,14 @@ NAMES_OF_SECRETS = (
     *("DB_PASS", "db_password", "PGPASSWORD", "MYSQL_PWD", "SSHPASS", "SMTP_PASS_2", "PASSPHRASE"),
     *("WANDB_API_KEY", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "STORAGE_KEY", "AN_APIKEY"),
     *("GITHUB_TOKEN", "TOKEN_OF_LAB", "LAB_OAUTH", "MY_AUTH", "AUTH_HEADER", "SESSION_COOKIE"),
+    *("DB_PASSWORD2", "DBPASS", "SECRETKEY", "API_KEYS", "PRIVATE_KEY_PEM", "LAB_CREDS"),
+    *("SENTRY_DSN", "AZURE_STORAGE_CONNECTION_STRING", "SLACK_WEBHOOK_URL", "lab.token"),
     *("AZURE_CREDENTIAL", "LAB_CREDENTIALS", "SECRET", "CLIENT_SECRETS"),
 )
 NAMES_OF_OTHERS = (
     *("LAB", "PASSENGER_APP", "BYPASS", "TOKENIZERS", "MAX_TOKENS", "AUTHOR", "KEYBOARD", "MONKEY"),
     *("RAY_AUTH_MODE", "SECRET_NAME", "TOKEN_FILE", "COOKIE_DIR", "OLDPWD", "MY_COMPASS"),
+    *("PAD_TOKEN", "TOKEN_LIMIT", "COOKIE_DOMAIN", "HF_TOKEN_DISABLED"),
 )
 
 

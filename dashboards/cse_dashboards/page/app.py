@@ -8,6 +8,7 @@ from contextlib import suppress
 from functools import partial
 from hashlib import sha256
 from importlib import import_module
+from ipaddress import ip_address
 from mimetypes import guess_type
 from pathlib import Path
 from threading import Thread
@@ -167,11 +168,11 @@ THREADS = 8
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 
-def _refuse_other_hosts() -> None:
+def _refuse_other_hosts(host: str) -> None:
     """Abort with 400 unless the request names this machine; Werkzeug's own check knows no IPv6."""
     named = request.headers.get("Host", "")
     with suppress(ValueError):
-        if urlsplit(f"//{named}").hostname in LOOPBACK:
+        if urlsplit(f"//{named}").hostname in (*LOOPBACK, host.lower()):
             return
     abort(400, f"Host {named!r} is not trusted.")
 
@@ -193,11 +194,12 @@ def serve(
     from waitress import create_server
 
     app = create_app(url, published=published, mlflow=mlflow, control=control)
-    if host in LOOPBACK:  # against DNS rebinding by other sites
-        app.before_request(_refuse_other_hosts)
+    host = host[1:-1] if host[:1] + host[-1:] == "[]" else host
     named = f"[{host}]" if ":" in host else host
     with _open_socket(host, port) as listening:
-        taken = listening.getsockname()[1]
+        address, taken = listening.getsockname()[:2]
+        if ip_address(address).is_loopback:  # against DNS rebinding by other sites
+            app.before_request(partial(_refuse_other_hosts, host))
         server = create_server(app, sockets=[listening], threads=THREADS, ident=None)
         token = control.query if control is not None else ""
         echo(f"http://{named}:{taken}/{token} shows {mask_url(url)}; Ctrl-C ends it")
@@ -209,6 +211,8 @@ def serve(
 
 
 def _open_socket(host: str, port: int) -> socket.socket:
+    if not host:  # to the system, every address of this machine
+        raise ServeError("the host to listen on is empty; write 127.0.0.1, or 0.0.0.0 for all")
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         return socket.create_server((host, port), family=family)

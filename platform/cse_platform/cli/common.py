@@ -84,6 +84,8 @@ def shows_errors(command: Callable[_P, _R]) -> Callable[_P, _R]:
         except CseError as error:
             echo(f"Error: {mask_text(str(error))}", err=True)
             raise click.exceptions.Exit(1) from error
+        except click.UsageError as error:  # it repeats what was typed
+            raise click.UsageError(mask_text(error.format_message()), error.ctx) from error
         except KeyboardInterrupt:
             ignore_both()  # only cleanup remains
             echo(INTERRUPTED, err=True)
@@ -176,7 +178,7 @@ def say(stage: str, *, log: Literal["stdout", "stderr"] | None = None) -> None:
     empty; other commands are quiet.
     """
     if sys.stderr.isatty() or log is not None:
-        echo(f"{stage}…", err=sys.stderr.isatty() or log == "stderr")
+        echo(f"{mask_text(stage)}…", err=sys.stderr.isatty() or log == "stderr")
 
 
 @dataclass(frozen=True)
