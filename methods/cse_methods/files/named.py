@@ -47,9 +47,20 @@ def kind_of_file(name: str) -> str:
 
 
 def files_below(folder: Path) -> list[Path]:
-    """The texts and tables in a folder and below it, sorted by name."""
-    files = [file for file in folder.rglob("*") if file.is_file()]
-    return sorted(file for file in files if kind_of_file(file.name) in (*TEXTS, *TABLES))
+    """The texts and tables in a folder and below it, sorted by name, without hidden ones.
+
+    DataError for a link that would leave files out: to a folder, or to a text that is not there.
+    """
+    found = [
+        file
+        for file in sorted(folder.rglob("*"))
+        if not any(part.startswith(".") for part in file.relative_to(folder).parts)
+    ]
+    files = [file for file in found if kind_of_file(file.name) in (*TEXTS, *TABLES)]
+    for link in found:
+        if link.is_symlink() and (link.is_dir() or (link in files and not link.exists())):
+            raise DataError(f"{link} is a link to a folder, or to no file; put the files there")
+    return [file for file in files if file.is_file()]
 
 
 def bare_name(file: str) -> str:

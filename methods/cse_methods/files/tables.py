@@ -125,12 +125,14 @@ def read_table(
         return FileTable(path, kind, names, rows)
     separator = settings.separator or SEPARATORS[kind]
     number, first = next(((n, line) for n, line in enumerate(lines, 1) if line.strip()), (1, ""))
+    if re.fullmatch('"?sep=.?"?', first, re.IGNORECASE):
+        raise DataError(f"{path}, line {number}: {first!r} is for Excel alone; remove this line")
     other = next((one for one in _NAMES if one in first), None)
     if settings.separator is None and separator not in first and other is not None:
         raise DataError(
             f"{path}, line {number}: {shorten(first)} is separated by {_NAMES[other]}; state "
-            f"separator: {other!r} in a sweep file ({separator!r} if it is one cell), or save it "
-            f"with {_NAMES[separator]}"
+            f"separator: {json.dumps(other)} in a sweep file ({json.dumps(separator)} if it is one "
+            f"cell), or save it with {_NAMES[separator]}"
         )
     read = _read_records(path, lines, separator, quoted=kind != "unquoted")
     rows = [row for row in read if "".join(row.cells).strip()]
@@ -191,9 +193,21 @@ def _describe_quotes(text: str, separator: str) -> str:
     return f"{what}; or state format: unquoted (with its separator:) if quotes are characters"
 
 
+def _make_object(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    """Make a mapping of an object's keys and values; a KeyError names one that it has twice."""
+    made = dict[str, Any]()
+    for key, value in pairs:
+        if key in made:
+            raise KeyError(key)
+        made[key] = value
+    return made
+
+
 def _read_json_object(line: str, where: str) -> dict[str, Any]:
     try:
-        entry = json.loads(line)
+        entry = json.loads(line, object_pairs_hook=_make_object)
+    except KeyError as error:
+        raise DataError(f"{where}: the key {error} stands in it twice; keep one") from None
     except (ValueError, RecursionError):
         entry = None
     if not isinstance(entry, dict):
@@ -247,4 +261,6 @@ def shorten(text: str) -> str:
 
 
 def _format_plain(cell: Any) -> str:
-    return str(cell).lower() if isinstance(cell, bool) else str(cell).strip()
+    return (
+        str(cell).lower() if isinstance(cell, bool) else str("" if cell is None else cell).strip()
+    )
