@@ -314,7 +314,12 @@ def _read_param(cell: Any) -> Any:
         if isinstance(leaf, float):
             leaf = float(f"{_read_number(leaf):.12g}")
             return int(leaf) if leaf.is_integer() and abs(leaf) < 2**53 else leaf
-        return leaf if leaf is None or isinstance(leaf, int) else _read_text(leaf)
+        if leaf is None or isinstance(leaf, int):
+            return leaf
+        number = parse_number(_read_text(leaf).rstrip("% ").replace(",", ".", 1))
+        if number is not None and re.search("[,%]", leaf):
+            raise ValueError(f"expected a number such as 0.5, or text, got {format_value(leaf)}")
+        return leaf
 
     return map_leaves(_parse_text(cell), read_leaf)
 

@@ -105,6 +105,7 @@ REFUSED = {
     "expected a name without blanks around it, got ' simcse'": [WHOLE | {"method": " simcse"}],
     "backbone: expected a name without blanks around it, got": [WHOLE | {"backbone": "None"}],
     "run: expected a name without blanks around it, got 'NA'": [WHOLE | {"run": "NA"}],
+    "a number such as 0.5, or text, got '0,05'": [WHOLE | {"method": "m", "param.x": "0,05"}],
     "x: expected a finite number, got -Infinity": [WHOLE | {"method": "m", "param.x": "-inf"}],
     "two columns have one name": pd.DataFrame([["a", "b"]], columns=["run", "run"]),
     "method: expected text, got 'a\\\\x00b'": [WHOLE | {"method": "a\0b"}],
