@@ -54,7 +54,7 @@ class FileTable:
 
         A column that is named makes the first row of CSV and TSV a header.
 
-        DataError if a column is missing, no row has these values, or a row lacks a cell.
+        DataError if a column is missing, no row has one of these values, or a row lacks a cell.
         """
         where = where or {}
         if self.names is None and (where or any(isinstance(column, str) for column in columns)):
@@ -66,9 +66,9 @@ class FileTable:
             accepted = set(map(_format_plain, value if isinstance(value, tuple) else (value,)))
             found = dict.fromkeys(_format_plain(row.cells[places[column]]) for row in rows)
             rows = [row for row in rows if _format_plain(row.cells[places[column]]) in accepted]
-            if not rows:
+            if lacking := accepted - found.keys():
                 known = f"there are {', '.join(list(found)[:10])}"
-                wanted = ", ".join(sorted(accepted))
+                wanted = ", ".join(sorted(lacking))
                 raise DataError(f"{self.path}: no row with {column}: {wanted}; {known}")
         kept = [places[column] for column in columns]
         self._refuse_absent(rows, kept)
