@@ -16,7 +16,8 @@ _NAMED_ALONE = (".json",)
 def expand(written: str) -> str:
     """Replace `~` at the beginning of a path by the home folder, and `${NAME}` by that variable.
 
-    DataError if the environment lacks the variable, or nobody has the name after `~`.
+    DataError if the environment lacks the variable, nobody has the name after `~`, or the system
+    refuses to look for the path.
     """
 
     def read(variable: re.Match[str]) -> str:
@@ -26,9 +27,14 @@ def expand(written: str) -> str:
 
     text = _VARIABLE.sub(read, written)
     try:
-        return str(Path(text).expanduser()) if text.startswith("~") else text
+        text = str(Path(text).expanduser()) if text.startswith("~") else text
+        if "://" not in text:
+            Path(text).exists()
     except RuntimeError:
         raise DataError(f"{text}: no user of that name has a home folder here") from None
+    except OSError as error:  # a name of 300 letters, a folder that is closed
+        raise DataError(f"{text[:255]}: {error.strerror}; name a file that can be read") from None
+    return text
 
 
 def is_file_name(name: str) -> bool:
