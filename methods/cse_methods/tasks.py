@@ -3,10 +3,12 @@
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal, TypeVar, get_args
 
 from cse_methods.data.own.spec import OwnPairs, is_pairs_file
 from cse_methods.errors import EvaluationError, nearest_hint
+from cse_methods.files.named import expand
 
 TransferTask = Literal["mr", "cr", "subj", "mpqa", "sst2", "trec", "mrpc"]
 ReviewTask = Literal["yelp", "imdb"]
@@ -99,11 +101,18 @@ def parse_tasks(words: Sequence[str], files: Mapping[str, OwnPairs] | None = Non
         EvaluationError: names a word that is neither, and the nearest that is; or says that
             there is none, or why a file cannot be a test set.
     """
-    paths = {word: OwnPairs(file=word) for word in words if is_pairs_file(word)}
+    paths = {word: OwnPairs(file=expand(word)) for word in words if is_pairs_file(word)}
     known = {**paths, **(files or {})}
-    own = list(dict.fromkeys(word for word in words if word in known))
-    if problem := next((p for word in own if (p := own_name_problem(known[word]))), None):
-        raise EvaluationError(problem)
+    own = dict[str, OwnPairs]()
+    for word in [word for word in words if word in known]:
+        if problem := own_name_problem(known[word]):
+            raise EvaluationError(problem)
+        other = own.setdefault(known[word].set_name, known[word])
+        if Path(other.file) != Path(known[word].file):
+            raise EvaluationError(
+                f"{other.file} and {known[word].file} would both be called {other.set_name!r}; "
+                "rename one of them, or score them one by one"
+            )
     words = [word for word in words if word not in known]
     each = [task for members in _MEMBERS.values() for task in members]
     if not words and not own:
@@ -127,5 +136,5 @@ def parse_tasks(words: Sequence[str], files: Mapping[str, OwnPairs] | None = Non
         ranking=STS_TASKS if "ranking" in words else (),
         geometry="geometry" in words,
         long=asked("long", LONG_TASKS),
-        own=tuple(known[word] for word in own),
+        own=tuple(own.values()),
     )

@@ -75,10 +75,16 @@ def test_a_folder_is_its_files_by_name(tmp_path: Path) -> None:
     written(tmp_path / "b.txt", "Three.\n")
     written(tmp_path / "a" / "2.txt.gz", gzip.compress(b"Two.\n"))
     written(tmp_path / "a" / "1.txt", "One.\n")
-    written(tmp_path / "README.md", "# not read")
+    for unread in ("README.md", ".b.txt", "a/.ipynb_checkpoints/1-checkpoint.txt", "._b.txt"):
+        written(tmp_path / unread, "# not read")
     corpus = load(tmp_path)
     assert list(corpus.sentences) == ["One.", "Two.", "Three."]
     assert corpus.name == tmp_path.name
+    for link in (tmp_path / "c", tmp_path / "c.txt"):  # to a folder, to a file that is not there
+        link.symlink_to(tmp_path / ("a" if link.suffix == "" else "gone.txt"))
+        with pytest.raises(DataError, match=f"{link} is a link to a folder, or to no file; put"):
+            load(tmp_path)
+        link.unlink()
 
 
 def test_a_table_of_the_data_folder(tmp_path: Path) -> None:
@@ -157,8 +163,8 @@ BROKEN: list[tuple[str, str | bytes, dict[str, Any], str]] = [
     ("a.csv", "id,text\n1,a\n2,b, c\n", TEXT, "line 3: 3 cells, but the first row has 2"),
     ("a.csv", "Hello, world\nOne.\nTwo.\n", {"column": 1}, "line 2: 1 cells, but the first row"),
     ("a.csv", "id;text\n1;a\n", TEXT, "line 1: 'id;text' is separated by semicolons; state"),
-    ("a.csv", "id\ttext\tx\n1\ta\tb\n", TEXT, "separated by tabs; state separator: '\\t'"),
-    ("a.tsv", TABLE, TEXT, "separated by commas; state separator: ','"),
+    ("a.csv", "id\ttext\tx\n1\ta\tb\n", TEXT, "separated by tabs; state separator: \"\\t\""),
+    ("a.tsv", TABLE, TEXT, "separated by commas; state separator: \",\""),
     ("a.csv", 'id,text\n1,"a\n2,b\n', TEXT, "line 2: a quote that no other closes"),
     ("a.csv", 'id,text\n\n1,"a\nb"\n2,"c"d\n', TEXT, "line 5: a quote inside a cell"),
     ("a.csv", 'id,text\n1,a "b"\n', TEXT, 'line 2: a quote inside a cell; put the cell in quotes'),
@@ -191,7 +197,21 @@ BROKEN: list[tuple[str, str | bytes, dict[str, Any], str]] = [
         (name, POINTER, spec, "is a pointer of git-lfs, not the file; run `git lfs pull`")
         for name, spec in (("a.txt", {}), ("a.csv", TEXT), ("a.jsonl", TEXT), ("a.parquet", TEXT))
     ),
-    ("a.txt", "<!DOCTYPE html>\n<p>One.</p>\n", {}, "is a page of the web"),
+    *(
+        ("a.txt", content, {}, says)
+        for content, says in {
+            "<!DOCTYPE html>\n<p>One.</p>\n": "is a page of the web",
+            "\ufeff<!DOCTYPE html>\n<p>One.</p>\n": "is a page of the web",
+            "<!-- saved -->\n<html>\n": "is a page of the web",
+            "<?xml version='1.0'?>\n<s>One.</s>\n": "or XML",
+            f"\ufeff{POINTER}": "is a pointer of git-lfs",
+            "/annex/objects/SHA256E-s12--00.txt\n": "is a pointer of git-annex",
+            "{\\rtf1\\ansi\nOne.\\\n}\n": "is a document of Office, RTF or PDF",
+            "%PDF-1.4\n1 0 obj\n": "is a document",
+            b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1\0\0": "is a document",
+            b"ARROW1\0\0\xff\xff": "is data of Arrow",
+        }.items()
+    ),
     ("a.txt", ARCHIVES["zip"], {}, "is a zip archive"),
     ("a.csv", ARCHIVES["zip"], TEXT, "is a zip archive"),
     ("a.txt.gz", gzip.compress(ARCHIVES["tar"]), {}, "is a tar archive; unpack it"),

@@ -47,6 +47,11 @@ def test_what_may_not_be_meant_is_said(tmp_path: Path) -> None:
         ([json.dumps({"text": line}) for line in PLAIN], {}, "its column and format: {name: a"),
         (["id\ttext", *tabs], {}, "corpus a.txt is read as plain text"),
         ([*PLAIN, "NULL", "nan"], {}, "2 lines of corpus a.txt are such as NULL or nan, read as"),
+        (
+            [*PLAIN, "Caf\ufffd one."],
+            {},
+            "1 lines of corpus a.txt have U.FFFD for characters that a",
+        ),
         (tabs, {"format": "tsv", "column": 2}, "has no header, .* its first line is 'Sentence num"),
     ]
     for lines, spec, match in said:

@@ -2,6 +2,7 @@ import csv
 import io
 import json
 from collections.abc import Callable
+from decimal import Decimal
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -43,7 +44,9 @@ def as_jsonl(rows: Rows) -> bytes:
 
 
 def as_parquet(rows: Rows) -> bytes:
-    table = pa.table(dict(zip(HEADER, map(list, zip(*rows, strict=True)), strict=True)))
+    *texts, golds = map(list, zip(*rows, strict=True))
+    decimals = pa.array([Decimal(str(gold)) for gold in golds])  # as DuckDB and Spark write them
+    table = pa.table(dict(zip(HEADER, [*texts, decimals], strict=True)))
     sink = io.BytesIO()
     parquet.write_table(table, sink)
     return sink.getvalue()
@@ -73,6 +76,8 @@ def test_columns_are_found_or_stated(written: Callable[..., OwnPairs]) -> None:
         (("frase", "otra", "nota"), ("frase", "otra", "nota")),
     ]
     plain = load_own_pairs(written(as_tsv(ROWS)))
+    with pytest.raises(ValueError, match="each once, got"):
+        written(as_tsv(ROWS), columns=("sentence1", "sentence1", "score"))
     for header, columns in table:
         found = load_own_pairs(written(as_tsv(ROWS, header), columns=columns))
         assert found.sha256 == plain.sha256
@@ -148,6 +153,7 @@ def test_a_format_a_separator_and_the_rows_are_stated(written: Callable[..., Own
         ("my.txt", as_csv(ROWS), {"format": "csv"}),
         ("my.tsv", as_csv(ROWS), {"format": "csv"}),
         ("my.csv", as_tsv(ROWS), {"separator": "\t"}),
+        ("my.csv", as_tsv(ROWS), {"separator": r"\t"}),  # as in single quotes in YAML
         ("my.txt", bars, {"separator": "||"}),
         ("my.csv", bars, {"separator": "||"}),
         ("my.csv", semicolons, {"separator": ";"}),
@@ -163,8 +169,9 @@ def test_a_format_a_separator_and_the_rows_are_stated(written: Callable[..., Own
     with_split: Any = [(*row, part) for row in ROWS for part in ("train", "dev")]
     text = as_tsv(with_split, (*HEADER, "split"))
     assert load_own_pairs(written(text, where={"split": "dev"})).sha256 == plain
-    with pytest.raises(DataError, match=r"no row with split: test; there are train, dev"):
-        load_own_pairs(written(text, where={"split": "test"}))
+    for value in ("test", ("dev", "test")):
+        with pytest.raises(DataError, match=r"no row with split: test; there are train, dev"):
+            load_own_pairs(written(text, where={"split": value}))
 
 
 def test_long_cells_and_columns_that_are_not_read(written: Callable[..., OwnPairs]) -> None:
@@ -243,14 +250,24 @@ BROKEN: list[tuple[str, bytes, str]] = [
     (
         "my.csv",
         as_tsv(ROWS),
-        r"line 1: .* separated by tabs; state separator: '\\t' .*save it with commas",
+        r'line 1: .* separated by tabs; state separator: "\\t" .*save it with commas',
     ),
     (
         "my.csv",
         as_csv(ROWS, delimiter=";"),
-        r"line 1: .* separated by semicolons; state separator: ';'",
+        r'line 1: .* separated by semicolons; state separator: ";"',
     ),
-    ("my.tsv", as_tsv(ROWS).replace(b"\t", b"||"), r"line 1: .*separator: '\|\|' .*with tabs"),
+    ("my.tsv", as_tsv(ROWS).replace(b"\t", b"||"), r'line 1: .*separator: "\|\|" .*with tabs'),
+    ("my.tsv", edited(5, "a\tb\t1e999"), r"line 5: the score is '1e999'; expected a number$"),
+    ("my.jsonl", as_jsonl(ROWS).replace(b"2.5", b"9" * 400), r"line 6: the score is 9+; expected"),
+    ("my.jsonl", as_jsonl(ROWS).replace(b"}", b', "score": 1}'), "line 1: the key 'score' stands"),
+    ("my.csv", b"sep=;\n" + as_csv(ROWS, delimiter=";"), "line 1: 'sep=;' is for Excel alone; rem"),
+    ("my.csv", b"sep=,\r\n" + as_csv(ROWS), "line 1: 'sep=,' is for Excel alone; remove"),
+    (
+        "my.tsv",
+        edited(5, "a\t#NAME?\t1"),
+        r"line 5: the second sentence is '#NAME\?', which stands",
+    ),
 ]
 
 

@@ -34,6 +34,12 @@ def test_a_path_among_the_words_is_a_test_set(own: OwnPairs) -> None:
     for name in ("./stsb.tsv", "./avg_sts.csv", "a b/meine Sätze.tsv"):
         with pytest.raises(EvaluationError, match="rename the file"):
             parse_tasks([name])
+    with pytest.raises(EvaluationError, match=r"b/x\.csv would both be called 'x'; rename one"):
+        parse_tasks(["./a/x.tsv", "./b/x.csv"])
+    assert len(parse_tasks(["./x.tsv", "././x.tsv"]).own) == 1
+    with pytest.raises(DataError, match="x: File name too long; name a file that can be read"):
+        parse_tasks([f"./{'x' * 300}.tsv"])
+    assert parse_tasks(["~/x.tsv"]).own[0].file == str(Path.home() / "x.tsv")
     assert missing_tests(parse_tasks([own.file]), "builtin") == []
     Path(own.file).unlink()
     with pytest.raises(DataError, match=r"my-test\.tsv: no such file of pairs"):

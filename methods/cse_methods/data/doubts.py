@@ -37,6 +37,11 @@ def corpus_doubts(corpus: Corpus, *, backbone: str) -> list[str]:
             f"{nulls} lines of corpus {name} are such as NULL or nan, read as text; remove them if "
             "they stand for no text"
         )
+    if lost := sum("\ufffd" in text for text in corpus.sentences):
+        doubts.append(
+            f"{lost} lines of corpus {name} have U+FFFD for characters that a conversion lost; "
+            "convert the original to UTF-8"
+        )
     doubts += _describe_word_pieces(corpus, backbone)
     rows = list(zip(*corpus.columns, strict=True)) if corpus.columns else corpus.sentences
     number = len(rows) - len(set(rows))

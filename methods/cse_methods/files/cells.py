@@ -9,8 +9,9 @@ from cse_methods.files.tables import FileRow
 _NUMBER = re.compile(r"\s*[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?\s*")
 _ID = re.compile(r"[!-~]*[0-9][!-~]*")
 NO_TEXTS = {"NULL", "Null", "null", "NaN", "NAN", "nan", "NONE", "None", "none", "\\N"}
-NO_TEXTS |= {"NA", "N/A", "n/a", "<NA>", "#N/A", "#NA"}
-"""How programs write that there is no text."""
+NO_TEXTS |= {"NA", "N/A", "n/a", "<NA>", "#N/A", "#NA", "<null>", "(null)", "(NULL)", "[NULL]"}
+NO_TEXTS |= {"#NAME?", "#VALUE!", "#REF!", "#DIV/0!", "#NULL!", "#NUM!", "#ERROR!"}
+"""How programs write that there is no text, and spreadsheets that a formula failed."""
 
 
 def parse_number(text: str) -> float | None:

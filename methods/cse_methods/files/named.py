@@ -16,7 +16,8 @@ _NAMED_ALONE = (".json",)
 def expand(written: str) -> str:
     """Replace `~` at the beginning of a path by the home folder, and `${NAME}` by that variable.
 
-    DataError if the environment lacks the variable, or nobody has the name after `~`.
+    DataError if the environment lacks the variable, nobody has the name after `~`, or the system
+    refuses to look for the path.
     """
 
     def read(variable: re.Match[str]) -> str:
@@ -26,9 +27,14 @@ def expand(written: str) -> str:
 
     text = _VARIABLE.sub(read, written)
     try:
-        return str(Path(text).expanduser()) if text.startswith("~") else text
+        text = str(Path(text).expanduser()) if text.startswith("~") else text
+        if "://" not in text:
+            Path(text).exists()
     except RuntimeError:
         raise DataError(f"{text}: no user of that name has a home folder here") from None
+    except OSError as error:  # a name of 300 letters, a folder that is closed
+        raise DataError(f"{text[:255]}: {error.strerror}; name a file that can be read") from None
+    return text
 
 
 def is_file_name(name: str) -> bool:
@@ -47,9 +53,20 @@ def kind_of_file(name: str) -> str:
 
 
 def files_below(folder: Path) -> list[Path]:
-    """The texts and tables in a folder and below it, sorted by name."""
-    files = [file for file in folder.rglob("*") if file.is_file()]
-    return sorted(file for file in files if kind_of_file(file.name) in (*TEXTS, *TABLES))
+    """The texts and tables in a folder and below it, sorted by name, without hidden ones.
+
+    DataError for a link that would leave files out: to a folder, or to a text that is not there.
+    """
+    found = [
+        file
+        for file in sorted(folder.rglob("*"))
+        if not any(part.startswith(".") for part in file.relative_to(folder).parts)
+    ]
+    files = [file for file in found if kind_of_file(file.name) in (*TEXTS, *TABLES)]
+    for link in found:
+        if link.is_symlink() and (link.is_dir() or (link in files and not link.exists())):
+            raise DataError(f"{link} is a link to a folder, or to no file; put the files there")
+    return [file for file in files if file.is_file()]
 
 
 def bare_name(file: str) -> str:

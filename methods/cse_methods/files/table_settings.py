@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Literal, get_args
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from cse_methods.errors import DataError
 from cse_methods.files.named import TABLES, kind_of_file
@@ -25,6 +25,13 @@ SEPARATORS: Mapping[TableFormat, str] = {"csv": ",", "tsv": "\t", "unquoted": "\
 """What stands between cells where nothing else is stated."""
 
 
+def _read_separator(text: str) -> str:
+    """Take `\\t`, as YAML leaves it outside double quotes, for a tab."""
+    if not text or set(text) & set('"\r\n'):
+        raise ValueError(f"expected characters other than quotes and line ends, got {text!r}")
+    return text.replace("\\t", "\t")
+
+
 class TableSettings(Settings):
     """How a table is read, beyond what the end of the file's name says."""
 
@@ -33,9 +40,8 @@ class TableSettings(Settings):
         description="`csv` or `tsv` (quotes enclose cells, as in RFC 4180), `unquoted` (TSV whose "
         "quotes are characters), `jsonl` or `parquet`; else by the end of the file's name",
     )
-    separator: str | None = Field(
+    separator: Annotated[str, AfterValidator(_read_separator)] | None = Field(
         default=None,
-        pattern=r'^[^"\r\n]+$',
         description="stands between the cells of CSV or TSV, such as `;` or `||`",
     )
     where: dict[str, _Value | tuple[_Value, ...]] = Field(

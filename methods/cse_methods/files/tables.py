@@ -54,7 +54,7 @@ class FileTable:
 
         A column that is named makes the first row of CSV and TSV a header.
 
-        DataError if a column is missing, no row has these values, or a row lacks a cell.
+        DataError if a column is missing, no row has one of these values, or a row lacks a cell.
         """
         where = where or {}
         if self.names is None and (where or any(isinstance(column, str) for column in columns)):
@@ -66,9 +66,9 @@ class FileTable:
             accepted = set(map(_format_plain, value if isinstance(value, tuple) else (value,)))
             found = dict.fromkeys(_format_plain(row.cells[places[column]]) for row in rows)
             rows = [row for row in rows if _format_plain(row.cells[places[column]]) in accepted]
-            if not rows:
+            if lacking := accepted - found.keys():
                 known = f"there are {', '.join(list(found)[:10])}"
-                wanted = ", ".join(sorted(accepted))
+                wanted = ", ".join(sorted(lacking))
                 raise DataError(f"{self.path}: no row with {column}: {wanted}; {known}")
         kept = [places[column] for column in columns]
         self._refuse_absent(rows, kept)
@@ -125,12 +125,14 @@ def read_table(
         return FileTable(path, kind, names, rows)
     separator = settings.separator or SEPARATORS[kind]
     number, first = next(((n, line) for n, line in enumerate(lines, 1) if line.strip()), (1, ""))
+    if re.fullmatch('"?sep=.?"?', first, re.IGNORECASE):
+        raise DataError(f"{path}, line {number}: {first!r} is for Excel alone; remove this line")
     other = next((one for one in _NAMES if one in first), None)
     if settings.separator is None and separator not in first and other is not None:
         raise DataError(
             f"{path}, line {number}: {shorten(first)} is separated by {_NAMES[other]}; state "
-            f"separator: {other!r} in a sweep file ({separator!r} if it is one cell), or save it "
-            f"with {_NAMES[separator]}"
+            f"separator: {json.dumps(other)} in a sweep file ({json.dumps(separator)} if it is one "
+            f"cell), or save it with {_NAMES[separator]}"
         )
     read = _read_records(path, lines, separator, quoted=kind != "unquoted")
     rows = [row for row in read if "".join(row.cells).strip()]
@@ -191,9 +193,21 @@ def _describe_quotes(text: str, separator: str) -> str:
     return f"{what}; or state format: unquoted (with its separator:) if quotes are characters"
 
 
+def _make_object(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    """Make a mapping of an object's keys and values; a KeyError names one that it has twice."""
+    made = dict[str, Any]()
+    for key, value in pairs:
+        if key in made:
+            raise KeyError(key)
+        made[key] = value
+    return made
+
+
 def _read_json_object(line: str, where: str) -> dict[str, Any]:
     try:
-        entry = json.loads(line)
+        entry = json.loads(line, object_pairs_hook=_make_object)
+    except KeyError as error:
+        raise DataError(f"{where}: the key {error} stands in it twice; keep one") from None
     except (ValueError, RecursionError):
         entry = None
     if not isinstance(entry, dict):
@@ -247,4 +261,6 @@ def shorten(text: str) -> str:
 
 
 def _format_plain(cell: Any) -> str:
-    return str(cell).lower() if isinstance(cell, bool) else str(cell).strip()
+    return (
+        str(cell).lower() if isinstance(cell, bool) else str("" if cell is None else cell).strip()
+    )

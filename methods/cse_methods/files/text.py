@@ -51,6 +51,7 @@ def refuse_other_content(content: bytes, path: Path, *, ending: str = "") -> Non
 
     `ending` is that of the kind that its name promises.
     """
+    content = content.removeprefix(b"\xef\xbb\xbf")
     for kind, what in _OTHER_CONTENT.items():
         if kind.match(content) and not (ending and f"{ending} file" in what):
             raise DataError(f"{path} is {what}")
@@ -62,6 +63,7 @@ _OTHER_CONTENT: Mapping[re.Pattern[bytes], str] = {
     re.compile(begins, re.DOTALL | re.IGNORECASE): what
     for begins, what in {
         _POINTER.encode(): _POINTED,
+        b"/annex/objects/": "a pointer of git-annex, not the file; run `git annex get`",
         rb"PK\x03\x04|PK\x05\x06": "a zip archive, as Excel's files are; unpack it, or save "
         "the table as CSV",
         rb".{257}ustar": "a tar archive; unpack it, and name the file or the folder in it",
@@ -79,8 +81,12 @@ _OTHER_CONTENT: Mapping[re.Pattern[bytes], str] = {
         },
         rb"\xff\xfe|\xfe\xff|\0\0\xfe\xff": "UTF-16 or UTF-32; convert it to UTF-8, e.g. by "
         "`iconv -f UTF-16 -t UTF-8 FILE > NEW`",
-        rb"\s*<(!doctype html|html)": "a page of the web, not the file that it may show; download "
-        "the file itself",
+        rb"\s*<(!doctype|html|!--|\?xml)": "a page of the web, or XML, not the file that it may "
+        "show; download the file itself, or save its text",
+        rb"\xd0\xcf\x11\xe0|\{\\rtf|%PDF-": "a document of Office, RTF or PDF; "
+        "save it as CSV or text",
+        rb"ARROW1|SQLite format 3\0|\x93NUMPY|\x80[\2-\5]": "data of Arrow, SQLite, NumPy or "
+        "pickle; save it as CSV, JSON lines or Parquet",
     }.items()
 }
 """How files of other kinds begin, and what they are with the way out."""

@@ -16,6 +16,7 @@ from pydantic import ValidationError, create_model
 from cse_methods.contract import LAST_STEP
 from cse_methods.data.dev_selection import DEV_TASKS, dev_metric
 from cse_methods.errors import UnknownMethodError
+from cse_methods.files.cells import NO_TEXTS, parse_number
 from cse_methods.registry import get_method
 from cse_methods.settings import Settings
 from cse_methods.tasks import AVG_STS, AVG_TRANSFER, LONG_TASKS, STS_TASKS, TRANSFER_TASKS
@@ -112,7 +113,11 @@ class Layout:
         kind, dot, name = str(column).partition(".")
         known = [*_NAMES.split(", "), *(f"dev.{task}" for task in DEV_TASKS)]
         known += [f"test.{task}" for task in SCORED_BY]
-        is_known = bool(name.strip()) == bool(dot) and (kind != "test" or name in SCORED_BY)
+        is_known = (
+            bool(name) == bool(dot)
+            and name == name.strip()
+            and (kind != "test" or name in SCORED_BY)
+        )
         if kind == "dev":  # a search that climbs a test set has no dev score
             is_known = re.fullmatch(r"[A-Za-z0-9][\w.-]{0,99}", name, re.ASCII) is not None and (
                 name in DEV_TASKS or name not in SCORED_BY
@@ -172,9 +177,9 @@ class Layout:
         points, labels = dict[Any, dict[str, float]](), dict[Any, str]()
         for label, row in rows:
             if climbed not in row:
-                if "step" in row:
+                if "step" in row or any(column.startswith("dev.") for column in row):
                     way = f"leave such rows out: frame.dropna(subset={[climbed]})"
-                    self._refuse(label, f"{climbed}: a step has no dev score; {way}")
+                    self._refuse(label, f"{climbed}: a dev point lacks this score; {way}")
                 continue
             metrics = {dev_metric(self.climbed): row[climbed]}
             for column, value in row.items():
@@ -240,7 +245,14 @@ def _read_name(cell: Any) -> str:
     if cell is None:
         raise ValueError("it is missing; each row names its run (frame.reset_index() of an index)")
     whole = isinstance(cell, float) and cell.is_integer()  # of a column with gaps
-    return _read_text(str(int(cell)) if whole or type(cell) is int else cell)
+    return _read_label(str(int(cell)) if whole or type(cell) is int else cell)
+
+
+def _read_label(cell: Any) -> str:
+    label = _read_text(cell)
+    if label in NO_TEXTS or label != label.strip():
+        raise ValueError(f"expected a name without blanks around it, got {format_value(cell)}")
+    return label
 
 
 def _read_text(cell: Any) -> str:
@@ -279,6 +291,9 @@ def _parse_text(cell: Any) -> Any:
         with suppress(ValueError, RecursionError):
             parsed = json.loads(text)
             return cell if parsed is None or isinstance(parsed, str) else parsed
+        number = float(lower) if lower in ("inf", "-inf") else parse_number(cell)
+        if number is not None and not re.match(r"\s*[+-]?0[0-9]", cell):  # 007 is an id
+            return number
     return cell
 
 
@@ -299,7 +314,12 @@ def _read_param(cell: Any) -> Any:
         if isinstance(leaf, float):
             leaf = float(f"{_read_number(leaf):.12g}")
             return int(leaf) if leaf.is_integer() and abs(leaf) < 2**53 else leaf
-        return leaf if leaf is None or isinstance(leaf, int) else _read_text(leaf)
+        if leaf is None or isinstance(leaf, int):
+            return leaf
+        number = parse_number(_read_text(leaf).rstrip("% ").replace(",", ".", 1))
+        if number is not None and re.search("[,%]", leaf):
+            raise ValueError(f"expected a number such as 0.5, or text, got {format_value(leaf)}")
+        return leaf
 
     return map_leaves(_parse_text(cell), read_leaf)
 
@@ -310,7 +330,7 @@ _SCORE = partial(
 )
 _STEP = f"{_WHOLE}; leave such rows out, or multiply epochs by the steps in one"
 _READERS: Mapping[str, Callable[[Any], Any]] = {
-    **{"run": _read_name, "method": _read_text, "backbone": _read_text, "state": _read_state},
+    **{"run": _read_name, "method": _read_label, "backbone": _read_label, "state": _read_state},
     "seed": partial(_read_number, wanted=_WHOLE, low=0, high=2**32 - 1),
     **{"started": _read_time, "finished": _read_time},
     "step": partial(_read_number, wanted=_STEP, low=0, high=LAST_STEP),

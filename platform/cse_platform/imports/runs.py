@@ -88,6 +88,9 @@ def import_runs(
         path = Path(expand_url(str(table)))
         source, file = path.name, read_table(path).headed()
         layout = Layout(file.names or (), file.rows)
+    elif not hasattr(table, "itertuples"):
+        got = type(table).__name__
+        raise ImportRefusedError(f"table: expected a frame of pandas or a file's path, got {got}")
     else:
         rows = enumerate(table.itertuples(index=False, name=None), 1)
         source = "a pandas frame"

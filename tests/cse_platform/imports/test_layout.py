@@ -74,7 +74,10 @@ def test_all_that_is_wrong_is_told_at_once_by_row_and_column(tmp_path, monkeypat
         ("row 11 (h), dev.stsb: there is no dev score of a trained step", ""),
         ("row 12 (i), seed: expected a whole number from 0, got 4294967296", ""),
         ("row 12 (i), dev.sickr: expected a score from -1 to 1, got '0,7'", ""),
-        ("row 12 (i), dev.stsb: a step has no dev score; ", "frame.dropna(subset=['dev.stsb'])"),
+        (
+            "row 12 (i), dev.stsb: a dev point lacks this score; ",
+            "frame.dropna(subset=['dev.stsb'])",
+        ),
         ("row 13 (j), test.sts12: only complete runs have test scores", ""),
         ("row 13 (j), finished: expected a time such as ", ""),
         ("row 14 (k), test.avg_sts: 0.6 is not the mean of its tasks, 0.5000", ""),
@@ -97,6 +100,13 @@ REFUSED = {
     "no column dev.NAME, which names": [{"run": "a", **ENCODER, "seed": 1, "state": "failed"}],
     "there are no rows with runs": [],
     "x19'\n  and 2 more": [WHOLE | {"run": n, "seed": f"x{n}"} for n in range(22)],
+    "row 2 (a), dev.stsb: a dev point lacks this score": [WHOLE, {"run": "a", "dev.sickr": 0.6}],
+    "no column 'param.lr ' is known": [WHOLE | {"param.lr ": 0.5}],
+    "expected a name without blanks around it, got ' simcse'": [WHOLE | {"method": " simcse"}],
+    "backbone: expected a name without blanks around it, got": [WHOLE | {"backbone": "None"}],
+    "run: expected a name without blanks around it, got 'NA'": [WHOLE | {"run": "NA"}],
+    "a number such as 0.5, or text, got '0,05'": [WHOLE | {"method": "m", "param.x": "0,05"}],
+    "x: expected a finite number, got -Infinity": [WHOLE | {"method": "m", "param.x": "-inf"}],
     "two columns have one name": pd.DataFrame([["a", "b"]], columns=["run", "run"]),
     "method: expected text, got 'a\\\\x00b'": [WHOLE | {"method": "a\0b"}],
     "state: expected one of complete, failed, pruned, running, got [": [WHOLE | {"state": ["a"]}],
@@ -113,6 +123,8 @@ def test_tables_and_sweeps_of_other_forms_are_refused(tmp_path) -> None:
     assert not failing(refuse, REFUSED)
     with pytest.raises(ImportRefusedError, match=r"sweep: expected .*, got '\.\./x'"):
         bring([WHOLE], tmp_path, "../x")
+    with pytest.raises(ImportRefusedError, match=r"a frame of pandas or .* got dict"):
+        import_runs(WHOLE, sweep="x", runs=tmp_path)  # type: ignore[arg-type]
 
 
 def test_cells_mean_one_value_however_they_are_written(tmp_path, runs) -> None:
@@ -131,13 +143,14 @@ def test_cells_mean_one_value_however_they_are_written(tmp_path, runs) -> None:
         "big": [True, "True", "true"],
         "l": [[1, 0.5], (1.0, 0.5), "[1, 0.5]"],
         "n": ["007", 7],
+        "p": [0.5, ".5", "+.5", "5.e-1"],
     }
     rows = [
         WHOLE | {"method": "theirs", "run": f"{name}{n}", "state": "failed", f"param.{name}": cell}
         for name, written in cells.items()
         for n, cell in enumerate(written)
     ]
-    assert bring(pd.DataFrame(rows, dtype=object), runs, "others").new == 4
+    assert bring(pd.DataFrame(rows, dtype=object), runs, "others").new == 5
     with open_leaderboard(runs) as board:
         rows = board.rows(per_configuration=True)
         values = {row.method: row.configuration.values for row in rows}

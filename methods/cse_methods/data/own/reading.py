@@ -1,8 +1,8 @@
 """Reads a file of a lab's own pairs; each problem is reported in one sentence."""
 
-import math
 import re
 from collections.abc import Iterable, Sequence
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -118,14 +118,18 @@ def _read(spec: OwnPairs) -> tuple[list[GradedPair], Scale]:
 
 
 def _read_score(where: str, cell: Any) -> float:
-    is_number = isinstance(cell, (int, float)) and not isinstance(cell, bool)
+    is_number = isinstance(cell, (int, float, Decimal)) and not isinstance(cell, bool)
     value = cell if is_number else parse_number(cell) if isinstance(cell, str) else None
-    if value is not None and math.isfinite(value):
+    if value is not None and abs(value) < 1e300:
         return float(value)
     text = cell.strip() if isinstance(cell, str) else cell
     hint = "expected a number"
     hint += "; columns under a header are stated by their names" * where.endswith(", line 1")
-    if isinstance(text, str) and parse_number(text.replace(",", ".", 1)) is not None:
+    if (
+        isinstance(text, str)
+        and "," in text
+        and parse_number(text.replace(",", ".", 1)) is not None
+    ):
         hint = f"write {text.replace(',', '.')}"
     elif text in ("", None):
         hint = "expected a number; leave out pairs without one"

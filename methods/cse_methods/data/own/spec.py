@@ -32,10 +32,11 @@ class OwnPairs(TableSettings):
     @field_validator("columns", mode="before")
     @classmethod
     def _check_three_columns(cls, columns: Any) -> Any:
-        if columns is not None and (not isinstance(columns, (list, tuple)) or len(columns) != 3):
+        is_list = isinstance(columns, (list, tuple))
+        if columns is not None and not (is_list and len(columns) == len({*map(str, columns)}) == 3):
             raise ValueError(
-                "expected three columns, [FIRST, SECOND, SCORE], by name or by number from 1, got "
-                f"{columns!r}"
+                "expected three columns, [FIRST, SECOND, SCORE], by name or by number from 1, each "
+                f"once, got {columns!r}"
             )
         return columns
 
