@@ -94,6 +94,50 @@ def test_ours_equals_the_library(families: list[str], tmp_path: Path) -> None:
     assert not wrong
 
 
+def test_settings_of_every_make_are_heeded(tiny_bert: Path, tmp_path: Path) -> None:
+    """By the fast path or by the library, whichever reads them."""
+    tokens = {"module_input_name": "token_embeddings", "module_output_name": "token_embeddings"}
+    changes: list[tuple[str, dict[str, Any]]] = [
+        ("tokenizer_config.json", {"model_max_length": 20}),  # less than the folder's own 48
+        ("config.json", {"return_dict": False}),
+        ("sentence_albert_config.json", {"max_seq_length": 10}),  # the other file comes first
+        ("sentence_mpnet_config.json", {"max_seq_length": 10}),
+        ("2_Normalize/config.json", tokens),
+        ("2_Normalize/config.json", {"module_output_name": "other"}),
+        ("config_sentence_transformers.json", {"model_type": "CrossEncoder"}),
+        *(
+            ("sentence_bert_config.json", {name: value})
+            for name, value in (
+                ("tokenizer_args", {"model_max_length": 9}),
+                ("processing_kwargs", {"text": {"max_length": 8}}),
+                ("config_args", {"num_hidden_layers": 1}),
+                ("config_kwargs", {"hidden_act": "relu"}),
+                ("max_seq_length", None),
+                ("modality_config", {"text": {"method": "forward", "method_output_name":
+                                              ["hidden_states", 1]}}),
+            )
+        ),
+    ]  # fmt: skip
+    wrong, hashes = {}, set()
+    for number, (name, settings) in enumerate(changes):
+        folder = lay_out(
+            shutil.copytree(tiny_bert, tmp_path / str(number)),
+            {"pooling_mode": "mean"},
+            "Normalize",
+        )
+        file = folder / name
+        write(file, (json.loads(file.read_text()) if file.is_file() else {}) | settings)
+        if "modality_config" in settings:
+            write(file, json.loads(file.read_text()) | {"module_output_name": "token_embeddings"})
+        check_encoder(str(folder))
+        found, expected = load_sentence_encoder(str(folder)).encode(SENTENCES), by_library(folder)
+        if not torch.allclose(found, expected, rtol=1e-5, atol=2e-6):
+            wrong[name, str(settings)] = float((found - expected).abs().max())
+        hashes.add(weights_sha256(folder))
+    assert not wrong
+    assert len(hashes) == len(changes) - 2  # of which three change no vector
+
+
 @cache
 def save_decoder(folder: Path) -> Path:
     """Write a random Qwen 3 as its authors do: the last piece, and texts padded on the left."""
@@ -139,6 +183,7 @@ def test_what_the_library_reads_is_read_by_it(
     load_sentence_encoder(str(tmp_path / "glove.txt")).save(words)
     static = StaticEmbedding(load_encoder(str(tiny_bert)).tokenizer, embedding_dim=12)
     SentenceTransformer(modules=[static], device="cpu").save(str(tmp_path / "static"))
+    write(tmp_path / "static" / "config.json", {"model_type": "model2vec"})  # as its authors do
     widths = {
         decoder: 32, adapt(decoder, tmp_path / "adapter"): 32, several: 64, most: 32, words: 2,
         tmp_path / "static": 12,
@@ -228,6 +273,18 @@ def test_settings_that_do_not_apply(decoder: Path, tiny_bert: Path, tmp_path: Pa
         open_model(str(tmp_path), max_length=9)
 
 
+def test_texts_are_no_longer_than_the_model_s_positions(tiny_roberta: Path, tmp_path: Path) -> None:
+    """The library would read pieces for which the table of positions has no row."""
+    found = []
+    for length in (None, 64, 1000):
+        folder = lay_out(
+            shutil.copytree(tiny_roberta, tmp_path / str(length)), {"pooling_mode": "max"}
+        )
+        write(folder / "sentence_bert_config.json", {"max_seq_length": length})
+        found.append(load_sentence_encoder(str(folder)).encode(["the nurse " * 80]))
+    torch.testing.assert_close(found, [by_library(tmp_path / "64", ["the nurse " * 80])] * 3)
+
+
 def test_texts_in_lower_case(tiny_roberta: Path, tmp_path: Path) -> None:
     load_encoder(str(tiny_roberta), pooler="avg").save(tmp_path)
     texts = {"max_seq_length": 64, "do_lower_case": True}
@@ -250,7 +307,23 @@ def test_doubtful_folders_are_not_left_to_the_library(tiny_bert: Path, tmp_path:
     ).save(bad)
     (bad / "2_Dense" / "model.safetensors").unlink()
     (bad / "2_Dense" / "pytorch_model.bin").write_text("rubbish")
-    for folder, text in ((tmp_path / "bert", "relative_key"), (bad, "2_Dense")):
+    words, bare, odd = tmp_path / "words.txt", tmp_path / "bare", tmp_path / "odd"
+    words.write_text("the 1 2\nnurse 3 inf\n")
+    lay_out(shutil.copytree(tiny_bert, bare), {"pooling_mode": "max"})
+    (bare / "config.json").unlink()
+    lay_out(shutil.copytree(tiny_bert, odd), {"pooling_mode": "max"})
+    write(odd / "sentence_bert_config.json", {"max_seq_length": "48"})
+    few = lay_out(shutil.copytree(tiny_bert, tmp_path / "few"), {"pooling_mode": "max"})
+    write(few / "config.json", json.loads((few / "config.json").read_text()) | {
+        "num_hidden_layers": 3})  # fmt: skip
+    for folder, text in (
+        (tmp_path / "bert", "relative_key"),
+        (bad, "2_Dense"),
+        (few, "lack 16 of the model's tensors"),
+        (words, "line 2: 'nurse 3 inf'; expected"),
+        (bare, "No such file.*config.json"),
+        (odd, "max_seq_length '48'; expected"),
+    ):
         for read in (check_encoder, open_model):
             with pytest.raises(BackboneError, match=text):
                 read(str(folder))

@@ -90,7 +90,7 @@ def saved(folder: Path) -> Path:
     return folder
 
 
-def lay_dense(folder: Path, content: bytes) -> None:
+def lay_dense(folder: Path, content: bytes | None = None, **settings: Any) -> None:
     load_encoder("mini").save(folder / "unused")  # any folder that is not read
     shutil.rmtree(folder / "unused")
     saved(folder)
@@ -99,16 +99,43 @@ def lay_dense(folder: Path, content: bytes) -> None:
     steps.append({"idx": 2, "name": "2", "path": "2_Dense", "type": kind})
     (folder / "modules.json").write_text(json.dumps(steps))
     (folder / "2_Dense").mkdir()
-    change(
-        folder / "2_Dense" / "config.json",
-        **{"in_features": 32, "out_features": 8, "bias": True},
-        activation_function="torch.nn.modules.linear.Identity",
-    )
-    (folder / "2_Dense" / "model.safetensors").write_bytes(content)
+    sizes = {"in_features": 32, "out_features": 8, "bias": True}
+    activation = {"activation_function": "torch.nn.modules.linear.Identity"}
+    change(folder / "2_Dense" / "config.json", **sizes | activation | settings)
+    file = folder / "2_Dense" / "model.safetensors"
+    weights = {"linear.weight": torch.eye(8, 32), "linear.bias": torch.full((8,), torch.nan)}
+    save_file(weights, file) if content is None else file.write_bytes(content)
 
 
 def set_prompts(folder: Path, **options: Any) -> None:
     change(saved(folder) / "config_sentence_transformers.json", **options)
+
+
+def set_modules(folder: Path, *paths: str) -> None:
+    file = saved(folder) / "modules.json"
+    steps = zip(json.loads(file.read_text()), paths, strict=False)
+    file.write_text(json.dumps([step | {"path": path} for step, path in steps]))
+
+
+def join_marks(folder: Path) -> None:
+    """Let a byte-level tokenizer have a piece of a colon and a quotation mark."""
+    set_prompts(folder, prompts={"query": "query:"}, default_prompt_name="query")
+    stored = json.loads((folder / "tokenizer.json").read_text())
+    pieces = stored["model"]
+    last = max(pieces["vocab"], key=pieces["vocab"].get)
+    pieces["vocab"][':"'] = pieces["vocab"].pop(last)
+    pieces["merges"] = [pair for pair in pieces["merges"] if "".join(pair) != last] + [[":", '"']]
+    (folder / "tokenizer.json").write_text(json.dumps(stored))
+
+
+def set_types(folder: Path) -> None:
+    file = folder / "tokenizer.json"
+    text = json.dumps(json.loads(file.read_text())["post_processor"]).replace(
+        '{"Sequence": {"id": "A", "type_id": 0}}', '{"Sequence": {"id": "A", "type_id": 1}}'
+    )
+    change(file, post_processor=json.loads(text))
+    change(folder / "tokenizer_config.json", tokenizer_class="PreTrainedTokenizerFast",
+           model_input_names=["input_ids", "token_type_ids", "attention_mask"])  # fmt: skip
 
 
 def point(file: str, folder: Path) -> None:
@@ -141,6 +168,45 @@ REFUSED: list[tuple[str, Callable[[Path], object], dict[str, Any], str]] = [
      {}, "default_prompt_name 'passage' is not among its prompts, query, document"),
     ("bert", lambda f: set_prompts(f, prompts={}, default_prompt_name="query: "), {}, "not among"),
     ("bert", lambda f: set_prompts(f, prompts={"query": 3}), {}, "expected are texts by name"),
+    ("bert", lambda f: set_prompts(f, prompts={}, default_prompt_name=["a"]), {}, "not among"),
+    ("bert", lambda f: set_prompts(f, prompts={"q": "the rain "}, default_prompt_name="q") or
+     change(f / "tokenizer_config.json", truncation_side="left"), {}, "truncates from the left"),
+    ("modernbert", join_marks, {}, "joins its end with a sentence"),
+    ("bert", set_types, {}, r"the types \[0, 1, 0\], and read here is the type 0"),
+    *(
+        ("bert", lambda f, n=n: change(saved(f) / "sentence_bert_config.json", max_seq_length=n),
+         {}, f"max_seq_length {n!r}; expected is a whole number")
+        for n in ("48", 20.0, 0, -1)
+    ),
+    ("bert", lambda f: change(saved(f) / "sentence_bert_config.json", max_seq_length=2),
+     {}, "2 word pieces have no room for a sentence beside the 2"),
+    *(
+        ("bert", lambda f, n=n: change(f / "tokenizer_config.json", model_max_length=n),
+         {}, f"has model_max_length {n!r}; write a number above 0 into .*tokenizer_config.json")
+        for n in ("512", -1)
+    ),
+    *(
+        ("bert", lambda f, path=path: set_modules(f, *path), {}, f"modules.json is not.*{text}")
+        for path, text in (
+            (["../mpnet"], "'../mpnet' leads out"), (["/mpnet"], "leads out"), ([], "it is empty"),
+            (["", "../1_Pooling"], "leads out"),
+        )
+    ),
+    ("bert", lambda f: change(saved(f) / "1_Pooling" / "config.json", pooling_mode="Mean"),
+     {}, "pooling_mode 'Mean'; known are mean, cls"),
+    *(
+        ("bert", lambda f, s=s: change(f / "config.json", **s), {}, text)
+        for s, text in (
+            ({"num_hidden_layers": 3}, "lack 16 of the model's tensors"),
+            ({"intermediate_size": 48}, r"has the shape \[64\], and \[48\] by config.json"),
+            ({"max_position_embeddings": 128}, r"has the shape \[64, 32\], and \[128, 32\]"),
+            ({"model_type": None}, 'names no family; add "model_type"'),
+            ({"num_attention_heads": 5}, "cannot be loaded from .* attention heads"),
+            ({"hidden_act": "nope"}, "cannot be loaded from .*nope"),
+            ({"pad_token_id": 999}, "cannot be loaded from .*adding_idx"),
+            ({"hidden_dropout_prob": "0.1"}, "cannot be loaded from .*hidden_dropout_prob"),
+        )
+    ),
     ("bert", lambda f: change(f / "config.json", vocab_size=20), {}, "pieces and the weights 20"),
     ("bert", lambda f: change(f / "config.json", vocab_size=5000), {}, "5000|mismatched"),
     *(
@@ -160,6 +226,22 @@ REFUSED: list[tuple[str, Callable[[Path], object], dict[str, Any], str]] = [
         for file in ("modules.json", "1_Pooling/config.json", "config_sentence_transformers.json")
     ),
     ("bert", lambda f: lay_dense(f, POINTER.encode()), {}, "2_Dense/model.safetensors is a poin"),
+    ("bert", lambda f: (f / "config.json").write_text("null"), {}, "cannot be loaded from"),
+    ("bert", lay_dense, {}, "the weight Dense linear.bias holds NaN"),
+    *(
+        ("bert", lambda f, s=s: lay_dense(f, **s), {}, f"2_Dense is not a dense layer: .*{text}")
+        for s, text in (
+            ({"out_features": 5}, "size mismatch"),
+            ({"bias": False}, "Unexpected key"),
+            ({"activation_function": None}, "startswith"),
+            ({"activation_function": "torch.nn.Nope"}, "Nope"),
+            ({"activation_function": "torch.nn.Threshold"}, "threshold"),
+        )
+    ),
+    ("bert", lambda f: lay_dense(f) or change(f / "2_Dense/config.json", in_features=16) or
+     save_file({"linear.weight": torch.eye(8, 16), "linear.bias": torch.zeros(8)},
+               f / "2_Dense/model.safetensors"), {}, "shapes cannot be multiplied"),
+    ("bert", lambda f: lay_dense(f) or (f / "2_Dense/model.safetensors").unlink(), {}, "2_Dense"),
     ("bert", lambda f: lay_dense(f, b"rubbish"), {}, "2_Dense.* (is not a dense|Error)"),
     *(
         ("bert", lambda f, s=s, n=n: split(f, suffix=s)[n].unlink(), {}, "has no .*-of-00002")

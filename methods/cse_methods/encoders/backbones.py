@@ -20,7 +20,7 @@ from cse_methods.encoders.sentence_transformers_format import (
     read_pooler,
     read_pooling,
     read_text_settings,
-    refuse_other_dense,
+    refuse_other_settings,
     transformer_folder,
 )
 from cse_methods.encoders.short_names import (
@@ -269,19 +269,17 @@ def explain_foreign(folder: Path) -> str | None:
         return f"{folder} is a table of word vectors"
     if not folder.is_dir():
         return None
-    if (folder / ADAPTER).is_file():
-        return f"{folder} holds an adapter"
-    file = transformer_folder(folder) / "config.json"
     try:
+        file = transformer_folder(folder) / "config.json"
+        if file.with_name(ADAPTER).is_file():
+            return f"{file.parent} holds an adapter"
         read_pooling(folder)
         if file.is_file():
-            refuse_other_families(json.loads(file.read_text("utf-8")), file, folder.name)
-        for module in list_modules(folder):
-            if module.kind == "Dense":
-                refuse_other_dense(folder / module.path / "config.json")
+            refuse_other_families(dict(json.loads(file.read_text("utf-8"))), file, folder.name)
+        refuse_other_settings(folder)
     except UnknownModelError as problem:
         return str(problem)
-    except (OSError, ValueError, BackboneError):
+    except (OSError, ValueError, TypeError, BackboneError):
         return None  # said when the file is read
     return None
 
@@ -306,7 +304,7 @@ def adapted_folder(folder: Path) -> Path | None:
 
     BackboneError if that encoder is not on this machine.
     """
-    file = folder / ADAPTER
+    file = transformer_folder(folder) / ADAPTER
     if not file.is_file():
         return None
     try:
@@ -381,12 +379,11 @@ def _find_shorter_length(folder: Path) -> int | None:
     config = json.loads((place / "config.json").read_text("utf-8"))
     file = place / "tokenizer_config.json"
     tokenizer = json.loads(file.read_text("utf-8")) if file.is_file() else {}
-    said = (read_text_settings(folder)[0], tokenizer.get("model_max_length"))
-    lengths = [length for length in said if isinstance(length, int | float)]
+    length = read_text_settings(folder)[0] or tokenizer.get("model_max_length")
     positions = config.get("max_position_embeddings")
-    if not lengths or not isinstance(positions, int):
+    if not isinstance(length, int | float) or not isinstance(positions, int):
         return None
-    return int(min(lengths)) if min(lengths) < positions - first_position(config) else None
+    return int(length) if length < positions - first_position(config) else None
 
 
 def _copy_remote(uri: str, copy: Callable[[str], Folder]) -> Folder:

@@ -155,11 +155,7 @@ class Encoder(nn.Module):
         if not sentences:
             return []
         longest = min(max_length or self.limit, self.limit)
-        if longest <= len(template):
-            raise BackboneError(
-                f"{longest} word pieces have no room for a sentence beside the {len(template)} "
-                "of its prompt and special ones; raise max_length"
-            )
+        template.refuse_no_room(longest)
         ids = self.tokenizer(
             [template.text(sentence) for sentence in sentences],
             add_special_tokens=False,
@@ -332,7 +328,11 @@ class Encoder(nn.Module):
         if padded:
             spreads = self.family.bert_layers and kernel in (PACKED, "sdpa")
             visible = spread_mask(mask) if spreads else mask
-        given = {"attention_mask": visible, "output_hidden_states": every_layer}
+        given = {
+            "attention_mask": visible,
+            "output_hidden_states": every_layer,
+            "return_dict": True,  # whatever the configuration says
+        }
         if edits.positions is not None:
             # As in RoBERTa, padding has the row before the first position, if there is such a row.
             padding = max(0, self.first_position - 1)

@@ -1,11 +1,10 @@
 """Check an encoder's folder for what a trial would notice only after its start.
 
-Every file is opened, and its weights are looked at one by one; no model is made of them.
+Every file is opened, and its weights are looked at one by one; a model is made without them.
 """
 
 import json
 import re
-from collections import deque
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import Unpack
 import torch
 from safetensors import safe_open
 from torch import Tensor
+from transformers import modeling_utils as modeling_utils  # imported early, beside other work
 
 from cse_methods.encoders.backbones import (
     explain_foreign,
@@ -22,11 +22,17 @@ from cse_methods.encoders.backbones import (
     locate_backbone,
     resolve_backbone,
 )
-from cse_methods.encoders.families import refuse_half_precision
+from cse_methods.encoders.families import encoder_family, refuse_half_precision
 from cse_methods.encoders.library_encoder import check_library_reading
-from cse_methods.encoders.loading import headless, is_finite, not_finite
+from cse_methods.encoders.loading import (
+    headless,
+    is_finite,
+    not_finite,
+    read_layers,
+)
 from cse_methods.encoders.reading import (
     ReadingOptions,
+    load_model,
     naming_the_backbone,
     read_encoder,
 )
@@ -57,16 +63,14 @@ def check_encoder(name: str, *, precision: str = "fp32", **options: Unpack[Readi
     elif folder:
         reading = read_encoder(source, folder, **options)
         weights = list_weights(transformer_folder(folder))
-        for file in set(list_encoder_files(folder)) - set(weights):  # of layers
-            with naming_the_backbone(name, file):
-                deque(iterate_weights([file]), maxlen=0)
-                if file.suffix == ".json":
-                    json.loads(file.read_text("utf-8"))
+        read_layers(folder, reading.config.hidden_size)
         with naming_the_backbone(name, folder):
             versions = tuple(map(file_version, weights))
             names = _check_weights(versions, reading.config.vocab_size, name)
         if reading.head and not any(tensor.endswith("pooler.dense.weight") for tensor in names):
             raise headless(name)
+        options_of_family = encoder_family(reading.config).options
+        load_model(name, folder, config=reading.config, device_map="meta", **options_of_family)
         refuse_half_precision(reading.config, precision, name)
 
 

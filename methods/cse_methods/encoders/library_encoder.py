@@ -14,7 +14,7 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from torch import Tensor
-from transformers import AutoConfig, AutoTokenizer
+from transformers import AutoConfig
 
 from cse_methods.encoders.backbones import (
     Backbone,
@@ -22,22 +22,26 @@ from cse_methods.encoders.backbones import (
     explain_foreign,
     foreign_pooler,
 )
-from cse_methods.encoders.families import refuse_other_positions
+from cse_methods.encoders.families import FAMILIES, first_position, refuse_other_positions
 from cse_methods.encoders.post_pooling import Dense
 from cse_methods.encoders.reading import (
     ReadingOptions,
+    load_model,
     naming_the_backbone,
+    open_tokenizer,
     quiet,
     refuse_other_pieces,
     refuse_pieces_without_vector,
 )
 from cse_methods.encoders.sentence_transformers_format import (
+    list_modules,
     read_options,
+    read_text_settings,
     transformer_folder,
     write_option,
 )
-from cse_methods.encoders.static_encoder import load_word_vectors
-from cse_methods.encoders.static_files import is_static
+from cse_methods.encoders.static_encoder import check_first_lines, load_word_vectors
+from cse_methods.encoders.static_files import is_glove_text, is_static
 from cse_methods.errors import BackboneError
 
 AT_ONCE = 32
@@ -63,6 +67,11 @@ class LibraryEncoder:
         self.model = model.eval()
         limit = model.max_seq_length
         self.limit = None if limit is None or math.isinf(limit) else int(limit)
+        config: Any = getattr(model[0], "config", None)
+        if self.limit is not None and getattr(config, "model_type", None) in FAMILIES:
+            # The library counts the rows before the first position too, and would run out of them.
+            stored = config.to_dict()
+            self.limit = min(self.limit, stored["max_position_embeddings"] - first_position(stored))
         with quiet():
             self.width = len(model.encode("width", show_progress_bar=False))
 
@@ -140,22 +149,25 @@ def check_library_reading(source: Backbone, folder: Path, options: ReadingOption
             f"head for it ({explain_foreign(folder)}); {'leave head out' if head else remedy}"
         )
     if is_static(folder):
+        if is_glove_text(folder):
+            check_first_lines(folder)
         return
     read_options(folder)
-    for place in (transformer_folder(folder), adapted_folder(folder)):
-        file = place and place / "config.json"
-        if place is None or file is None or not file.is_file():
-            continue
-        with naming_the_backbone(name, folder):
-            stored = json.loads(file.read_text("utf-8"))
-            if "model_type" not in stored:
-                continue  # the settings of another module
-            refuse_other_positions(stored, file, name)
-            config = AutoConfig.from_pretrained(place, trust_remote_code=False)
-            tokenizer = AutoTokenizer.from_pretrained(place, trust_remote_code=False)
-        refuse_other_pieces(tokenizer, place / "tokenizer.json", name)
-        if isinstance(rows := getattr(config, "vocab_size", None), int):
-            refuse_pieces_without_vector(tokenizer, rows, name)
+    read_text_settings(folder)
+    modules = list_modules(folder)
+    if modules and not modules[0].kind.endswith("Transformer"):
+        return  # config.json holds the settings of another module
+    place = adapted_folder(folder) or transformer_folder(folder)
+    with naming_the_backbone(name, folder):
+        file = place / "config.json"
+        refuse_other_positions(dict(json.loads(file.read_text("utf-8"))), file, name)
+        config = AutoConfig.from_pretrained(place, trust_remote_code=False)
+    tokenizer = open_tokenizer(place, name)
+    refuse_other_pieces(tokenizer, place / "tokenizer.json", name)
+    if isinstance(rows := getattr(config, "vocab_size", None), int):
+        refuse_pieces_without_vector(tokenizer, rows, name)
+    # The library would draw weights that are missing, which every load would draw anew.
+    load_model(name, place, config=config, device_map="meta")
 
 
 def _load_model(folder: Path) -> Any:

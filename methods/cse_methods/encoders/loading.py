@@ -2,7 +2,7 @@
 
 import logging
 from pathlib import Path
-from typing import Any, Unpack, cast
+from typing import Any, Unpack
 
 import torch
 from torch import Tensor, nn
@@ -26,6 +26,7 @@ from cse_methods.encoders.packing import register_packed_attention
 from cse_methods.encoders.post_pooling import Dense, Truncate
 from cse_methods.encoders.reading import (
     ReadingOptions,
+    load_model,
     naming_the_backbone,
     read_encoder,
 )
@@ -96,7 +97,7 @@ def load_encoder(
         reading.config.update(dict.fromkeys(family.dropout, dropout))
     options = {"dtype": dtype, "attn_implementation": family.kernel(attention), **family.options}
     model = _load_model(source, folder, head=reading.head, config=reading.config, **options)
-    token_layers, layers = read_layers(folder)
+    token_layers, layers = read_layers(folder, reading.config.hidden_size)
     if reading.head:
         if (layer := read_pooling_layer(name)) is None:
             raise headless(name)
@@ -148,19 +149,10 @@ def _load_model(source: Backbone, folder: Path, *, head: bool, **options: Any) -
 
     BackboneError if weights are missing.
     """
-    from transformers import AutoModel
-
     register_packed_attention()
-    place, auto = transformer_folder(folder), cast(Any, AutoModel)
-    with naming_the_backbone(source.name, folder):
-        model, report = auto.from_pretrained(place, output_loading_info=True, **options)
-    if missing := report["missing_keys"]:
-        raise BackboneError(
-            f"backbone {source.name!r}: the weights in {folder} lack {len(missing)} of the model's "
-            f"tensors, {min(missing)} the first; is it the file of another model?"
-        )
+    model, unexpected = load_model(source.name, folder, **options)
     known = source.pooler and not isinstance(source.model, Path)
-    others = {".".join(key.split(".")[:2]) for key in report["unexpected_keys"]}
+    others = {".".join(key.split(".")[:2]) for key in unexpected}
     if head:
         others = {name for name in others if not name.startswith("pooler.")}
     if others and not known:
@@ -217,12 +209,12 @@ def read_pooling_layer(name: str) -> Dense | None:
     return Dense(linear.float(), nn.Tanh())
 
 
-def read_layers(folder: Path) -> tuple[list[TokenLayer], list[SavedLayer]]:
+def read_layers(folder: Path, width: int) -> tuple[list[TokenLayer], list[SavedLayer]]:
     """Read the layers of a saved encoder before and after its pooler, each in order.
 
     UnknownModelError if it has other kinds of layers, or if one has settings, an activation, a
     position or a weight file that this package does not read. BackboneError if a layer cannot be
-    read.
+    read, or does not fit the model's width or the layer before it.
     """
     before, after = (
         [read_layer(folder, module) for module in side]
@@ -235,4 +227,14 @@ def read_layers(folder: Path) -> tuple[list[TokenLayer], list[SavedLayer]]:
             f"{folder} has a layer on the wrong side of its pooler; layers of word pieces come "
             "before it, all others after it"
         )
+    vectors, mask = torch.zeros(1, 1, width), torch.ones(1, 1)
+    with naming_the_backbone(folder.name, folder), torch.no_grad():
+        for token_layer in tokens:
+            vectors = token_layer.eval()(vectors, mask)
+        for layer in rest:
+            vectors = layer.eval()(vectors)
+    for one in (*tokens, *rest):
+        for tensor, weights in one.named_parameters():
+            if not is_finite(weights.detach()):
+                raise not_finite(str(folder), f"{one.kind} {tensor}")
     return tokens, rest

@@ -147,6 +147,7 @@ def hidden_states(
         ids.unsqueeze(0),
         position_ids=positions.unsqueeze(0),
         output_hidden_states=every_layer,
+        return_dict=True,
         packing=packing,
     )
     states = output.hidden_states if every_layer else (output.last_hidden_state,)

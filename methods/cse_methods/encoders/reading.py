@@ -6,9 +6,8 @@ from contextlib import contextmanager
 from logging import getLogger
 from pathlib import Path
 from pickle import UnpicklingError
-from typing import Any, NamedTuple, TypedDict, Unpack
+from typing import Any, NamedTuple, TypedDict, Unpack, cast
 
-from safetensors import SafetensorError
 from tokenizers import Tokenizer
 from transformers import AutoConfig, AutoTokenizer
 from transformers.utils import logging
@@ -34,7 +33,7 @@ from cse_methods.encoders.sentence_transformers_format import (
     read_text_settings,
     transformer_folder,
 )
-from cse_methods.encoders.template import make_template
+from cse_methods.encoders.template import Template, make_template
 from cse_methods.errors import BackboneError, UnknownModelError
 
 _log = getLogger(__name__)
@@ -111,21 +110,22 @@ def read_encoder(source: Backbone, folder: Path, **options: Unpack[ReadingOption
         raise UnknownModelError(
             f"backbone {name!r} wants every text in lower case, and its tokenizer keeps capitals"
         )
-    _check_pooling(pooling, config, tokenizer, name)
+    template = _check_pooling(pooling, config, tokenizer, name)
     positions = config.max_position_embeddings - first_position(config.to_dict())
     if max_length is not None and max_length > positions:
         raise BackboneError(
             f"max_length {max_length} is above the {positions} positions of backbone {name!r}; "
             f"set max_length to {positions} or less"
         )
-    limit = min(positions, tokenizer.model_max_length, length or positions)
+    limit = min(positions, length or tokenizer.model_max_length)
     if max_length is not None and max_length > limit:
         raise BackboneError(
             f"max_length {max_length} is above the {limit} word pieces that backbone {name!r} "
             f"reads, as its folder says; set max_length to {limit} or less, or raise "
-            f"max_seq_length in its sentence_bert_config.json and model_max_length in its "
+            f"max_seq_length in its sentence_bert_config.json, or else model_max_length in its "
             f"tokenizer_config.json, up to its {positions} positions"
         )
+    template.refuse_no_room(max_length or limit)
     refuse_pieces_without_vector(tokenizer, config.vocab_size, name)
     return Reading(config, tokenizer, pooling, limit, head)
 
@@ -137,9 +137,8 @@ def read_tokenizer(folder: Path, name: str) -> Any:
     BackboneError if it cannot be loaded, is not a fast one or does not do what its tokenizer.json
     says; names the backbone.
     """
-    with naming_the_backbone(name, folder):
-        place = transformer_folder(folder)
-        tokenizer = AutoTokenizer.from_pretrained(place, trust_remote_code=False)
+    place = transformer_folder(folder)
+    tokenizer = open_tokenizer(place, name)
     if not tokenizer.is_fast:
         raise BackboneError(
             f"the tokenizer of backbone {name!r} ({type(tokenizer).__name__}) does not give the "
@@ -156,6 +155,23 @@ def read_tokenizer(folder: Path, name: str) -> Any:
         raise UnknownModelError(
             f"the tokenizer of backbone {name!r} puts {tokenizer('')['input_ids']} around a "
             f"sentence, and read here are its cls_token and sep_token, {around}"
+        )
+    if any(types := tokenizer("a").get("token_type_ids", [])):
+        raise UnknownModelError(
+            f"the tokenizer of backbone {name!r} gives the pieces of a sentence the types {types}, "
+            "and read here is the type 0"
+        )
+    return tokenizer
+
+
+def open_tokenizer(place: Path, name: str) -> Any:
+    """Load any tokenizer; BackboneError if that fails or its length is not a number."""
+    with naming_the_backbone(name, place):
+        tokenizer = AutoTokenizer.from_pretrained(place, trust_remote_code=False)
+    if not isinstance(length := tokenizer.model_max_length, int | float) or length < 1:
+        raise BackboneError(
+            f"the tokenizer of backbone {name!r} has model_max_length {length!r}; write a number "
+            f"above 0 into {place / 'tokenizer_config.json'}"
         )
     return tokenizer
 
@@ -227,22 +243,47 @@ def lower_cases(tokenizer: Any) -> bool:
     return bool(tokenizer.tokenize("A") == tokenizer.tokenize("a"))
 
 
+def load_model(name: str, folder: Path, **options: Any) -> tuple[Any, set[str]]:
+    """Load a model, with the options of transformers, and the names of weights that it has not.
+
+    BackboneError if weights are missing, or of another shape than its configuration says. A layer
+    on [CLS] and a decoder may be missing, whose weights no vector depends on.
+    """
+    from transformers import AutoModel
+
+    place, auto = transformer_folder(folder), cast(Any, AutoModel)
+    with naming_the_backbone(name, folder):
+        model, report = auto.from_pretrained(
+            place, output_loading_info=True, ignore_mismatched_sizes=True, **options
+        )
+    unread = ("pooler.", "decoder.") if model.config.is_encoder_decoder else "pooler."
+    if missing := [key for key in report["missing_keys"] if not key.startswith(unread)]:
+        raise BackboneError(
+            f"backbone {name!r}: the weights in {folder} lack {len(missing)} of the model's "
+            f"tensors, {min(missing)} the first; is it the file of another model?"
+        )
+    for tensor, found, expected in sorted(report["mismatched_keys"]):
+        raise BackboneError(
+            f"backbone {name!r}: the weight {tensor} has the shape {list(found)}, and "
+            f"{list(expected)} by config.json in {place}; is it the file of another model?"
+        )
+    return model, report["unexpected_keys"]
+
+
 @contextmanager
 def naming_the_backbone(name: str, folder: Path) -> Iterator[None]:
     """Turn the libraries' errors on damaged files into a BackboneError of one sentence."""
     try:
         with quiet():
             yield
+    except BackboneError:
+        raise
     except UnpicklingError as problem:
         raise BackboneError(
             f"backbone {name!r}: the weights in {folder} are a pickle with more than tensors in "
             "it, which is not read because it could run code; save them as safetensors"
         ) from problem
-    # Of a pickle's bytes that are none, the unpickler raises whatever it runs into.
-    except (
-        *(OSError, ValueError, RuntimeError, LookupError, EOFError, ImportError),
-        *(AttributeError, TypeError, SafetensorError),
-    ) as problem:
+    except Exception as problem:  # the libraries' errors have no common base
         reason = str(problem).strip().partition("\n")[0] or type(problem).__name__
         raise BackboneError(
             f"backbone {name!r} cannot be loaded from {folder}: {reason}"
@@ -267,20 +308,20 @@ def _read_config(folder: Path, name: str) -> Any:
     with naming_the_backbone(name, folder):
         file = transformer_folder(folder) / "config.json"
         # Checked here: for an unknown family, transformers would ask to run the model's own code.
-        stored = json.loads(file.read_text("utf-8"))
+        stored = dict(json.loads(file.read_text("utf-8")))
         refuse_other_positions(stored, file, name)
         refuse_other_families(stored, file, name)
         return AutoConfig.from_pretrained(file.parent, trust_remote_code=False)
 
 
-def _check_pooling(pooling: Pooling, config: Any, tokenizer: Any, name: str) -> None:
+def _check_pooling(pooling: Pooling, config: Any, tokenizer: Any, name: str) -> Template:
     if pooling.pooler == "mask" and pooling.prompt is None:
         raise BackboneError(f"backbone {name!r}: the pooler mask needs a prompt with [MASK]")
     if pooling.pooler == "mask" and tokenizer.mask_token_id is None:
         raise BackboneError(
             f"backbone {name!r} has no mask token for the pooler mask; take another pooler"
         )
-    make_template(pooling.prompt, tokenizer, masked=pooling.pooler == "mask")
+    template = make_template(pooling.prompt, tokenizer, masked=pooling.pooler == "mask")
     if pooling.pooler == "cls" and pooling.prompt and not pooling.include_prompt:
         raise UnknownModelError(
             f"backbone {name!r} leaves its prompt out of the pooling, which the pooler cls cannot"
@@ -290,3 +331,4 @@ def _check_pooling(pooling: Pooling, config: Any, tokenizer: Any, name: str) -> 
             f"first_layer {pooling.first_layer} is beyond the {config.num_hidden_layers} layers "
             f"of backbone {name!r}"
         )
+    return template

@@ -122,7 +122,8 @@ def read_layer(folder: Path, module: Module) -> SavedLayer:
     try:
         return kind.read(place)
     except Exception as problem:  # whatever damaged bytes let an unpickler run into
-        raise BackboneError(f"{place} is not a {kind.title}: {problem}") from problem
+        reason = " ".join(str(problem).split())  # one line
+        raise BackboneError(f"{place} is not a {kind.title}: {reason}") from problem
 
 
 def write_weights(folder: Path, tensors: Mapping[str, Tensor]) -> None:

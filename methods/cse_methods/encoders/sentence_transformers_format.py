@@ -22,6 +22,7 @@ from cse_methods.files.text import explain_pointer
 _POOLING_FOLDER = "1_Pooling"
 _FLAGS: dict[str, Pooler] = {"pooling_mode_cls_token": "cls", "pooling_mode_mean_tokens": "avg"}
 _NAMES: dict[str, Pooler] = {"mean": "avg", **{pooler: pooler for pooler in get_args(Pooler)}}
+_LIBRARY_MODES = ("max", "mean_sqrt_len_tokens", "weightedmean", "lasttoken")
 OWN_KIND = "cse_methods."
 """The prefix of the names of layers that sentence-transformers does not have."""
 _OLD_TRANSFORMERS = {"ALBERT", "BERT", "CamemBERT", "DistilBERT", "RoBERTa", "XLMRoBERTa"}
@@ -30,7 +31,20 @@ _LAYER_KINDS = {"Dense", "Normalize"}
 """The layers of sentence-transformers that are supported here, after the pooler."""
 _MODULES_FILE = "modules.json"
 _TEXTS_FILE = "sentence_bert_config.json"
-_TEXTS_FILES = "sentence_*_config.json"  # older releases named it after the family
+_TEXTS_FILES = [_TEXTS_FILE] + [  # older releases named it after the family
+    f"sentence_{family}_config.json"
+    for family in ("roberta", "distilbert", "camembert", "albert", "xlm-roberta", "xlnet")
+]
+_TEXTS_READ: dict[str, Any] = {
+    "transformer_task": "feature-extraction",
+    "modality_config": {"text": {"method": "forward", "method_output_name": "last_hidden_state"}},
+    "module_output_name": "token_embeddings",
+} | dict.fromkeys(
+    f"{kind}_{given}"
+    for kind in ("model", "config", "tokenizer", "processor", "processing")
+    for given in ("args", "kwargs")
+)
+"""What else that file may say of a transformer, with the only value that is read here."""
 _OPTIONS_FILE = "config_sentence_transformers.json"
 
 
@@ -95,7 +109,11 @@ def read_pooler(folder: Path) -> Pooler | None:
         modes = [_FLAGS.get(name) for name in chosen] or ["avg"]  # the library's default
         if "pooling_mode" in stored:  # written by newer releases, as a text or a list
             named = stored["pooling_mode"]
-            modes = [_NAMES.get(name) for name in ([named] if isinstance(named, str) else named)]
+            named = [named] if isinstance(named, str) else list(named)
+            if not named or not {*named} <= {*_NAMES, *_LIBRARY_MODES}:
+                known = ", ".join((*_NAMES, *_LIBRARY_MODES))
+                raise ValueError(f"pooling_mode {stored['pooling_mode']!r}; known are {known}")
+            modes = [_NAMES.get(name) for name in named]
     except (OSError, ValueError, AttributeError, TypeError) as problem:
         raise BackboneError(f"{file} is not a pooling configuration: {problem}") from problem
     return modes[0] if len(modes) == 1 else None
@@ -143,7 +161,12 @@ def list_modules(folder: Path) -> list[Module]:
             if kind.startswith("sentence_transformers."):
                 kind = kind.rpartition(".")[2]
             kind = "Transformer" if kind in _OLD_TRANSFORMERS else kind
-            modules.append(Module(kind, Path(one["path"]).as_posix()))
+            path = Path(one["path"])
+            if path.is_absolute() or ".." in path.parts:
+                raise ValueError(f"the path {one['path']!r} leads out of the folder")
+            modules.append(Module(kind, path.as_posix()))
+        if not modules:
+            raise ValueError("it is empty")
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as problem:
         reason = explain_pointer(file) or f"{file} is not a list of modules: {problem}"
         raise BackboneError(reason) from problem
@@ -175,10 +198,19 @@ def read_text_settings(folder: Path) -> tuple[int | None, bool]:
         The length, special pieces included, to which they are truncated, None if not given; and
         whether they are lower-cased before the tokenizer reads them.
     """
-    place = transformer_folder(folder)
-    stored = _read(next(iter(sorted(place.glob(_TEXTS_FILES))), place / _TEXTS_FILE))
+    file, stored = _read_texts_file(folder)
     length = stored.get("max_seq_length")
-    return length if isinstance(length, int) else None, bool(stored.get("do_lower_case"))
+    if length is not None and not (isinstance(length, int) and length > 0):
+        raise BackboneError(
+            f"{file} has max_seq_length {length!r}; expected is a whole number above 0, or null"
+        )
+    return length, bool(stored.get("do_lower_case"))
+
+
+def _read_texts_file(folder: Path) -> tuple[Path, dict[str, Any]]:
+    """Read the first file about a transformer's texts that says something, as the library does."""
+    places = [transformer_folder(folder) / name for name in _TEXTS_FILES]
+    return next(((file, stored) for file in places if (stored := _read(file))), (places[0], {}))
 
 
 def read_options(folder: Path) -> dict[str, Any]:
@@ -204,7 +236,7 @@ def read_options(folder: Path) -> dict[str, Any]:
         )
     chosen = stored.get("default_prompt_name")
     known = {"query": "", "document": ""} | prompts  # these two are there without being written
-    if chosen is not None and chosen not in known:
+    if chosen is not None and chosen not in list(known):  # it may be of any type
         raise BackboneError(
             f"{folder / _OPTIONS_FILE}: default_prompt_name {chosen!r} is not among its prompts, "
             f"{', '.join(known)}; add that prompt, or write null"
@@ -215,16 +247,26 @@ def read_options(folder: Path) -> dict[str, Any]:
     return options if pooled else {**options, "include_prompt": False}
 
 
-def refuse_other_dense(file: Path) -> None:
-    """Raise UnknownModelError for a dense layer that does more than a product and an activation."""
-    stored, embedding = _read(file), "sentence_embedding"
-    for setting, ours in {
-        "module_input_name": embedding,
-        "module_output_name": embedding,
-        "use_residual": False,
-    }.items():
-        if (asked := stored.get(setting) or ours) != ours:
-            raise UnknownModelError(f"{file} has {setting} {asked!r}, which is not read here")
+def refuse_other_settings(folder: Path) -> None:
+    """Raise UnknownModelError for a saved encoder with settings of its modules of another make.
+
+    These are a transformer with arguments or another task, and a dense layer or a normalisation
+    that does more than these words say.
+    """
+    embedding = "sentence_embedding"
+    of_layer = {"module_input_name": embedding, "module_output_name": embedding}
+    if not (modules := list_modules(folder)):
+        return
+    layers = [folder / one.path / "config.json" for one in modules if one.kind in _LAYER_KINDS]
+    read: list[tuple[Path, dict[str, Any], dict[str, Any]]] = [
+        (*_read_texts_file(folder), _TEXTS_READ),
+        (file := folder / _OPTIONS_FILE, _read(file), {"model_type": "SentenceTransformer"}),
+        *((file, _read(file), of_layer | {"use_residual": False}) for file in layers),
+    ]
+    for file, stored, known in read:
+        for setting, ours in known.items():
+            if (asked := stored.get(setting) or ours) and asked != ours:
+                raise UnknownModelError(f"{file} has {setting} {asked!r}, which is not read here")
 
 
 def write_format(

@@ -10,7 +10,7 @@ import logging
 import lzma
 import re
 import zlib
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping
 from itertools import chain, islice
 from pathlib import Path
@@ -86,6 +86,11 @@ def read_glove_text(file: Path) -> tuple[list[str], Tensor]:
             file, len(set(twice)), twice[0],
         )  # fmt: skip
     return list(vectors), torch.from_numpy(np.stack(list(vectors.values())))
+
+
+def check_first_lines(file: Path) -> None:
+    """Raise BackboneError if the first lines are not in the format of `read_glove_text`."""
+    deque(islice(_read_lines(file), _LINES_FOR_WIDTH), maxlen=0)
 
 
 def _read_lines(file: Path) -> Iterator[tuple[str, np.ndarray]]:

@@ -49,6 +49,14 @@ class Template:
     def __len__(self) -> int:
         return len(self.before) + len(self.after)
 
+    def refuse_no_room(self, longest: int) -> None:
+        """Raise BackboneError if a row of this many word pieces has no place for a sentence's."""
+        if longest <= len(self):
+            raise BackboneError(
+                f"{longest} word pieces have no room for a sentence beside the {len(self)} of its "
+                "prompt and special ones; raise max_length"
+            )
+
     def text(self, sentence: str) -> str:
         """Return the text of a sentence that is to be tokenized.
 
@@ -75,12 +83,17 @@ def make_template(prompt: str | None, tokenizer: Any, *, masked: bool) -> Templa
         raise BackboneError(
             f"prompt {prompt!r}: it stands before each sentence, without {place[0]}"
         )
+    if tokenizer.truncation_side == "left":
+        raise UnknownModelError(
+            f"prompt {prompt!r}: the tokenizer truncates from the left, and long texts would lose "
+            'it; write "truncation_side": "right" into its tokenizer_config.json'
+        )
     before = _cut(prompt.rstrip(), tokenizer)
     for spaced in (prompt != prompt.rstrip(), False):
         template = Template((*first, *before), last, prompted=spaced)
         if all(
             _cut(prompt + word, tokenizer) == before + _cut(template.text(word), tokenizer)
-            for word in ("a", "A")
+            for word in ("a", "A", *string.punctuation)
         ):
             return template
     raise UnknownModelError(
