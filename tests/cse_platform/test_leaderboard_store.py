@@ -16,8 +16,14 @@ from sweep_events import sweep_started
 from cse_platform.cli.leaderboard import main
 from cse_platform.errors import StoreError
 from cse_platform.stores.sql.store import SCHEMA, Store, open_for_reading, open_store
-from cse_platform.stores.sql.tables import MachineRecord, SchemaRecord, SweepRecord
+from cse_platform.stores.sql.tables import (
+    MachineRecord,
+    SchemaRecord,
+    SweepRecord,
+    SweepStartRecord,
+)
 from cse_platform.sweep.stores import JOURNAL_FILE
+from cse_platform.tracking.journal import Journal
 
 READ = """
 import sys
@@ -142,6 +148,30 @@ def test_database_errors_are_translated_and_nothing_stays(small) -> None:
             write_nonsense(board)
         with board.session() as session:
             assert session.scalar(text("SELECT count(*) FROM journal_cursors")) == 0
+
+
+def test_a_value_of_another_type_is_named_with_the_way_out(tmp_path, empty_leaderboard) -> None:
+    """SQLite keeps any value in any column; such a file may come from a stranger."""
+    empty_leaderboard(tmp_path / "leaderboard.db")
+    with Journal(tmp_path / "sweeps" / "first" / JOURNAL_FILE) as journal:
+        journal.append(sweep_started())
+    url = f"sqlite:///{tmp_path / 'leaderboard.db'}"
+    invoke(main, "rebuild", "--runs", tmp_path, "--only", "leaderboard")
+    for column, value in (
+        ("method", b"\xff"), ("planned", "many"), ("planned", 7.5), ("spec", "{"), ("spec", "[1]"),
+        ("spec", 7.5), ("constraints", "{}"), ("started", "yesterday"), ("started", b"\xff"),
+    ):  # fmt: skip
+        with closing(sqlite3.connect(tmp_path / "leaderboard.db")) as file, file:
+            table = "sweep_starts" if column == "started" else "sweeps"
+            kept = file.execute(f"SELECT {column} FROM {table}").fetchone()
+            file.execute(f"UPDATE {table} SET {column} = ?", (value,))
+        said = pytest.raises(StoreError, match=r"db: it has .* belongs; cse-leaderboard rebuild")
+        with open_for_reading(url) as board, said, board.session() as session:
+            session.execute(select(*SweepRecord.__table__.c, *SweepStartRecord.__table__.c)).all()
+        with closing(sqlite3.connect(tmp_path / "leaderboard.db")) as file, file:
+            file.execute(f"UPDATE {table} SET {column} = ?", kept)
+    with open_for_reading(url) as board, board.session() as session:
+        assert session.scalars(select(SweepRecord)).one().name == "first"
 
 
 def test_questions_that_share_a_session_see_one_moment(board, leaderboard_url) -> None:

@@ -6,10 +6,11 @@ sweeps (`SweepLeaseRecord`), and the requests that no driver has taken yet (`Swe
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, ClassVar, Literal, TypeVar
 from weakref import WeakKeyDictionary
 
 from sqlalchemy import (
@@ -24,6 +25,7 @@ from sqlalchemy import (
     Engine,
     ForeignKey,
     Index,
+    Integer,
     MetaData,
     Row,
     Text,
@@ -44,7 +46,7 @@ from sqlalchemy.orm import (
 from sqlalchemy.sql.dml import ReturningInsert
 
 from cse_platform.errors import NotFoundError, StoreLostError
-from cse_platform.sweep.problems import did_you_mean
+from cse_platform.sweep.problems import did_you_mean, format_value
 from cse_platform.sweep.stores import complete_location, shorten_location
 
 _Value = TypeVar("_Value")
@@ -67,11 +69,84 @@ NAMES = {
 }
 
 
-class UtcTime(TypeDecorator[datetime]):
+class Checked(TypeDecorator[Any]):
+    """A text. SQLite keeps any value in any column, so the type of what is read is checked."""
+
+    impl: Any = Text
+    cache_ok = True
+    kinds: ClassVar[tuple[Any, ...]] = (str,)
+    """Python's types of its values."""
+
+    def result_processor(self, dialect: Dialect, coltype: Any) -> Any:
+        """Raise StoreLostError for a value in a SQLite file that is of another type."""
+        read, kinds = super().result_processor(dialect, coltype), self.kinds
+        if dialect.name != "sqlite":
+            return read
+
+        def check(value: Any) -> Any:
+            if value is None or (read is None and isinstance(value, kinds)):
+                return value
+            if read is not None:
+                with suppress(ValueError, TypeError):
+                    found = read(value)
+                    if isinstance(found, kinds):
+                        return found
+            raise StoreLostError(
+                f"it has {format_value(value)} where {kinds[0].__name__} belongs; "
+                "cse-leaderboard rebuild makes it anew from the journals"
+            )
+
+        return check
+
+
+class WholeNumber(Checked):
+    """An integer of 32 bits."""
+
+    impl = Integer
+    cache_ok = True
+    kinds = (int,)
+
+
+class LongNumber(WholeNumber):
+    """An integer of 64 bits."""
+
+    impl = BigInteger
+    cache_ok = True
+
+
+class Number(Checked):
+    """A number of 64 bits that need not be whole."""
+
+    impl = Double
+    cache_ok = True
+    kinds = (float, int)
+
+
+class JsonObject(Checked):
+    """An object of JSON."""
+
+    impl = JSON
+    cache_ok = True
+    kinds: ClassVar[tuple[Any, ...]] = (dict,)
+
+    def coerce_compared_value(self, op: Any, value: Any) -> Any:
+        """Compare what a name in it has by the type that JSON gives it, not as another object."""
+        return self.impl_instance.coerce_compared_value(op, value)
+
+
+class JsonList(JsonObject):
+    """A list of JSON."""
+
+    cache_ok = True
+    kinds = (list,)
+
+
+class UtcTime(Checked):
     """A time in UTC; SQLite drops the time zone, so it is restored on reading."""
 
     impl = DateTime(timezone=True)
     cache_ok = True
+    kinds = (datetime,)
 
     def process_bind_param(self, value: datetime | None, dialect: Dialect) -> datetime | None:
         """Convert to UTC, because SQLite compares times as text."""
@@ -83,10 +158,9 @@ class UtcTime(TypeDecorator[datetime]):
         return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
 
 
-class Location(TypeDecorator[str]):
+class Location(Checked):
     """A folder or URI. In a SQLite file, one below the file's folder is named relative to it."""
 
-    impl = Text
     cache_ok = True
 
     def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:
@@ -114,11 +188,12 @@ class Base(DeclarativeBase):
 
     metadata = MetaData(naming_convention=NAMES)
     type_annotation_map = {  # noqa: RUF012 -- SQLAlchemy reads it from the class
-        float: Double(),
-        str: Text(),
+        int: WholeNumber(),
+        float: Number(),
+        str: Checked(),
         datetime: UtcTime(),
-        dict[str, Any]: JSON(),
-        list[str]: JSON(),
+        dict[str, Any]: JsonObject(),
+        list[str]: JsonList(),
     }
 
 
@@ -127,7 +202,9 @@ class SchemaRecord(Base):
 
     __tablename__ = "cse_schema_version"
 
-    number: Mapped[int] = mapped_column("version_num", primary_key=True, autoincrement=False)
+    number: Mapped[int] = mapped_column(  # in other schemas it may be a text
+        "version_num", Integer, primary_key=True, autoincrement=False
+    )
 
 
 KeyOfSweep = Annotated[
@@ -221,7 +298,7 @@ class DriverMessageRecord(Base):
     )
 
     journal: Mapped[str] = mapped_column(primary_key=True)
-    position: Mapped[int] = mapped_column(BigInteger, primary_key=True, autoincrement=False)
+    position: Mapped[int] = mapped_column(LongNumber, primary_key=True, autoincrement=False)
     sweep_id: Mapped[int] = mapped_column(ForeignKey("sweeps.id", ondelete="CASCADE"))
     time: Mapped[datetime]
     level: Mapped[str]
@@ -324,7 +401,7 @@ class TrialRecord(Base):
     id: Mapped[int] = mapped_column(primary_key=True)
     key: Mapped[str] = mapped_column(unique=True)
     configuration_id: Mapped[int] = mapped_column(ForeignKey("configurations.id"))
-    seed: Mapped[int] = mapped_column(BigInteger)
+    seed: Mapped[int] = mapped_column(LongNumber)
     journal: Mapped[str]
     """Id of the journal that the attempt is from."""
     state: Mapped[str]
@@ -405,7 +482,7 @@ class JournalCursorRecord(Base):
     __tablename__ = "journal_cursors"
 
     journal: Mapped[str] = mapped_column(primary_key=True)
-    position: Mapped[int] = mapped_column(BigInteger)
+    position: Mapped[int] = mapped_column(LongNumber)
 
 
 FREE_METRICS = ("alignment", "effective_rank", "uniformity")
@@ -500,7 +577,7 @@ class EarlyEventRecord(Base):
     __tablename__ = "early_events"
 
     journal: Mapped[str] = mapped_column(primary_key=True)
-    position: Mapped[int] = mapped_column(BigInteger, primary_key=True, autoincrement=False)
+    position: Mapped[int] = mapped_column(LongNumber, primary_key=True, autoincrement=False)
     trial: Mapped[str] = mapped_column(index=True)
     event: Mapped[str]
     """As JSON."""
