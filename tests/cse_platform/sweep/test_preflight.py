@@ -221,8 +221,8 @@ def test_an_encoder_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
     first_last = {"pooler": "avg_first_last", "first_layer": 2}
     for config, changes, datum in (
         ({"model_type": "gpt2"}, {}, "of the model's tensors, h.0.attn.c_attn.bias the first"),
-        ({}, {"space": {"max_length": [length, length + 1]}},
-         f"max_length {length + 1} is above the {length} positions"),
+        ({"max_position_embeddings": 99}, {"space": {"max_length": [99, 100]}},
+         f"has the shape [{length}, 192], and [99, 192] by config.json"),
         ({"num_hidden_layers": 1}, {"fixed": first_last}, "first_layer 2 is beyond the 1 layers"),
     ):  # fmt: skip
         (folder / "config.json").write_text(json.dumps(stored | config))
