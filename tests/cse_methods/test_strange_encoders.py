@@ -146,6 +146,11 @@ def replacing(content: str) -> dict[str, Any]:
     return {"type": "Replace", "pattern": {"String": content}, "content": "the"}
 
 
+ONLY_LOADED = (
+    *("has the shape", "attention heads", "nope", "adding_idx", "hidden_dropout_prob"),
+    *("2_Dense is not a dense layer", "cannot be multiplied", "Dense linear.bias"),
+)
+"""Parts of messages about what shows once a model is made, whose modules no dry run imports."""
 REFUSED: list[tuple[str, Callable[[Path], object], dict[str, Any], str]] = [
     *(
         (kind, lambda f, at=at: change(f / "config.json", position_embedding_type=at), {}, at)
@@ -197,7 +202,7 @@ REFUSED: list[tuple[str, Callable[[Path], object], dict[str, Any], str]] = [
     *(
         ("bert", lambda f, s=s: change(f / "config.json", **s), {}, text)
         for s, text in (
-            ({"num_hidden_layers": 3}, "lack 16 of the model's tensors"),
+            ({"num_hidden_layers": 3}, "lack (16 of the model's tensors|layer 2)"),
             ({"intermediate_size": 48}, r"has the shape \[64\], and \[48\] by config.json"),
             ({"max_position_embeddings": 128}, r"has the shape \[64, 32\], and \[128, 32\]"),
             ({"model_type": None}, 'names no family; add "model_type"'),
@@ -241,7 +246,8 @@ REFUSED: list[tuple[str, Callable[[Path], object], dict[str, Any], str]] = [
     ("bert", lambda f: lay_dense(f) or change(f / "2_Dense/config.json", in_features=16) or
      save_file({"linear.weight": torch.eye(8, 16), "linear.bias": torch.zeros(8)},
                f / "2_Dense/model.safetensors"), {}, "shapes cannot be multiplied"),
-    ("bert", lambda f: lay_dense(f) or (f / "2_Dense/model.safetensors").unlink(), {}, "2_Dense"),
+    ("bert", lambda f: lay_dense(f) or (f / "2_Dense/model.safetensors").unlink(),
+     {}, "2_Dense is not a dense layer"),
     ("bert", lambda f: lay_dense(f, b"rubbish"), {}, "2_Dense.* (is not a dense|Error)"),
     *(
         ("bert", lambda f, s=s, n=n: split(f, suffix=s)[n].unlink(), {}, "has no .*-of-00002")
@@ -266,7 +272,8 @@ def test_what_no_trial_can_load_or_would_read_otherwise_is_refused(tmp_path: Pat
         folder = tmp_path / str(number)
         shutil.copytree(sound[kind], folder)
         spoiled(folder)
-        for read in (check_encoder, load_encoder):
+        is_loaded = any(part in text for part in ONLY_LOADED)
+        for read in (load_encoder,) if is_loaded else (check_encoder, load_encoder):
             try:
                 read(str(folder), **options)
                 wrong.append((number, read.__name__, "read"))

@@ -1,10 +1,11 @@
 """Check an encoder's folder for what a trial would notice only after its start.
 
-Every file is opened, and its weights are looked at one by one; a model is made without them.
+Every file is opened, and its weights are looked at one by one; no model is made of them.
 """
 
 import json
 import re
+from collections import deque
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from pathlib import Path
@@ -13,7 +14,6 @@ from typing import Unpack
 import torch
 from safetensors import safe_open
 from torch import Tensor
-from transformers import modeling_utils as modeling_utils  # imported early, beside other work
 
 from cse_methods.encoders.backbones import (
     explain_foreign,
@@ -22,17 +22,11 @@ from cse_methods.encoders.backbones import (
     locate_backbone,
     resolve_backbone,
 )
-from cse_methods.encoders.families import encoder_family, refuse_half_precision
+from cse_methods.encoders.families import refuse_half_precision
 from cse_methods.encoders.library_encoder import check_library_reading
-from cse_methods.encoders.loading import (
-    headless,
-    is_finite,
-    not_finite,
-    read_layers,
-)
+from cse_methods.encoders.loading import headless, is_finite, not_finite
 from cse_methods.encoders.reading import (
     ReadingOptions,
-    load_model,
     naming_the_backbone,
     read_encoder,
 )
@@ -44,6 +38,8 @@ _HEADS = re.compile(r"(^|\.)(pooler|cls|lm_head|predictions|classifier)\.")
 """Parts of a name of weights that no vector depends on, unless a head is asked for."""
 _TABLE = re.compile(r"(^|\.)(word_embeddings|tok_embeddings|embed_tokens)\.weight$")
 """The end of the name of the table of word pieces."""
+_LAYER = re.compile(r"(?:^|\.)layers?\.(\d+)\.")
+"""The number of a layer in a name of weights; a family that shares one has none."""
 
 
 def check_encoder(name: str, *, precision: str = "fp32", **options: Unpack[ReadingOptions]) -> None:
@@ -63,22 +59,26 @@ def check_encoder(name: str, *, precision: str = "fp32", **options: Unpack[Readi
     elif folder:
         reading = read_encoder(source, folder, **options)
         weights = list_weights(transformer_folder(folder))
-        read_layers(folder, reading.config.hidden_size)
+        for file in set(list_encoder_files(folder)) - set(weights):  # of layers
+            with naming_the_backbone(name, file):
+                deque(iterate_weights([file]), maxlen=0)
+                if file.suffix == ".json":
+                    json.loads(file.read_text("utf-8"))
         with naming_the_backbone(name, folder):
             versions = tuple(map(file_version, weights))
-            names = _check_weights(versions, reading.config.vocab_size, name)
+            sizes = reading.config.vocab_size, reading.config.num_hidden_layers
+            names = _check_weights(versions, *sizes, name)
         if reading.head and not any(tensor.endswith("pooler.dense.weight") for tensor in names):
             raise headless(name)
-        options_of_family = encoder_family(reading.config).options
-        load_model(name, folder, config=reading.config, device_map="meta", **options_of_family)
         refuse_half_precision(reading.config, precision, name)
 
 
 @lru_cache
-def _check_weights(files: tuple[FileVersion, ...], rows: int, name: str) -> set[str]:
+def _check_weights(files: tuple[FileVersion, ...], rows: int, layers: int, name: str) -> set[str]:
     """Check that weights are finite, and all there that an index names. Returns their names.
 
-    BackboneError if not, or if the table of word pieces has not this many rows.
+    BackboneError if not, or if the table of word pieces has not this many rows, or a layer is
+    missing.
     """
     found = set[str]()
     for tensor, values in iterate_weights([file for file, *_ in files]):
@@ -90,6 +90,12 @@ def _check_weights(files: tuple[FileVersion, ...], rows: int, name: str) -> set[
             )
         if not _HEADS.search(tensor) and not is_finite(values):
             raise not_finite(name, tensor)
+    there = {int(layer[1]) for layer in map(_LAYER.search, found) if layer}
+    if there and (gone := sorted({*range(layers)} - there)):
+        raise BackboneError(
+            f"backbone {name!r}: its weights lack layer {gone[0]}, and num_hidden_layers in its "
+            f"config.json is {layers}; is it the file of another model?"
+        )
     index = files[0][0]
     if index.suffix == ".json":
         named = json.loads(index.read_text("utf-8"))["weight_map"].keys()
