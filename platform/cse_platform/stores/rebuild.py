@@ -184,7 +184,7 @@ def fill_search_store(
                     change = Disagreements().choose(journal)
                     with noting(damage, journal.path):
                         apply_journal(sink, journal.path, move, change=change, rows=SLICE)
-            except (StoreError, SweepRefusedError, ValueError) as error:
+            except (StoreError, SweepRefusedError, ValueError, LookupError) as error:
                 _log.warning("%s has no complete study: %s", journal.path, error)
                 left_out.append(journal.sweep)
     return left_out

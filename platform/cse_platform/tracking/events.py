@@ -20,6 +20,7 @@ from pydantic import (
 from cse_methods.contract import LAST_STEP
 from cse_methods.settings import Settings
 from cse_platform.sweep.blocks import Slug
+from cse_platform.sweep.problems import format_value
 from cse_platform.sweep.stores import complete_location, shorten_location
 from cse_platform.values import map_leaves
 
@@ -166,13 +167,33 @@ class Launch(Recorded):
     time: Time = Field(default_factory=now)
 
 
+_PARTS = {
+    (dict,): ("dev", "fixed", "resources", "search", "seeds", "space"),
+    (list, tuple): ("tags", "search.objectives", "search.constraints"),
+    (str,): ("storage", "experiment"),
+}
+"""Parts of a sweep's file that are read from journals, by the types that they have."""
+
+
+def _refuse_odd_parts(spec: dict[str, Any]) -> dict[str, Any]:
+    """Refuse parts that no version has written, as a journal from elsewhere may have them."""
+    for kinds, names in _PARTS.items():
+        for name in names:
+            part: Any = spec
+            for key in name.split("."):
+                part = (part or {}).get(key)
+            if part is not None and not isinstance(part, kinds):
+                raise ValueError(f"{name} is {format_value(part)}, and no {kinds[0].__name__}")
+    return spec
+
+
 class SweepStarted(SweepEvent):
     """A sweep starts, or starts again after an interruption or with a larger budget."""
 
     kind: Literal["sweep_started"] = "sweep_started"
     method: Annotated[str, Field(min_length=1)]
     backbone: Annotated[str, Field(min_length=1)]
-    spec: Values
+    spec: Annotated[Values, AfterValidator(_refuse_odd_parts)]
     """The validated sweep file, as JSON."""
     best: Located[dict[str, str]] = Field(default_factory=dict)
     """The folder that replaces each reference to a best encoder, by its placeholder; also those of

@@ -95,8 +95,7 @@ class Deletion:
 
     @property
     def storage(self) -> str:
-        named = self.spec.get("storage")  # as the journal has it, which may be of any type
-        return storage_place(named if isinstance(named, str) else None, self.runs)
+        return storage_place(self.spec.get("storage"), self.runs)
 
     @cached_property
     def folders(self) -> OwnFolders:
