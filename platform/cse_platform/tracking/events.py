@@ -184,6 +184,12 @@ def _refuse_odd_parts(spec: dict[str, Any]) -> dict[str, Any]:
                 part = (part or {}).get(key)
             if part is not None and not isinstance(part, kinds):
                 raise ValueError(f"{name} is {format_value(part)}, and no {kinds[0].__name__}")
+    for tag in spec.get("tags") or ():
+        if not isinstance(tag, str):
+            raise ValueError(f"tags has {format_value(tag)}, and no text")
+    trials = (spec.get("search") or {}).get("trials")
+    if isinstance(trials, int) and trials > LAST_STEP:
+        raise ValueError(f"search.trials is {format_value(trials)}, above {LAST_STEP}")
     return spec
 
 

@@ -305,6 +305,7 @@ def test_a_version_goes_only_where_this_lab_keeps_artifacts(
         f"file:{runs}/artifacts/%2e%2e/%2e%2e/theirs": False, f"{runs}/artifacts/link/a": False,
         f"{runs}/artifacts": False, f"http://127.0.0.1:{port}/a": False, "s3://bucket/a": False,
         f"mlflow-artifacts://127.0.0.1:{port}/a": False, "mlflow-artifacts:/a": False,
+        "http://[": False, "file://[": False, "": False,
         "runs:/abc/": False, "models:/encoder/1": False, "dbfs:/a": False, "relative": False,
         f"{runs}/artifacts/a": True, (runs / "artifacts" / "b c").as_uri(): True,
     }  # fmt: skip

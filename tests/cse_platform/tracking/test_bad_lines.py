@@ -75,6 +75,8 @@ OUT_OF_RANGE = [
     ("sweep", "spec", {"storage": 7}),
     ("sweep", "spec", {"experiment": ["cse"]}),
     ("sweep", "spec", {"tags": 7}),
+    ("sweep", "spec", {"tags": [{"a": 1}, 7]}),
+    ("sweep", "spec", {"search": {"trials": 10**40}}),
     ("sweep", "spec", {"space": [1]}),
     ("sweep", "spec", {"dev": 3}),
     ("sweep", "spec", {"resources": "x"}),

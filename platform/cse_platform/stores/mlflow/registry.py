@@ -72,7 +72,7 @@ def register_model(
                 f"experiment {experiment!r}; name the sweep's store with CSE_MLFLOW_URI, or run "
                 "cse-sweep on its file again to fill the store"
             )
-        refuse_foreign_artifacts(uri, run.info.artifact_uri, artifacts=artifacts)
+        refuse_foreign_artifacts(uri, str(run.info.artifact_uri), artifacts=artifacts)
         from mlflow.exceptions import MlflowException
 
         try:

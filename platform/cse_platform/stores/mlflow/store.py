@@ -5,7 +5,7 @@ import os
 import re
 import sqlite3
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import urlparse
@@ -182,14 +182,15 @@ def refuse_foreign_artifacts(uri: str, location: str, *, artifacts: Path) -> Non
 
     if is_server(uri) and re.match(r"mlflow-artifacts:/(?!/)", location):
         return
-    is_local = urlparse(location).scheme in ("", "file")
-    place = local_file_uri_to_path(location) if is_local else location
     roots = [str(artifacts.absolute()), os.environ.get(ARTIFACT_ROOT, "").rstrip("/")]
     if _SQLITE_FILE.match(uri):
         roots.append(str(sqlite_file(uri).absolute().with_name(_ARTIFACTS)))
-    is_ours = any(find_below(resolve_links(root), place) for root in filter(None, roots))
-    if is_ours and not (is_local and find_link(place)):
-        return
+    with suppress(ValueError):  # of an address that is none, such as http://[
+        is_local = urlparse(location).scheme in ("", "file")
+        place = local_file_uri_to_path(location) if is_local else location
+        is_ours = any(find_below(resolve_links(root), place) for root in filter(None, roots))
+        if is_ours and not (is_local and find_link(place)):
+            return
     raise StoreError(
         f"MLflow at {mask_url(uri)} names {mask_url(location)} for the artifacts of this run, "
         f"which is not below {artifacts}, or has links; if it is your lab's, set {ARTIFACT_ROOT} "
