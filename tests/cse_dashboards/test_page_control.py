@@ -218,11 +218,15 @@ def test_a_note_tags_and_a_star_are_kept_shown_and_taken_away(owner, control, tm
 
 
 def test_forged_provenance_is_shown_as_it_is(stranger: FlaskClient, board: Store) -> None:
-    for forged in ('["a", 1]', '{"host": {"a": [1]}, "torch": 2, "command": null}'):
+    """What is no provenance at all is told, with the way out."""
+    cases = {'{"host": {"a": [1]}, "torch": 2, "command": null}': 200, '["a", 1]': 503}
+    for forged, status in cases.items():
         with board.writing() as session:
             for change in (
                 "UPDATE trials SET provenance = :forged",
                 "UPDATE sweep_starts SET provenance = :forged, packages = :forged, diffs = :forged",
             ):
                 session.execute(text(change), {"forged": forged})
-        assert stranger.get(f"/trials/{KEY}").status_code == 200, forged
+        answer = stranger.get(f"/trials/{KEY}")
+        assert answer.status_code == status, forged
+        assert ("cse-leaderboard rebuild" in answer.text) is (status == 503)

@@ -231,6 +231,7 @@ def read_layers(folder: Path, width: int) -> tuple[list[TokenLayer], list[SavedL
     with naming_the_backbone(folder.name, folder), torch.no_grad():
         for token_layer in tokens:
             vectors = token_layer.eval()(vectors, mask)
+        vectors = vectors[:, 0]  # as a pooler makes one of those of a sentence
         for layer in rest:
             vectors = layer.eval()(vectors)
     for one in (*tokens, *rest):

@@ -168,7 +168,8 @@ class Launch(Recorded):
 
 
 _PARTS = {
-    (dict,): ("dev", "fixed", "resources", "search", "seeds", "space"),
+    (dict,): ("fixed", "resources", "search", "seeds", "space"),
+    (dict, list, str): ("dev",),
     (list, tuple): ("tags", "search.objectives", "search.constraints"),
     (str,): ("storage", "experiment"),
 }
