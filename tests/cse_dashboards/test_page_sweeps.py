@@ -70,7 +70,7 @@ def test_a_request_takes_one_transaction(page: FlaskClient) -> None:
             by_name = [one for one in statements if one.startswith("SELECT sweeps.id, sweeps.name")]
             most = 2 if address.startswith("/trials") else 1  # a key could be a sweep's name
             assert sum(one.endswith("WHERE sweeps.name = ?") for one in by_name) <= most, address
-            assert len(statements) <= (22 if address.startswith("/trials") else 40), address
+            assert len(statements) <= (23 if address.startswith("/trials") else 40), address
     finally:
         event.remove(Engine, "before_cursor_execute", note)
 

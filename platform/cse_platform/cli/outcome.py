@@ -2,7 +2,7 @@
 
 import shlex
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from statistics import fmean, stdev
 
 from cse_platform.leaderboard.api import Leaderboard
@@ -18,8 +18,13 @@ from cse_platform.leaderboard.records import (
 )
 from cse_platform.leaderboard.sweeps import SweepOverview, format_measured
 from cse_platform.render.table import HASH_DIGITS, format_count, group_by, percent, short_settings
-from cse_platform.search.confirmation import best_configurations, dev_values
+from cse_platform.search.confirmation import (
+    best_configurations,
+    dev_values,
+    select_counting_trials,
+)
 from cse_platform.sweep.objectives import is_feasible
+from cse_platform.tracking.choice import find_choosing_trials
 from cse_platform.tracking.history import TrialHistory
 
 SHOWN_OF_FRONT = 5
@@ -37,8 +42,9 @@ def outcome_lines(board: Leaderboard, name: str, *, options: str = "") -> list[s
         sweep, trials = board.sweep(name), board.running_and_ended(name)
         complete = [trial for trial in trials if trial.state == "COMPLETE"]
         seeds = group_by(complete, lambda trial: trial.configuration).values()
-        ranked = best_configurations(seeds, constraints=sweep.constraints)
-        lines = [*_describe_best(board, sweep, trials, ranked, options=options)]
+        chose = find_choosing_trials(trials)
+        ranked = best_configurations(seeds, chose=chose, constraints=sweep.constraints)
+        lines = [*_describe_best(board, sweep, ranked, chose, options=options)]
         rows = list[LeaderboardRow]()
         if ranked:  # the test scores of all main families, then of own sets
             best = Filters(sweep=name, configuration=ranked[0][0].configuration)
@@ -64,8 +70,8 @@ def outcome_lines(board: Leaderboard, name: str, *, options: str = "") -> list[s
 def _describe_best(
     board: Leaderboard,
     sweep: SweepOverview,
-    trials: Sequence[Trial],
     ranked: Sequence[list[Trial]],
+    chose: Collection[str],
     *,
     options: str,
 ) -> Iterator[str]:
@@ -99,14 +105,25 @@ def _describe_best(
             + f" at step {best.best_step}" * (best.best_step is not None)
             + f" (trial {best.number}, seed {best.seed}{_format_settings(best)})"
         )
-    values = dev_values(first)
+    counted = select_counting_trials(first, chose)
+    values, left_out = dev_values(counted), [trial for trial in first if trial not in counted]
     if len(values) > 1:
         other = f" (trial {first[0].number}{_format_settings(first[0])})"
         yield (
             f"best over seeds: dev {percent(fmean(values))} ±{percent(stdev(values))}"
             + other * (sweep.objectives != () or first[0].configuration != best.configuration)
-            + f"; {', '.join(f'seed {t.seed} {percent(t.best_value)}' for t in first)}"
+            + f"; {_list_seeds(counted)}"
+            + f"; chosen by {_list_seeds(left_out)}, which does not count" * bool(left_out)
         )
+    if any(trial.key in chose for trial in counted):
+        yield (
+            f"a value that counts here chose it among {len(ranked)} configurations, so it is too "
+            "high; two further seeds estimate it: seeds: {confirm: {top: 3, seeds: [0, 1, 2]}}"
+        )
+
+
+def _list_seeds(trials: Iterable[Trial]) -> str:
+    return ", ".join(f"seed {trial.seed} {percent(trial.best_value)}" for trial in trials)
 
 
 def _format_settings(trial: Trial) -> str:
@@ -149,11 +166,6 @@ def _describe_next(
         yield from map(format_border, find_borders(board.search(sweep.name)))
         commands[f"cse-leaderboard search {sweep.name}{options}"] = "how far to trust the search"
     has_model = best[0].model is not None
-    if len(best) == 1 and has_model:
-        yield (
-            "the best configuration has one seed; add more with seeds: "
-            "{confirm: {top: 3, seeds: [0, 1, 2]}}"
-        )
     if has_model and not any(row.scores for row in rows):
         key = best[0].key[:HASH_DIGITS]
         commands[f"cse-evaluate {key}{options}"] = "scores on test sets"

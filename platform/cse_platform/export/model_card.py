@@ -2,7 +2,6 @@
 
 import json
 from contextlib import suppress
-from statistics import fmean, stdev
 from typing import Any
 
 from cse_methods.data.corpora import KNOWN
@@ -28,7 +27,7 @@ _OF_THE_WORKER = ("device", "gpu", "cpu", "threads", "precision", "attention")
 
 def model_card(trial: TrialDetails, *, pooler: str) -> str:
     """Make the card in Markdown. The pooler decides which library the card names."""
-    seeds, paper = trial.complete_values, None
+    over_seeds, paper = trial.over_seeds, None
     with suppress(UnknownMethodError):
         paper = get_method(trial.method).paper
     facts = {
@@ -42,14 +41,14 @@ def model_card(trial: TrialDetails, *, pooler: str) -> str:
     return render_template(
         "cse_platform.export",
         "model_card.md.j2",
-        filters={"json": json.dumps, "mean": fmean, "stdev": stdev, "percent": percent},
+        filters={"json": json.dumps, "percent": percent},
         head=_build_hub_metadata(trial, pooler),
         trial=trial,
         paper=paper,
         pooler=pooler,
         settings=to_markdown([settings_table(trial)]),
         scores=to_markdown([scores_table(trial.main_scores, digits=HASH_DIGITS)]),
-        seeds=seeds if len(seeds) > 1 else {},
+        over_seeds=over_seeds if over_seeds is not None and over_seeds.n > 1 else None,
         provenance=to_markdown([make_facts_table(facts)]),
     )
 

@@ -57,6 +57,7 @@ from cse_platform.leaderboard.records import (
     is_own,
     order_by_dev,
 )
+from cse_platform.stores.sql.estimates import CHOSE, aggregate_seeds, estimate_from
 from cse_platform.stores.sql.tables import (
     AnnotationRecord,
     ConfigurationRecord,
@@ -72,6 +73,7 @@ from cse_platform.stores.sql.tables import (
     begins_with,
     in_batches,
 )
+from cse_platform.tracking.choice import ESTIMATED, select_counting_seeds
 from cse_platform.tracking.events import IMPORTED, MAIN_METRICS, Annotatable
 from cse_platform.tracking.history import COSTS, EPOCHS
 
@@ -139,9 +141,9 @@ def _select_debugging_trials() -> CompoundSelect[int]:
     )
 
 
-def best_first(seeds: Any, mean: Any, configuration: Any) -> tuple[ColumnElement[Any], ...]:
-    """Build the `ORDER BY` that is `best_key`; configurations without a complete seed come last."""
-    return (seeds > 1).desc(), (seeds > 0).desc(), _round_mean(mean).desc(), configuration.desc()
+def best_first(standing: Any, mean: Any, configuration: Any) -> tuple[ColumnElement[Any], ...]:
+    """Build the `ORDER BY` that is `best_key`."""
+    return standing.desc(), _round_mean(mean).desc(), configuration.desc()
 
 
 def _round_mean(mean: Any) -> ColumnElement[float]:
@@ -149,24 +151,28 @@ def _round_mean(mean: Any) -> ColumnElement[float]:
     return func.round(mean * UNIT)
 
 
-def _select_highest_of_group(among: Callable[[Any], Any]) -> ColumnElement[Any]:
-    """Select the best configuration of a group by the stored means, as `best_key` ranks them.
+def _select_best_of_group() -> ColumnElement[Any]:
+    """Select the best configuration of a group by the stored estimates, as `best_key` ranks them.
 
-    Indices hold the configurations in order of their means: all, and those with several seeds. So
-    two index look-ups suffice for a group of any size: the highest mean, and then the means within
-    rounding of it, among which `_round_mean` decides.
+    An index holds the configurations in order of standing and mean. So two index look-ups suffice
+    for a group of any size: the best mean, and then the means within rounding of it, among which
+    `_round_mean` decides.
     """
     candidate, other = aliased(ConfigurationRecord), aliased(ConfigurationRecord)
-
-    def of_group(row: Any) -> Any:
-        return (row.group_id == GroupRecord.id) & among(row)
-
-    highest = (
-        select(other.mean).where(of_group(other)).order_by(other.mean.desc()).limit(1)
-    ).correlate(GroupRecord)
+    first = select(other.standing, other.mean).where(other.group_id == GroupRecord.id, other.n > 0)
+    first = first.order_by(other.standing.desc(), other.mean.desc()).limit(1)
+    standing, mean = (
+        first.with_only_columns(column).correlate(GroupRecord).scalar_subquery()
+        for column in (other.standing, other.mean)
+    )
     return (
         select(candidate.id)
-        .where(of_group(candidate), candidate.mean >= highest.scalar_subquery() - 1 / UNIT)
+        .where(
+            candidate.group_id == GroupRecord.id,
+            candidate.n > 0,
+            candidate.standing == standing,
+            candidate.mean >= mean - 1 / UNIT,
+        )
         .order_by(_round_mean(candidate.mean).desc(), candidate.hash.desc())
         .limit(1)
         .correlate(GroupRecord)
@@ -184,8 +190,9 @@ def selected_configurations(
     highest means.
 
     Returns:
-        Columns `id`, `trials` and `gpu_seconds`. The latter two sum over the trials, of any state,
-        of the whole group that pass the filters and were not run to debug.
+        Columns `id`, `trials`, `gpu_seconds` and `estimated`. `trials` and `gpu_seconds` sum over
+        the trials, of any state, of the whole group that pass the filters and were not run to
+        debug; `estimated` counts its configurations that seeds estimate which did not choose them.
     """
     within = filters.sweep, filters.tag, filters.configuration, filters.hardware, filters.since
     if any(value is not None for value in within):  # groups pass in part
@@ -208,6 +215,10 @@ def selected_configurations(
         (getattr(GroupRecord, name) - func.coalesce(debugging.c[name], 0)).label(name)
         for name in ("trials", "gpu_seconds")
     ]
+    rival = aliased(ConfigurationRecord)
+    of_this_group = rival.group_id == GroupRecord.id, rival.n > 0, rival.standing == ESTIMATED
+    estimated = select(func.count()).select_from(rival).where(*of_this_group)
+    effort.append(estimated.correlate(GroupRecord).scalar_subquery().label("estimated"))
     if per_configuration:
         configuration = ConfigurationRecord
         query = (
@@ -220,11 +231,8 @@ def selected_configurations(
             order = configuration.mean.desc(), GroupRecord.method, configuration.hash
             query = query.order_by(*order).limit(limit)
         return query.where(*group_conditions(filters)).subquery("selected")
-    best = func.coalesce(
-        _select_highest_of_group(lambda row: row.n > 1),
-        _select_highest_of_group(lambda row: row.n > 0),
-    )
-    of_groups = select(best.label("id"), *effort).outerjoin(debugging, of_group)
+    best = _select_best_of_group().label("id")
+    of_groups = select(best, *effort).outerjoin(debugging, of_group)
     return of_groups.where(*group_conditions(filters)).subquery("selected")
 
 
@@ -232,16 +240,15 @@ def _select_among_trials(
     filters: Filters, *, per_configuration: bool, limit: int | None
 ) -> Select[Any]:
     """Select as `selected_configurations`, by aggregating the trials that pass the filters."""
-    complete = TrialRecord.state == "COMPLETE"
     debugging = TrialRecord.id.in_(_select_debugging_trials())
     of_configurations = (
         select(
             TrialRecord.configuration_id.label("id"),
-            func.sum(case((complete, 1), else_=0)).label("n"),
-            func.avg(case((complete, TrialRecord.best_value))).label("mean"),
+            *aggregate_seeds(),
             func.sum(case((debugging, 0), else_=1)).label("trials"),
             func.sum(case((debugging, 0.0), else_=TrialRecord.gpu_seconds)).label("gpu_seconds"),
         )
+        .join(TrialRecord.configuration)
         .where(*trial_conditions(filters))
         .group_by(TrialRecord.configuration_id)
     )
@@ -251,24 +258,28 @@ def _select_among_trials(
         of_configurations = of_configurations.where(TrialRecord.configuration_id.in_(named))
     tried = of_configurations.subquery("tried")
     group = ConfigurationRecord.group_id
-    best = best_first(tried.c.n, tried.c.mean, ConfigurationRecord.hash)
+    n, mean, standing = estimate_from(tried)
+    best = best_first(standing, mean, ConfigurationRecord.hash)
+    estimated = case((standing == ESTIMATED, 1), else_=0)
     ranked = (
         select(
             tried.c.id,
-            tried.c.n,
-            tried.c.mean,
+            n.label("n"),
+            mean.label("mean"),
             GroupRecord.method,
             ConfigurationRecord.hash,
             func.row_number().over(partition_by=group, order_by=best).label("place"),
             func.sum(tried.c.trials).over(partition_by=group).label("trials"),
             func.sum(tried.c.gpu_seconds).over(partition_by=group).label("gpu_seconds"),
+            func.sum(estimated).over(partition_by=group).label("estimated"),
         )
         .join(ConfigurationRecord, ConfigurationRecord.id == tried.c.id)
         .join(ConfigurationRecord.group)
         .where(*group_conditions(filters))
         .subquery("ranked")
     )
-    query = select(ranked.c.id, ranked.c.trials, ranked.c.gpu_seconds).where(ranked.c.n > 0)
+    columns = ranked.c.id, ranked.c.trials, ranked.c.gpu_seconds, ranked.c.estimated
+    query = select(*columns).where(ranked.c.n > 0)
     if not per_configuration:
         return query.where(ranked.c.place == 1)
     return query.order_by(ranked.c.mean.desc(), ranked.c.method, ranked.c.hash).limit(limit)
@@ -596,6 +607,7 @@ def board_rows(
                     written,
                     tags=tags.get(configuration, set()),
                     seen=seen.get(configuration, ()),
+                    is_alone=per_configuration,
                 )
                 for evaluated in scores.get(configuration, [{}])
             ]
@@ -673,6 +685,7 @@ def _select_complete_seeds(
             TrialRecord.costs,
             MachineRecord.host,
             MachineRecord.hardware,
+            CHOSE.label("chose"),
             first_sweep.correlate(ConfigurationRecord).scalar_subquery().label("sweep"),
             first_start.correlate(ConfigurationRecord).scalar_subquery().label("first_start"),
             first_choice.correlate(ConfigurationRecord).scalar_subquery().label("first_choice"),
@@ -698,14 +711,22 @@ def _build_row(
     *,
     tags: Collection[str],
     seen: tuple[SeenSentences, ...],
+    is_alone: bool,
 ) -> LeaderboardRow:
-    """Build a row of its complete seeds and their scores; ranks and gaps are added to a board."""
+    """Build a row of its complete seeds and their scores; ranks and gaps are added to a board.
+
+    `is_alone` says that it was not selected among the configurations of its group.
+    """
     first = seeds[0]
     configuration, group = first.ConfigurationRecord, first.GroupRecord
     starts = [line.start_value for line in seeds if line.start_value is not None]
     took = [line.wall_seconds for line in seeds if line.wall_seconds is not None]
     machines = dict.fromkeys(f"{line.host} · {line.hardware}" for line in seeds if line.host)
     values = {line.seed: line.best_value for line in seeds}
+    chose = {line.seed for line in seeds if line.chose}
+    counted = select_counting_seeds(values, chose)
+    dev_score = estimate(values, group.dev_identity, group.dev_source, counted, chose)
+    best_of = effort.estimated if dev_score.standing == ESTIMATED else effort.trials
     keys = {line.seed: line.key for line in seeds}
     entries = [written[name] for name in (configuration.hash, *keys.values()) if name in written]
     # The test sets are those of the scores; without scores, sets of the kind of the dev sets.
@@ -720,10 +741,12 @@ def _build_row(
         backbone=group.backbone,
         sweep=first.sweep,
         configuration=as_configuration(configuration),
-        seeds=list(values),
+        seeds=counted,
         keys=keys,
         dev=dev_set(group),
-        dev_score=estimate(values, group.dev_identity, group.dev_source),
+        dev_score=dev_score,
+        chosen_by={seed: value for seed, value in values.items() if seed in chose},
+        best_of=1 if is_alone else int(best_of),
         dev_untrained=math.fsum(starts) / len(starts) if starts else None,
         trials=int(effort.trials),
         gpu_hours=None if group.dev_source == IMPORTED else effort.gpu_seconds / 3600,
@@ -731,7 +754,7 @@ def _build_row(
         machines=list(machines),
         tags=sorted({*tags}.union(*(entry.words for entry in entries))),
         corpus=configuration.corpus,
-        scores=_build_estimates(evaluated, set(values)),
+        scores=_build_estimates(evaluated, values, counted, chose),
         wall_seconds=math.fsum(took) / len(took) if took else None,
         costs=_estimate_costs(seeds),
         epochs=min((line.costs[EPOCHS] for line in seeds if EPOCHS in line.costs), default=None),
@@ -768,8 +791,10 @@ def _estimate_costs(seeds: Sequence[Row[Any]]) -> dict[str, Estimate]:
     return costs
 
 
-def _build_estimates(evaluated: Evaluated, seeds: set[int]) -> dict[str, Estimate]:
-    """Estimate each score over the seeds that pass the filters, in the papers' order.
+def _build_estimates(
+    evaluated: Evaluated, complete: Collection[int], counted: Sequence[int], chose: set[int]
+) -> dict[str, Estimate]:
+    """Estimate each score over the `complete` seeds that count, in the papers' order.
 
     A lab's own test sets come last, by name.
     """
@@ -777,6 +802,7 @@ def _build_estimates(evaluated: Evaluated, seeds: set[int]) -> dict[str, Estimat
     known = [column for column in SCORE_COLUMNS if column in evaluated]
     for column in [*known, *sorted(evaluated.keys() - known)]:
         scores = evaluated[column]
-        if kept := {seed: scores.values[seed] for seed in sorted(scores.values) if seed in seeds}:
-            estimates[column] = estimate(kept, scores.identity, scores.source)
+        if kept := {seed: v for seed, v in sorted(scores.values.items()) if seed in complete}:
+            identity, source = scores.identity, scores.source
+            estimates[column] = estimate(kept, identity, source, counted, chose)
     return estimates

@@ -14,6 +14,8 @@ from cse_platform.leaderboard.columns import (
     ABOVE,
     ALPHA,
     BY_NAME,
+    CHOSEN,
+    CHOSEN_MEANS,
     DEV,
     EXTRAPOLATED,
     EXTRAPOLATED_MEANS,
@@ -166,7 +168,8 @@ def entries(board: Board) -> list[Entry]:
             for column, estimate in estimates(row).items()
         }
         trained = [mark for name, mark in TRAINING_MARKS.items() if name in row.marks]
-        mark = join_marks(OPENED * bool(row.test_opened), OTHER_CODE * row.other_code, *trained)
+        run = (CHOSEN * row.counts_choice, OPENED * bool(row.test_opened))
+        mark = join_marks(*run, OTHER_CODE * row.other_code, *trained)
         ours.append(Entry(row, row.headline or DEV, scores, mark))
 
     def lowest_last(entry: Entry) -> float:
@@ -241,6 +244,7 @@ WIDE = (
 
 LEGEND = {
     STARRED: "Starred: the configuration, or one of its trials.",
+    CHOSEN: CHOSEN_MEANS,
     OPENED: "Chosen after such test sets had been opened for its method and backbone.",
     OTHER_CODE: "Newer trials of its method, backbone and dev sets ran other code.",
     TRAINING_MARKS[TEACHER_SAW_PAIRS]: "According to its authors, one of its teachers learned "
@@ -421,6 +425,7 @@ def _note_rows(board: Board, listed: Sequence[Entry], *, ranks: bool) -> Iterato
         )
     if not ranks:
         return
+    yield from _note_choices(rows)
     if any(row.gap for row in rows):
         yield (
             "paper: ours minus the published number, and whether the published one lies inside "
@@ -446,6 +451,20 @@ def _note_rows(board: Board, listed: Sequence[Entry], *, ranks: bool) -> Iterato
         poolers = "; ".join(f"{pooler}: {', '.join(of)}" for pooler, of in by_pooler.items())
         yield f"The rows use different poolers ({poolers})."
     yield from describe_clean_change(rows, board.headline)
+
+
+def _note_choices(rows: Sequence[LeaderboardRow]) -> Iterator[str]:
+    """Name the numbers that each row is the best of; that of a single one needs no note."""
+    by_kind = group_by((row for row in rows if row.best_of > 1), lambda row: row.counts_choice)
+    for counts_choice, some in by_kind.items():
+        named = ", ".join(f"{row.shown_method} of {row.best_of}" for row in some)
+        if counts_choice:
+            yield f"Best trials of a search, by their own values: {named}."
+        else:
+            yield (
+                f"Best on dev of the configurations that had further seeds: {named}. The best of "
+                "three equal ones is 0.85 standard errors too high."
+            )
 
 
 def _note_ties(rows: Sequence[LeaderboardRow]) -> Iterator[str]:
@@ -519,6 +538,13 @@ def ranking_columns(headline: str, listed: Sequence[Entry]) -> list[EntryColumn]
         """Read a part of the headline's estimate."""
         return getattr(estimates(entry.row).get(headline), part, None) if entry.row else None
 
+    def format_interval(entry: Entry) -> Cell | None:
+        if (interval := read(entry, "interval")) is None:
+            return None
+        cell = interval_cell(interval)
+        chosen = CHOSEN * read(entry, "counts_choice")
+        return replace(cell, mark=join_marks(cell.mark, chosen))
+
     def make_dev_column(dev_set: str) -> EntryColumn:
         return Column(
             f"{DEV} {dev_set}",
@@ -543,10 +569,11 @@ def ranking_columns(headline: str, listed: Sequence[Entry]) -> list[EntryColumn]
         dev = list(map(make_dev_column, sets))
     return [
         score_column(headline, title=_name_ranking(headline, listed) if headline == DEV else ""),
-        Column("95 % interval", lambda e: read(e, "interval"), interval_cell, align="right"),
+        Column("95 % interval", format_interval, align="right"),
         *shown_columns(["rank"]),
         Column("best of n", lambda e: read(e, "best"), percent, "", "right", order=ORDERS["best"]),
         Column("n", count_seeds, align="right", order=ORDERS["n"]),
+        *shown_columns(["chosen_by"] * any(e.row and e.row.chosen_by for e in listed)),
         *dev,
         *shown_columns(["gap"]),
     ]

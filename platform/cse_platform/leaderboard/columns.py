@@ -56,6 +56,11 @@ from cse_platform.tracking.history import (
 ALPHA = 0.05
 OVER_PAIRS = "‡"
 OVER_PAIRS_MEANS = "Over the pairs of a single seed; other seeds may differ."
+CHOSEN = "△"
+CHOSEN_MEANS = (
+    "Chosen by a value that counts here, as the best of those in a search: means and ranks are too "
+    "good, and intervals cover less than 95 %. Two further seeds of it give an honest estimate."
+)
 
 COST_HEADS = {
     TRAIN_MINUTES: "train minutes",
@@ -130,6 +135,11 @@ class Board:
         """The column that rows are ranked by, published rows included."""
         ours = [row.headline for row in self.rows if row.headline]
         return next(iter((*ours, *self.columns.averages, *self.columns.columns)), DEV)
+
+
+def format_choice(row: LeaderboardRow) -> str:
+    """Say by which values a search chose the row's configuration; empty if none chose it."""
+    return f"chosen by {', '.join(map(percent, row.chosen_by.values()))}" * bool(row.chosen_by)
 
 
 def shown_dev_set(row: LeaderboardRow) -> str:
@@ -331,6 +341,14 @@ _DEV_COLUMNS: tuple[Column[Any], ...] = (
         ),
     ),
     _make_column("dev_best", "dev_score.best", _NUMBER),
+    _make_column(
+        "chosen_by",
+        shown=lambda row: ", ".join(map(percent, row.chosen_by.values())) or None,
+        csv=_dump_json,
+        title="chosen by",
+    ),
+    _make_column("counts_choice", dtype=_TRUTH),
+    _make_column("best_of", dtype=_COUNT),
     _make_column(
         "dev_untrained", dtype=_NUMBER, format=percent, title="untrained", sort="untrained"
     ),

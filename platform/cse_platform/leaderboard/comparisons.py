@@ -22,6 +22,7 @@ from cse_platform.leaderboard.columns import (
     ALPHA,
     OVER_PAIRS,
     OVER_PAIRS_MEANS,
+    format_choice,
     interval_cell,
     join_marks,
 )
@@ -168,7 +169,7 @@ class ComparisonQueries:
             elif is_trial_reference(reference):
                 trial = find_trial(session, reference)
                 held = every(replace(filters, configuration=trial.configuration))
-                rows = [single_seed(row, trial.seed) for row in held if trial.seed in row.seeds]
+                rows = [single_seed(row, trial.seed) for row in held if trial.seed in row.keys]
                 name = reference if "#" in reference else reference[:HASH_DIGITS]
             else:
                 raise NotFoundError(
@@ -248,6 +249,7 @@ class ComparisonQueries:
             left, right, tasks=[task], average=None, resamples=_RESAMPLES, progress=progress
         )
         seeds = {name: row.seeds for name, row in rows.items()}
+        notes += sorted(_note_choices(rows, []))
         return _describe_compared(comparison, rows, seeds, notes)
 
     def compare_all(
@@ -302,7 +304,7 @@ class ComparisonQueries:
             if left_out := [name for name in rows if name not in kept]:
                 notes.add(f"left out, scored on other tasks or data: {', '.join(left_out)}")
             compared = build_contenders(session, kept, on)
-            notes |= _note_unknown_groups(compared)
+            notes |= _note_unknown_groups(compared) | _note_choices(kept, on)
             matrix = compare_all(compared, tasks=on, resamples=_RESAMPLES, progress=progress)
             lines = tuple(
                 f"{name}: {describe_row(row, common_seeds(row, on))}" for name, row in kept.items()
@@ -343,9 +345,10 @@ def describe_row(row: LeaderboardRow, compared: Sequence[int] | None = None) -> 
     used = row.seeds if compared is None else compared
     left = [seed for seed in row.seeds if seed not in used]
     without = f"; not scored: {_format_seeds(left)}" if left else ""
+    chosen = f"; {format_choice(row)}" if row.chosen_by else ""
     return (
         f"{row.reference}{row.name_mark} on {row.backbone}, "
-        f"{row.dev.search} ({row.dev.source}), {_format_seeds(used)}{without}"
+        f"{row.dev.search} ({row.dev.source}), {_format_seeds(used)}{without}{chosen}"
     )
 
 
@@ -415,6 +418,7 @@ def compare_rows(
             f"on {task_of(column)}: clean rows change it by {signed_percent(kept - all_rows)}"
         )
     notes |= _note_unknown_groups([a, b])
+    notes |= _note_choices(rows, tasks)
     seeds = {name: common_seeds(row, tasks) for name, row in rows.items()}
     comparison = compare(
         a, b, tasks=tasks, average=average, resamples=_RESAMPLES, progress=progress
@@ -458,6 +462,17 @@ def _note_unknown_groups(contenders: Sequence[Contender]) -> set[str]:
     return {
         f"which pairs of {', '.join(unknown)} share a sentence is unknown; if many do, the "
         "intervals are too short"
+    }
+
+
+def _note_choices(rows: Mapping[str, LeaderboardRow], tasks: Sequence[str]) -> set[str]:
+    """Note the rows that are compared by a value that chose them, on tasks or, without, on dev."""
+    return {
+        f"a search chose {name} by a score that counts here, as the best of many: its mean is too "
+        "high, and the interval and p are too sure of it; two further seeds would estimate it"
+        for name, row in rows.items()
+        if any(score.counts_choice for score in map(row.scores.get, tasks) if score)
+        or (not tasks and row.dev_score.counts_choice)
     }
 
 

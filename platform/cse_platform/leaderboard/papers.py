@@ -271,9 +271,9 @@ def line_of_row(row: PublishedRow, ours: Iterable[LeaderboardRow]) -> PaperLine:
     """Build the line of a paper's row from our best configuration on dev that has a number."""
 
     def key(scored: tuple[LeaderboardRow, dict[str, Estimate]]) -> tuple[bool, BestKey]:
-        our_row, seeds = scored[0], min(estimate.n for estimate in scored[1].values())
+        our_row, standing = scored[0], min(score.standing for score in scored[1].values())
         mean, name = our_row.dev_score.mean, our_row.configuration.hash
-        return our_row.released is None, best_key(seeds=seeds, mean=mean, configuration=name)
+        return our_row.released is None, best_key(standing=standing, mean=mean, configuration=name)
 
     scored = ((our_row, _select_comparable_scores(row, our_row)) for our_row in ours)
     best, scores = max((pair for pair in scored if pair[1]), key=key, default=(None, {}))
@@ -577,7 +577,7 @@ def paper_progress(
         for our_row in ours
         if our_row.dev.source in PAPERS
         for sweep in ("", our_row.sweep)
-        for seed in our_row.seeds
+        for seed in our_row.keys
     }
     progress, shared = [], [file for file in files if file.paper in OF_ALL_PAPERS]
     papers = dict.fromkeys((*(row.paper for row in rows), *(file.paper for file in files)))

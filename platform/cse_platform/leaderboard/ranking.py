@@ -93,9 +93,9 @@ def build_contenders(
 
 
 def common_seeds(row: LeaderboardRow, tasks: Sequence[str]) -> list[int]:
-    """Find the seeds that have a score for every one of these tasks."""
-    scored = [row.scores[task].values.keys() for task in tasks]
-    return [seed for seed in row.seeds if all(seed in known for known in scored)]
+    """Find the seeds that count in the score of every one of these tasks."""
+    counted = [row.scores[task].values.keys() for task in tasks]
+    return sorted(set(row.keys).intersection(*counted))
 
 
 def _read_similarities(

@@ -4,7 +4,7 @@ Scores are fractions.
 """
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, datetime
 from math import inf
@@ -21,6 +21,7 @@ from cse_methods.tasks import AVG_STS, AVG_TRANSFER, LONG_TASKS, STS_TASKS, TRAN
 from cse_platform.errors import NotFoundError
 from cse_platform.leaderboard.statistics.intervals import Interval, RankInterval, seed_interval
 from cse_platform.render.table import HASH_DIGITS
+from cse_platform.tracking.choice import rate_seeds
 from cse_platform.tracking.history import MEMORY
 
 BUILTIN = "builtin"
@@ -128,22 +129,37 @@ class Estimate:
     """One score over seeds."""
 
     values: dict[int, float]
-    """The scores by seed."""
+    """The scores by seed, of the seeds that count: those that did not choose the configuration
+    where there are enough of them.
+    """
     mean: float
     std: float | None
     """The sample standard deviation (ddof 1); None for a single seed."""
     best: float
     """The highest score of any seed, which papers report that pick their best seed."""
     interval: Interval | None = None
-    """95 % confidence interval of the mean; None for a single seed without pairs."""
+    """95 % confidence interval of the mean; None for a single seed without pairs. With
+    `counts_choice`, it covers the true mean less often.
+    """
     identity: str = ""
     """The identity of the evaluation or dev sets; scores of equal identity can be compared."""
     source: str = ""
     """The source of its data: `builtin`, `hub`, `senteval` or `imported`; empty if unknown."""
+    counts_choice: bool = False
+    """Whether one of `values` is of a seed that chose the configuration, so that they are too
+    high.
+    """
+    left_out: dict[int, float] = field(default_factory=dict)
+    """The scores by seed that do not count, as these seeds chose the configuration."""
 
     @property
     def n(self) -> int:
         return len(self.values)
+
+    @property
+    def standing(self) -> int:
+        """How well the seeds estimate the score, as `rate_seeds` says."""
+        return rate_seeds(self.n, 0 if self.counts_choice else self.n)
 
 
 @dataclass(frozen=True)
@@ -240,15 +256,16 @@ completes, a filtered board takes SQL's `avg` and a sweep `fmean`; these add in 
 means of equal seeds can differ in the last bit. No dev score is meaningful to twelve digits, and a
 multiple of 1e-12 in [-1, 1] is a whole number that a float represents exactly.
 """
-BestKey = tuple[bool, int, str]
+BestKey = tuple[int, int, str]
 
 
-def best_key(*, seeds: int, mean: float, configuration: str) -> BestKey:
+def best_key(*, standing: int, mean: float, configuration: str) -> BestKey:
     """Return the sort key of a configuration; the best configuration has the highest key.
 
-    `mean` is the mean dev score of its complete seeds.
+    `standing` says how well its seeds estimate it, as `rate_seeds` does; `mean` is their mean dev
+    score.
     """
-    return seeds > 1, round(mean * UNIT), configuration
+    return standing, round(mean * UNIT), configuration
 
 
 @dataclass(frozen=True)
@@ -263,9 +280,11 @@ class LeaderboardRow(Trained):
     sweep: str
     configuration: Configuration
     seeds: list[int]
-    """The complete seeds that pass the filters."""
+    """The complete seeds that pass the filters and count: without those that chose the
+    configuration, where there are at least two others.
+    """
     keys: dict[int, str]
-    """The keys of their trials, by seed."""
+    """The keys of the trials of all complete seeds that pass the filters, by seed."""
     dev: DevSets
     dev_score: Estimate
     dev_untrained: float | None
@@ -280,6 +299,12 @@ class LeaderboardRow(Trained):
     """The machines on which its seeds ran: host and hardware."""
     tags: list[str]
     """Its own tags, those of its trials, and those of the sweeps that hold it."""
+    chosen_by: dict[int, float] = field(default_factory=dict)
+    """The dev scores, by seed, by which searches chose the configuration among others."""
+    best_of: int = 1
+    """The number of estimates that its own is the best of: of configurations that seeds estimate
+    which did not choose them, else of trials. 1 if it was not selected among others.
+    """
     corpus: str = ""
     """The training corpora, joined with `+`."""
     scores: dict[str, Estimate] = field(default_factory=dict)
@@ -351,9 +376,19 @@ class LeaderboardRow(Trained):
         )
 
     @property
+    def dev_values(self) -> dict[int, float]:
+        """The dev score of every complete seed, whether it counts or not."""
+        return {**self.dev_score.values, **self.dev_score.left_out}
+
+    @property
+    def counts_choice(self) -> bool:
+        """Whether a value that chose the configuration counts in one of its estimates."""
+        return any(score.counts_choice for score in (self.dev_score, *self.scores.values()))
+
+    @property
     def best_trial(self) -> str | None:
         """The key of the trial of the seed with the highest dev score."""
-        values = self.dev_score.values
+        values = self.dev_values
         best = max(self.keys, key=lambda seed: values.get(seed, -inf), default=None)
         return None if best is None else self.keys[best]
 
@@ -382,8 +417,8 @@ class LeaderboardRow(Trained):
 
 def dev_key(row: LeaderboardRow) -> BestKey:
     """Return the sort key of a row; the best configuration of a group has the highest key."""
-    mean, name = row.dev_score.mean, row.configuration.hash
-    return best_key(seeds=row.n, mean=mean, configuration=name)
+    score, name = row.dev_score, row.configuration.hash
+    return best_key(standing=score.standing, mean=score.mean, configuration=name)
 
 
 def order_by_dev(rows: Iterable[LeaderboardRow]) -> list[LeaderboardRow]:
@@ -419,32 +454,52 @@ def family_of(rows: Sequence[LeaderboardRow]) -> FamilyName:
     return "sts"
 
 
-def estimate(values: Mapping[int, float], identity: str, source: str) -> Estimate:
-    """Summarise one score over seeds, with Student's interval if there are several."""
-    mean = math.fsum(values.values()) / len(values)
-    squares = math.fsum((value - mean) ** 2 for value in values.values())
+def estimate(
+    values: Mapping[int, float],
+    identity: str,
+    source: str,
+    counted: Collection[int] | None = None,
+    chose: Collection[int] = (),
+) -> Estimate:
+    """Estimate one score over seeds, with Student's interval if several of them count.
+
+    Args:
+        values: the score by seed.
+        identity: of the evaluation or the dev sets.
+        source: of its data.
+        counted: the seeds that estimate the configuration; if it is None, or none of these has the
+            score, all count.
+        chose: the seeds whose dev scores chose the configuration.
+    """
+    kept = {seed: v for seed, v in values.items() if counted is None or seed in counted}
+    kept = kept or dict(values)
+    mean = math.fsum(kept.values()) / len(kept)
+    squares = math.fsum((value - mean) ** 2 for value in kept.values())
     return Estimate(
-        values=dict(values),
+        values=kept,
         mean=mean,
-        std=math.sqrt(squares / (len(values) - 1)) if len(values) > 1 else None,
-        best=max(values.values()),
-        interval=seed_interval(list(values.values())),
+        std=math.sqrt(squares / (len(kept) - 1)) if len(kept) > 1 else None,
+        best=max(kept.values()),
+        interval=seed_interval(list(kept.values())),
         identity=identity,
         source=source,
+        counts_choice=not kept.keys().isdisjoint(chose),
+        left_out={seed: value for seed, value in values.items() if seed not in kept},
     )
 
 
 def single_seed(row: LeaderboardRow, seed: int) -> LeaderboardRow:
-    """Reduce a row to one of its seeds."""
+    """Reduce a row to one of its complete seeds, whether it counts or not."""
 
     def of_seed(estimates: Mapping[str, Estimate]) -> dict[str, Estimate]:
-        return {
-            name: estimate({seed: score.values[seed]}, score.identity, score.source)
-            for name, score in estimates.items()
-            if seed in score.values
-        }
+        reduced = {}
+        for name, score in estimates.items():
+            if (value := (score.values | score.left_out).get(seed)) is not None:
+                own = {seed: value}
+                reduced[name] = estimate(own, score.identity, score.source, [seed], row.chosen_by)
+        return reduced
 
-    dev = estimate({seed: row.dev_score.values[seed]}, row.dev.identity, row.dev.source)
+    [dev] = of_seed({"": row.dev_score}).values()
     return replace(
         row,
         seeds=[seed],
@@ -452,6 +507,7 @@ def single_seed(row: LeaderboardRow, seed: int) -> LeaderboardRow:
         dev_score=dev,
         scores=of_seed(row.scores),
         costs=of_seed(row.costs),
+        best_of=1,
     )
 
 

@@ -561,9 +561,9 @@ def leading_configurations(
     """Find the best configurations of a method in sweeps other than `but`, best first.
 
     Returns the first other sweep that tried each, its backbone and values, the mean dev score of
-    its complete seeds, and their number. All belong to one group, because means of different groups
-    are not comparable: one of the same backbone if there is any, preferably with the same dev data;
-    else the one with the most trials.
+    its seeds that count, and their number. All belong to one group, because means of different
+    groups are not comparable: one of the same backbone if there is any, preferably with the same
+    dev data; else the one with the most trials.
     """
     configuration = ConfigurationRecord
     others = (
@@ -583,7 +583,7 @@ def leading_configurations(
         )
         .join(configuration.group)
         .where(configuration.n > 0, exists(others.correlate(configuration)))
-        .order_by(*best_first(configuration.n, configuration.mean, configuration.hash))
+        .order_by(*best_first(configuration.standing, configuration.mean, configuration.hash))
         .limit(limit)
     )
     groups = session.scalars(select(GroupRecord).where(GroupRecord.method == method)).all()

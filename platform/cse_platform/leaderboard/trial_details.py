@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from sqlalchemy import select
-from sqlalchemy.orm import contains_eager, joinedload, selectinload
+from sqlalchemy.orm import Session, contains_eager, joinedload, selectinload
 
 from cse_methods.data.dev_selection import dev_metric
 from cse_methods.published.released import declared_training, teachers_of
@@ -32,11 +32,13 @@ from cse_platform.leaderboard.records import (
     Configuration,
     DevPoint,
     DevSets,
+    Estimate,
     LeaderboardRow,
     Place,
     SeenSentences,
     Trained,
     Trial,
+    estimate,
 )
 from cse_platform.leaderboard.trials import (
     FIRST_PLACE,
@@ -58,6 +60,7 @@ from cse_platform.render.table import (
     utc,
 )
 from cse_platform.safe_paths import find_link
+from cse_platform.stores.sql.estimates import CHOSE
 from cse_platform.stores.sql.store import Store
 from cse_platform.stores.sql.tables import (
     ConfigurationRecord,
@@ -70,6 +73,7 @@ from cse_platform.stores.sql.tables import (
     find_sweep,
 )
 from cse_platform.sweep.stores import sweep_folder
+from cse_platform.tracking.choice import select_counting_seeds
 from cse_platform.tracking.events import MAIN_METRICS, TrialScore
 from cse_platform.tracking.history import EPOCH_MINUTES, EPOCHS
 from cse_platform.tracking.method_code import METHOD_SOURCE
@@ -160,6 +164,8 @@ class TrialDetails(Trained):
     """When test sets were opened for this trial, by whom, with which command, tasks and source."""
     siblings: tuple[Trial, ...]
     """Trials of the same configuration with other seeds, by seed."""
+    over_seeds: Estimate | None
+    """The dev score of the configuration over its complete seeds; None without one."""
 
     @property
     def start_facts(self) -> Mapping[str, str]:
@@ -246,16 +252,6 @@ class TrialDetails(Trained):
     def main_scores(self) -> tuple[TrialScore, ...]:
         """The scores that papers report: Spearman's rho, accuracy, KCC, NDCG, and clean scores."""
         return tuple(score for score in self.scores if score.metric in _MAIN)
-
-    @property
-    def complete_values(self) -> dict[int, float]:
-        """The dev value of each complete seed of the configuration, this one included."""
-        values = {
-            sibling.seed: sibling.value for sibling in self.siblings if sibling.state == "COMPLETE"
-        }
-        if self.state == "COMPLETE":
-            values[self.seed] = self.best_value
-        return {seed: value for seed, value in sorted(values.items()) if value is not None}
 
     def as_record(self) -> dict[str, Any]:
         """Return the fields that `cse-leaderboard show --json` prints."""
@@ -361,6 +357,7 @@ class TrialQueries:
                     for each in record.test_accesses
                 ),
                 siblings=tuple(trial for trial in seeds if trial is not own),
+                over_seeds=_estimate_over_seeds(session, configuration),
             )
 
     def neighbours(self, sweep: str, number: int) -> tuple[Trial | None, Trial | None]:
@@ -381,7 +378,7 @@ class TrialQueries:
         """The dev curves of a row by seed, in the order of its seeds, also those without points."""
         with self._store.session() as session:
             curves = dev_curves(session, list(row.keys.values()))
-        return {seed: curves[row.keys[seed]] for seed in row.seeds}
+        return {seed: curves[key] for seed, key in row.keys.items()}
 
     def similarities(self, trial: str, task: str, identity: str | None = None) -> "Similarities":
         """The cosines that a trial gives to the pairs of an STS task, and their gold scores.
@@ -439,6 +436,23 @@ def _format_facts(stored: Any) -> dict[str, str]:
     """
     facts = stored if isinstance(stored, dict) else {"stored": stored}
     return {k: v if isinstance(v, str) else canonical_json(v) for k, v in facts.items()}
+
+
+def _estimate_over_seeds(session: Session, configuration: ConfigurationRecord) -> Estimate | None:
+    """Estimate the dev score of a configuration over its complete seeds; None without one."""
+    query = (
+        select(TrialRecord.seed, TrialRecord.best_value, CHOSE)
+        .join(TrialRecord.configuration)
+        .where(ConfigurationRecord.id == configuration.id, TrialRecord.state == "COMPLETE")
+        .order_by(TrialRecord.seed)
+    )
+    lines = session.execute(query).all()
+    if not lines:
+        return None
+    values, group = {seed: value or 0.0 for seed, value, _ in lines}, configuration.group
+    chose = {seed for seed, _, is_choice in lines if is_choice}
+    counted = select_counting_seeds(values, chose)
+    return estimate(values, group.dev_identity, group.dev_source, counted, chose)
 
 
 def _find_starts(trial: TrialRecord, sweeps: Sequence[SweepRecord]) -> tuple[SweepStart, ...]:
@@ -523,6 +537,15 @@ def trial_page(
                 for sibling in trial.siblings
             ],
         )
+    if (over := trial.over_seeds) is not None and over.n > 1:
+        text = f"Over seeds {', '.join(map(str, over.values))}: dev {trial.dev.search} "
+        text += f"{percent(over.mean)} ± {percent(over.std)}"
+        if over.counts_choice:
+            text += "; a search chose the configuration by one of these, so the mean is too high"
+        elif over.left_out:
+            chosen = ", ".join(f"{percent(v)} (seed {seed})" for seed, v in over.left_out.items())
+            text += f"; chosen by {chosen}, which does not count"
+        yield Paragraph(f"{text}.")
     if trial.provenance:
         yield Heading("It ran on", 2)
         yield make_facts_table(trial.provenance)

@@ -27,6 +27,7 @@ LATEX_SPECIAL = {
     "‡": r"$\ddagger$",
     "★": r"$\star$",
     "◊": r"$\diamond$",
+    "△": r"$\triangle$",
     "°": r"$^{\circ}$",
     "§": r"\S{}",
     "¶": r"\P{}",
@@ -40,7 +41,14 @@ LATEX_SPECIAL = {
 LATEX_MARKS = str.maketrans(
     {
         **{"†": r"\dagger", "‡": r"\ddagger", "§": r"\S", "¶": r"\P", "★": r"\star", " ": r"\,"},
-        **{"◊": r"\diamond", "°": r"\circ", "≈": r"\approx", "↑": r"\uparrow", "↓": r"\downarrow"},
+        **{
+            "△": r"\triangle",
+            "◊": r"\diamond",
+            "°": r"\circ",
+            "≈": r"\approx",
+            "↑": r"\uparrow",
+            "↓": r"\downarrow",
+        },
     }
 )
 LONG_TEXT = 24

@@ -1,6 +1,6 @@
 """Choose which configurations get further seeds, and rank those that a sweep can choose."""
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from statistics import fmean
 from typing import TypeVar
 
@@ -10,6 +10,11 @@ from cse_platform.search.repeats import choose_repeat
 from cse_platform.sweep.blocks import Search
 from cse_platform.sweep.objectives import is_feasible, measure
 from cse_platform.sweep.spec import SweepSpec
+from cse_platform.tracking.choice import (
+    find_choosing_trials,
+    rate_seeds,
+    select_counting_seeds,
+)
 from cse_platform.tracking.history import History, TrialHistory
 
 AnyTrial = TypeVar("AnyTrial", Trial, TrialHistory)
@@ -21,22 +26,35 @@ def dev_values(seeds: Iterable[Trial | TrialHistory]) -> list[float]:
     return [trial.best_value for trial in seeds if trial.best_value is not None]
 
 
+def select_counting_trials(seeds: Sequence[AnyTrial], chose: Collection[str]) -> list[AnyTrial]:
+    """Select the complete trials that estimate their configuration: without those that chose it,
+    by their keys, where there are enough others.
+    """
+    counted = select_counting_seeds(
+        [trial.seed for trial in seeds], [trial.seed for trial in seeds if trial.key in chose]
+    )
+    return [trial for trial in seeds if trial.seed in counted]
+
+
 def best_configurations(
     configurations: Iterable[list[AnyTrial]],
     *,
+    chose: Collection[str],
     constraints: Collection[str] = (),
-    by_mean_alone: bool = False,
 ) -> list[list[AnyTrial]]:
     """Rank the configurations of a sweep that keep the constraints, the best on dev first.
 
-    Takes the complete trials of each. Uses the leaderboard's rule on these seeds alone, or only
-    their means.
+    Takes the complete trials of each, and the keys of those that chose among them. Uses the
+    leaderboard's rule on these seeds alone.
     """
 
     def key(seeds: list[AnyTrial]) -> BestKey:
-        count = 1 if by_mean_alone else len(seeds)
-        name = seeds[0].configuration
-        return best_key(seeds=count, mean=fmean(dev_values(seeds)), configuration=name)
+        further = sum(trial.key not in chose for trial in seeds)
+        return best_key(
+            standing=rate_seeds(len(seeds), further),
+            mean=fmean(dev_values(select_counting_trials(seeds, chose))),
+            configuration=seeds[0].configuration,
+        )
 
     feasible = [seeds for seeds in configurations if is_feasible(constraints, seeds)]
     return sorted(feasible, key=key, reverse=True)
@@ -53,10 +71,14 @@ def to_confirm(
     """
     configurations = history.configurations().values()
     searched = [[t for t in trials if t.role != "confirm"] for trials in configurations]
-    ranked = best_configurations(
-        filter(None, searched), constraints=constraints, by_mean_alone=True
-    )
-    return [seeds[0] for seeds in ranked[:top]]
+    feasible = [seeds for seeds in searched if seeds and is_feasible(constraints, seeds)]
+
+    def key(seeds: list[TrialHistory]) -> BestKey:
+        return best_key(
+            standing=1, mean=fmean(dev_values(seeds)), configuration=seeds[0].configuration
+        )
+
+    return [seeds[0] for seeds in sorted(feasible, key=key, reverse=True)[:top]]
 
 
 def choose_repeated(history: History, constraints: Collection[str]) -> TrialHistory | None:
@@ -115,7 +137,8 @@ def further_seeds(history: History, spec: SweepSpec) -> Iterator[tuple[TrialHist
 def chosen_trials(history: History, spec: SweepSpec, *, top: int) -> list[TrialHistory]:
     """List the complete trials of the `top` best configurations, the best first."""
     configurations = history.configurations().values()
-    best = best_configurations(configurations, constraints=spec.search.constraints)
+    chose = find_choosing_trials(history.trials.values())
+    best = best_configurations(configurations, chose=chose, constraints=spec.search.constraints)
     return [trial for seeds in best[:top] for trial in seeds]
 
 

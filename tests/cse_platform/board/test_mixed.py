@@ -119,7 +119,8 @@ def test_a_sweep_and_a_tag_count_their_own_trials_only(board, reader) -> None:
     other = trial_life(1, {9: 0.1}, configuration="e" * 64, seed=7, **shared)
     apply_events(board, [start, *more, *other])
     [whole] = reader.rows(Filters(method="hicl"))
-    assert (whole.seeds, whole.trials) == ([0, 1, 2, 7], 5)
+    assert (whole.seeds, whole.trials) == ([0, 1, 2], 5)
+    assert whole.chosen_by == {7: 0.9}  # it was the better of two there
     [first] = reader.rows(Filters(sweep="hicl"))
     assert (first.seeds, first.trials) == ([0, 1, 2], 3)
     [late] = reader.rows(Filters(tag="late"))

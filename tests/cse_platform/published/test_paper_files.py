@@ -227,7 +227,7 @@ def test_values_are_as_the_store_has_them_and_a_cut_corpus_is_told_by_its_sweep(
 
     def done(sweep: str) -> int:
         asked = {"values": full.setup.values, "corpus": full.setup.corpus, "search": "sickr"}
-        row = replace(our_row("simcse", full.setup.backbone, **asked), sweep=sweep, seeds=[42])
+        row = replace(our_row("simcse", full.setup.backbone, **asked), sweep=sweep, keys={42: "t"})
         return of(paper_progress(published_rows(), [file], [row]), "hicl", "table6").trials_done
 
     assert done("hicl-table6-simcse-vanilla") == 1

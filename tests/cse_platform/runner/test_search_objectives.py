@@ -123,18 +123,22 @@ def test_samplers_take_objectives_and_constraints(kind) -> None:
 
 def test_infeasible_configurations_are_not_chosen() -> None:
     found = history(ended(0, 0.9, uniformity=-1.0), ended(1, 0.5), ended(2, 0.6, seconds=4000))
-    chosen = best_configurations(found.configurations().values(), constraints=EVEN["constraints"])
+    chosen = best_configurations(
+        found.configurations().values(), chose=(), constraints=EVEN["constraints"]
+    )
     assert numbers(chosen) == [1]
     confirmed = to_confirm(found, top=3, constraints=EVEN["constraints"])
     assert [trial.number for trial in confirmed] == [1]
-    assert numbers(best_configurations(found.configurations().values())) == [0, 2, 1]
+    assert numbers(best_configurations(found.configurations().values(), chose=())) == [0, 2, 1]
     trials = [
         ended(seed, 0.5, uniformity=each, configuration="c", seed=seed)
         for seed, each in enumerate((-1.8, -1.4, -1.2))
     ]
     for count, best in ((2, [0]), (3, [])):
         several = best_configurations(
-            history(*trials[:count]).configurations().values(), constraints=["uniformity <= -1.5"]
+            history(*trials[:count]).configurations().values(),
+            chose=(),
+            constraints=["uniformity <= -1.5"],
         )
         assert numbers(several) == best
 

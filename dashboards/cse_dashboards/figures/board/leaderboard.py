@@ -28,10 +28,12 @@ KINDS: dict[str, dict[str, Any]] = {
     "mean over seeds, no interval": {"symbol": "square"},
     "one seed, 95 % interval over pairs": {"symbol": "diamond"},
     "one seed, no interval": {"symbol": "triangle-up"},
+    "chosen by its own values": {"symbol": "x"},
     "published": {"symbol": "circle-open", "line_width": 2},
 }
 """The marker of each kind of row, in its method's colour. Intervals over the pairs of a single seed
-have a marker of their own, because they do not cover the spread over seeds.
+have a marker of their own, because they do not cover the spread over seeds, and so have scores that
+a value counts in which chose the row.
 """
 _WHISKERS = {"color": colour(6), "thickness": 1.5, "width": 5}
 
@@ -117,6 +119,11 @@ def _make_picture(
     )
     over = [score.interval.over for score in scores if score.interval]
     means = " Means with 95 % intervals (Student's t over seeds)." if "seeds" in over else ""
+    if any(score.counts_choice for score in scores):
+        means += (
+            " Crosses: a search chose the row by a value that counts here, so the mean is too high "
+            "and the interval covers less than 95 %."
+        )
     if "pairs" in over:
         means += " Diamonds: intervals over the pairs of a single seed; other seeds may differ."
     return Picture("leaderboard", "Leaderboard", f"{quantity.title}.{means}{note}", *drawn)
@@ -155,7 +162,9 @@ def draw_leaderboard(
             {
                 "row": label,
                 "method": methods[label],
-                "kind": f"{'one seed' if score.n == 1 else 'mean over seeds'}, {certainty}",
+                "kind": "chosen by its own values"
+                if score.counts_choice
+                else f"{'one seed' if score.n == 1 else 'mean over seeds'}, {certainty}",
                 quantity.title: factor * score.mean,
                 "low": factor * interval.low if interval else None,
                 "high": factor * interval.high if interval else None,

@@ -140,10 +140,10 @@ def _estimate_ranking(reader: Leaderboard, row: LeaderboardRow) -> list[Scores]:
     estimates: list[Scores] = []
     for evaluated in rows:
         scores = {
-            name: estimate(kept, score.identity, score.source)
+            name: estimate(kept, score.identity, score.source, row.seeds, row.chosen_by)
             for name in _RANKING
             if (score := evaluated.scores.get(name))
-            and (kept := {s: v for s, v in score.values.items() if s in row.seeds})
+            and (kept := {s: v for s, v in score.values.items() if s in row.keys})
         }
         if scores and evaluated.dev == row.dev:
             estimates.append(scores)

@@ -1,5 +1,8 @@
 """Builds all metrics and parameters that the mirror writes to MLflow."""
 
+from collections.abc import Mapping
+from statistics import fmean, stdev
+
 from mlflow.entities import Metric, Param
 
 from cse_methods.data.dev_selection import dev_metric
@@ -68,6 +71,18 @@ def best_so_far_metrics(
         values |= {best_metric(dev_search): best}
     time = milliseconds(event.time)
     return [Metric(clean_name(name), value, time, step) for name, value in values.items()]
+
+
+def estimate_metrics(
+    seeds: Mapping[int, float], *, dev_search: str, time: int, chosen_by: float | None
+) -> list[Metric]:
+    """Build the dev score of a sweep's best configuration over the further seeds of it."""
+    name = clean_name(dev_metric(dev_search).replace("dev/", "confirmed/", 1))
+    values = {name: fmean(seeds.values()), f"{name}_std": stdev(seeds.values())}
+    values["confirmed/seeds"] = len(seeds)
+    if chosen_by is not None:
+        values["confirmed/chosen_by"] = chosen_by
+    return [Metric(name, value, time, 0) for name, value in values.items()]
 
 
 def reused_metrics(event: events.TrialReused, *, dev_search: str) -> list[Metric]:

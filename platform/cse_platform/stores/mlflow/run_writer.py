@@ -11,6 +11,7 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from statistics import fmean
 from typing import Any
 
 from mlflow.entities import Metric, Param, RunTag, ViewType
@@ -25,10 +26,12 @@ from cse_platform.stores.mlflow.metrics import (
     Ended,
     best_metric,
     best_so_far_metrics,
+    estimate_metrics,
 )
 from cse_platform.stores.mlflow.tags import VIEW, VIEW_OFFERED, clean_name, milliseconds
 from cse_platform.sweep.objectives import is_feasible
 from cse_platform.tracking import events
+from cse_platform.tracking.choice import LEAST_FURTHER
 from cse_platform.tracking.events import AnnotationWritten, SweepStarted
 from cse_platform.tracking.history import stored_dev
 
@@ -342,7 +345,33 @@ class RunWriter:
         of_sweep = f"attributes.status = 'RUNNING' AND tags.`{tags.PARENT}` = '{run_id}'"
         for run in self._search_runs(of_sweep):
             self._client.set_terminated(run.info.run_id, "KILLED", end_time=end)
+        self._log_estimate(sweep, end)
         self._client.set_terminated(run_id, _STATUS[event.state], end_time=end)
+
+    def _log_estimate(self, sweep: Any, time: int) -> None:
+        """Log the mean of the best configuration over its further seeds, which did not choose it.
+
+        `best/…` is the highest of all trials, and so too high.
+        """
+        run_id, dev_search = sweep.info.run_id, sweep.data.tags["dev_search"]
+        score = best_metric(dev_search)
+        ended = f"attributes.status = 'FINISHED' AND tags.`{tags.PARENT}` = '{run_id}'"
+        seeds = defaultdict[str, dict[int, float]](dict)
+        for run in self._search_runs(f"{ended} AND tags.role = 'confirm'"):
+            if score in run.data.metrics:
+                seed = int(run.data.params["seed"])
+                seeds[run.data.tags["configuration"]][seed] = run.data.metrics[score]
+        known = {name: of for name, of in seeds.items() if len(of) >= LEAST_FURTHER}
+        if not known:
+            return
+        best = max(known, key=lambda name: (fmean(known[name].values()), name))
+        of_best = f"{ended} AND tags.role = 'search' AND tags.configuration = '{best}'"
+        chose = [run.data.metrics.get(score) for run in self._search_runs(of_best)]
+        points = estimate_metrics(
+            known[best], dev_search=dev_search, time=time, chosen_by=next(iter(chose), None)
+        )
+        tag = RunTag("confirmed_configuration", best)
+        self._client.log_batch(run_id, metrics=points, tags=[tag])
 
     def _start_trial(self, event: events.TrialStarted) -> None:
         started, known = milliseconds(event.time), self._find_known_runs(event)

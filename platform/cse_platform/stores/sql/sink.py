@@ -17,6 +17,7 @@ from sqlalchemy.orm import Session, aliased
 
 from cse_platform.errors import JournalError, StoreDownError, StoreError, StoreLostError
 from cse_platform.secrets import mask_text
+from cse_platform.stores.sql.estimates import estimate_configurations
 from cse_platform.stores.sql.lease import Lease, take_request
 from cse_platform.stores.sql.store import SLICE_ROWS, Store
 from cse_platform.stores.sql.tables import (
@@ -51,7 +52,6 @@ from cse_platform.stores.sql.trial_events import (
     add_identities,
     add_points,
     begin_attempt,
-    count_complete,
     find_reached,
     finish_trial,
     holding,
@@ -589,7 +589,7 @@ def _recount_trials(
     groups = set(session.scalars(select(ConfigurationRecord.group_id).where(of_these)))
     tried = exists().where(TrialRecord.configuration_id == ConfigurationRecord.id)
     session.execute(delete(ConfigurationRecord).where(of_these, ~tried))
-    count_complete(session, configurations)
+    estimate_configurations(session, configurations)
     session.flush()
     for group in groups:
         columns = ConfigurationRecord.code, TrialRecord.started

@@ -224,16 +224,6 @@ def read_only(**options: Any) -> Any:
     return relationship(viewonly=True, lazy="raise", **options)
 
 
-def _make_best_first_index(name: str, which: str) -> Index:
-    """Index the configurations that meet a condition, by group and then by dev mean.
-
-    The index has `n` too, so that a query need not look it up in the table.
-    """
-    condition = text(which)
-    columns = ("group_id", "mean", "hash", "n")
-    return Index(name, *columns, sqlite_where=condition, postgresql_where=condition)
-
-
 class SweepRecord(Base):
     """A sweep: its file and its state."""
 
@@ -349,8 +339,12 @@ class ConfigurationRecord(Base):
     __table_args__ = (
         CheckConstraint("n >= 0", "n"),
         CheckConstraint("(n = 0) = (mean IS NULL)", "mean_of_something"),
-        _make_best_first_index("ix_configurations_confirmed", "n > 1"),
-        _make_best_first_index("ix_configurations_complete", "n > 0"),
+        Index(  # the best of a group first; with `n`, so that a query need not look it up
+            "ix_configurations_best",
+            *("group_id", "standing", "mean", "hash", "n"),
+            sqlite_where=text("n > 0"),
+            postgresql_where=text("n > 0"),
+        ),
     )
 
     id: Mapped[int] = mapped_column(primary_key=True)
@@ -363,8 +357,12 @@ class ConfigurationRecord(Base):
     values: Mapped[dict[str, Any]]
     searched: Mapped[list[str]]
     n: Mapped[int] = mapped_column(default=0)
-    """The number of complete trials, which `mean` is over."""
+    """The number of complete seeds that count, which `mean` is over: those that did not choose it
+    where there are at least two, otherwise all.
+    """
     mean: Mapped[float | None]
+    standing: Mapped[int] = mapped_column(default=0)
+    """How well its seeds estimate it, by `tracking.choice.rate_seeds`."""
 
     group: Mapped[GroupRecord] = read_only()
     seeds: Mapped[list["TrialRecord"]] = read_only(order_by="TrialRecord.seed")

@@ -9,17 +9,18 @@ journals arrive does not matter, except that a trial which its sweep begins anew
 import logging
 import math
 import re
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
-from math import fsum
 from typing import Any
 
 from sqlalchemy import bindparam, delete, func, or_, select
 from sqlalchemy.orm import Session
 
 from cse_platform.errors import StoreLostError
+from cse_platform.stores.sql.estimates import estimate_configurations
 from cse_platform.stores.sql.tables import (
     FREE_METRICS,
     ConfigurationRecord,
@@ -68,7 +69,9 @@ class Held:
     own_scores: dict[str, dict[int, list[dict[str, Any]]]] = field(default_factory=dict)
     """The rows of trials' own dev scores, by dev identity and trial."""
     configurations: set[int] = field(default_factory=set)
-    """Those whose complete trials are to be counted again."""
+    """Those whose estimates are to be computed again."""
+    joined: dict[tuple[int, int], set[int]] = field(default_factory=lambda: defaultdict(set))
+    """The configurations whose trials join the search of a sweep, by the ids of sweep and group."""
     rivals: set[str] = field(default_factory=set)
     """Keys of trials that show another journal's attempt, which this journal's outdoes, or of whose
     model it may have scores.
@@ -85,8 +88,32 @@ def holding(session: Session) -> Iterator[Held]:
         yield held
     write_points(session)
     write_own_scores(session)
-    count_complete(session, held.configurations)
+    for (sweep, group), joined in held.joined.items():
+        held.configurations |= _find_only_earlier(session, sweep, group, joined)
+    estimate_configurations(session, held.configurations)
     del session.info[Held]
+
+
+def _find_only_earlier(session: Session, sweep: int, group: int, joined: set[int]) -> set[int]:
+    """Find the one configuration that a search had tried before others joined it, if it is one.
+
+    From now on, the values of its trials choose it among several.
+    """
+    query = (
+        select(TrialRecord.configuration_id)
+        .join(TrialRecord.places)
+        .join(TrialRecord.configuration)
+        .where(
+            SweepTrialRecord.sweep_id == sweep,
+            SweepTrialRecord.role != "confirm",
+            ConfigurationRecord.group_id == group,
+            TrialRecord.configuration_id.not_in(joined),
+        )
+        .distinct()
+        .limit(2)
+    )
+    earlier = set(session.scalars(query))
+    return earlier if len(earlier) == 1 else set()
 
 
 def trial_of(session: Session, key: str) -> TrialRecord:
@@ -185,27 +212,6 @@ def _find_group(session: Session, trial: TrialRecord) -> GroupRecord:
 
 
 Rank = tuple[bool, float, str]
-
-
-def count_complete(session: Session, configurations: Collection[int]) -> None:
-    """Recompute the counts and means of configurations over complete seeds.
-
-    All values are read again, because they are few and the last digit of a running mean would
-    depend on the order in which trials arrive.
-    """
-    for ids in in_batches(sorted(configurations)):
-        values: dict[int, list[float]] = {id_: [] for id_ in ids}
-        query = select(TrialRecord.configuration_id, TrialRecord.best_value).where(
-            TrialRecord.configuration_id.in_(values), TrialRecord.state == "COMPLETE"
-        )
-        for id_, value in session.execute(query):
-            if value is not None:
-                values[id_].append(value)
-        records = select(ConfigurationRecord).where(ConfigurationRecord.id.in_(values))
-        for record in session.scalars(records):
-            scores = values[record.id]
-            record.n = len(scores)
-            record.mean = fsum(scores) / len(scores) if scores else None
 
 
 def write_points(session: Session) -> None:
@@ -499,9 +505,16 @@ _LINKS = select(SweepTrialRecord).where(
 def link(session: Session, journal: str, event: TrialBegun, trial: TrialRecord) -> None:
     """Add a trial to its sweep; a retry replaces the trial that had its number, which failed.
 
-    A trial that its sweep reuses after it has failed there counts as reused.
+    A trial that its sweep reuses after it has failed there counts as reused. In a search, its value
+    and those of earlier trials may choose configurations from now on.
     """
     sweep = sweep_of(session, event.sweep, journal).id
+    configuration = session.get_one(ConfigurationRecord, trial.configuration_id)
+    if event.role != "confirm":
+        joined = session.info[Held].joined[sweep, configuration.group_id]
+        joined.add(configuration.id)
+    if configuration.n > 0:
+        session.info[Held].configurations.add(configuration.id)
     if isinstance(event, TrialStarted) and take_new(session, SweepTrialRecord, sweep, trial.id):
         return
     parameters, own = {"sweep": sweep, "trial": trial.id, "number": event.number}, None

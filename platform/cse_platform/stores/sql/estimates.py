@@ -1,0 +1,118 @@
+"""Keeps the estimates of configurations over their seeds, without the values that chose them."""
+
+from collections import defaultdict
+from collections.abc import Collection
+from math import fsum
+from typing import Any, NamedTuple
+
+from sqlalchemy import ColumnElement, Subquery, and_, case, exists, func, select
+from sqlalchemy.orm import Session, aliased
+
+from cse_platform.stores.sql.tables import (
+    ConfigurationRecord,
+    SweepTrialRecord,
+    TrialRecord,
+    in_batches,
+)
+from cse_platform.tracking.choice import (
+    ESTIMATED,
+    LEAST_FURTHER,
+    rate_seeds,
+    select_counting_seeds,
+)
+
+
+def _match_choosing_trials() -> ColumnElement[bool]:
+    """Match the trials of searches that tried other configurations of the same group, too.
+
+    A scalar subquery finds the group of another trial: in a join, SQLite would begin with the
+    configurations of the group, which can be very many.
+    """
+    link, rival = aliased(SweepTrialRecord), aliased(SweepTrialRecord)
+    trial, configuration = aliased(TrialRecord), aliased(ConfigurationRecord)
+    group_of_another = (
+        select(configuration.group_id)
+        .join(trial, trial.configuration_id == configuration.id)
+        .where(
+            trial.id == rival.trial_id,
+            trial.configuration_id != TrialRecord.configuration_id,
+        )
+        .correlate(rival, TrialRecord)
+        .scalar_subquery()
+    )
+    tried_another = exists().where(
+        rival.sweep_id == link.sweep_id,
+        rival.role != "confirm",
+        group_of_another == ConfigurationRecord.group_id,
+    )
+    searched = link.trial_id == TrialRecord.id, link.role != "confirm"
+    asked_about = TrialRecord, ConfigurationRecord
+    return (
+        exists()
+        .where(*searched, tried_another.correlate(link, *asked_about))
+        .correlate(*asked_about)
+    )
+
+
+CHOSE = _match_choosing_trials()
+"""Whether the value of a trial chose its configuration, in any sweep that holds it. Queries join
+`TrialRecord` and `ConfigurationRecord`.
+"""
+
+
+def aggregate_seeds() -> list[ColumnElement[Any]]:
+    """Build the columns that `estimate_from` takes, for a query that groups trials by their
+    configurations.
+    """
+    complete = TrialRecord.state == "COMPLETE"
+    columns = list[ColumnElement[Any]]()
+    for name, which in {"complete": complete, "further": and_(complete, ~CHOSE)}.items():
+        columns.append(func.sum(case((which, 1), else_=0)).label(name))
+        columns.append(func.avg(case((which, TrialRecord.best_value))).label(f"mean_of_{name}"))
+    return columns
+
+
+class EstimateColumns(NamedTuple):
+    """The same three columns as `estimate_configurations` stores."""
+
+    n: ColumnElement[int]
+    mean: ColumnElement[float]
+    standing: ColumnElement[int]
+
+
+def estimate_from(aggregated: Subquery) -> EstimateColumns:
+    """Build the estimate of each configuration from the columns of `aggregate_seeds`."""
+    seeds = aggregated.c
+    estimated = seeds.further >= LEAST_FURTHER
+    return EstimateColumns(
+        case((estimated, seeds.further), else_=seeds.complete),
+        case((estimated, seeds.mean_of_further), else_=seeds.mean_of_complete),
+        case((estimated, ESTIMATED), (seeds.complete > 1, 2), else_=seeds.complete),
+    )
+
+
+def estimate_configurations(session: Session, configurations: Collection[int]) -> None:
+    """Compute the estimates of configurations over their complete seeds, and store them.
+
+    All values are read again, because they are few and the last digit of a running mean would
+    depend on the order in which trials arrive.
+    """
+    query = (
+        select(TrialRecord.configuration_id, TrialRecord.seed, TrialRecord.best_value, CHOSE)
+        .join(TrialRecord.configuration)
+        .where(TrialRecord.state == "COMPLETE")
+    )
+    for ids in in_batches(sorted(configurations)):
+        values, chose = defaultdict[int, dict[int, float]](dict), defaultdict[int, set[int]](set)
+        of_these = query.where(TrialRecord.configuration_id.in_(ids))
+        for configuration, seed, value, is_choice in session.execute(of_these):
+            values[configuration][seed] = value or 0.0  # a complete trial has one
+            if is_choice:
+                chose[configuration].add(seed)
+        records = select(ConfigurationRecord).where(ConfigurationRecord.id.in_(ids))
+        for record in session.scalars(records):
+            seeds, choosing = values[record.id], chose[record.id]
+            counted = select_counting_seeds(seeds, choosing)
+            record.n = len(counted)
+            record.mean = fsum(seeds[seed] for seed in counted) / len(counted) if counted else None
+            record.standing = rate_seeds(len(seeds), len(seeds) - len(choosing))

@@ -1,0 +1,62 @@
+"""Decides which seeds estimate a configuration: those whose values did not choose it.
+
+The best value of a search is the best of many, so it is too high for the configuration that it
+chooses. Further seeds of that configuration are not. docs/statistics.md says how much this matters.
+"""
+
+from collections.abc import Collection, Iterable
+from typing import Protocol
+
+LEAST_FURTHER = 2
+"""The fewest seeds that estimate a configuration without the values that chose it."""
+ESTIMATED = 3
+"""The standing of a configuration that such seeds estimate."""
+
+
+class Searched(Protocol):
+    """A trial of a sweep, as the leaderboard or its driver has it."""
+
+    @property
+    def key(self) -> str: ...
+    @property
+    def role(self) -> str: ...
+    @property
+    def configuration(self) -> str: ...
+
+
+def find_choosing_trials(trials: Iterable[Searched]) -> set[str]:
+    """Find the trials of a sweep, by key, whose values choose among its configurations.
+
+    These are all trials of its search, repeats included, in whatever state they are. A search of a
+    single configuration chooses nothing.
+    """
+    searched = {t.key: t.configuration for t in trials if t.role != "confirm"}
+    return set(searched) if len(set(searched.values())) > 1 else set()
+
+
+def select_counting_seeds(complete: Collection[int], chose: Collection[int]) -> list[int]:
+    """Select the seeds that estimate a configuration, in ascending order.
+
+    Args:
+        complete: its complete seeds.
+        chose: those of them, and possibly others, whose values chose it.
+
+    Returns:
+        The seeds that did not choose it where there are at least two, otherwise all of them.
+    """
+    further = sorted(set(complete).difference(chose))
+    return further if len(further) >= LEAST_FURTHER else sorted(complete)
+
+
+def rate_seeds(complete: int, further: int) -> int:
+    """Rate how well its seeds estimate a configuration; a higher standing takes precedence.
+
+    Args:
+        complete: the number of its complete seeds.
+        further: the number of those that did not choose it.
+
+    Returns:
+        3 if at least two seeds that did not choose it estimate it, 2 for several seeds of which a
+        choosing one counts, 1 for a single seed, and 0 without one.
+    """
+    return ESTIMATED if further >= LEAST_FURTHER else min(complete, 2)

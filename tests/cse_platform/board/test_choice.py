@@ -1,0 +1,182 @@
+"""Rows are estimated by seeds that did not choose them; every number is worked out by hand."""
+
+import json
+from collections.abc import Iterable, Sequence
+
+import pytest
+from board_contents import contents
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scored_boards import scored
+from stored_trials import apply_events
+from sweep_events import sweep_started, trial_evaluated, trial_life
+
+from cse_platform.export.model_card import model_card
+from cse_platform.leaderboard.api import Leaderboard
+from cse_platform.leaderboard.board_tables import board_document, board_tables
+from cse_platform.leaderboard.columns import CHOSEN, Board
+from cse_platform.leaderboard.comparisons import comparison_table
+from cse_platform.leaderboard.records import EVERY_ROW, Filters, LeaderboardRow
+from cse_platform.render.table import to_json
+from cse_platform.stores.sql.sink import remove_sweep
+from cse_platform.tracking.choice import find_choosing_trials
+from cse_platform.tracking.events import Event
+
+Seeds = dict[int, float]
+
+
+def sweep(
+    configurations: dict[str, tuple[Seeds, Seeds]], name: str = "first", number: int = 0
+) -> list[Event]:
+    """A sweep; each configuration has the seeds of the search, then further ones."""
+    events: list[Event] = [sweep_started(name)]
+    for configuration, by_role in configurations.items():
+        for role, seeds in zip(("search", "confirm"), by_role, strict=True):
+            for seed, value in seeds.items():
+                events += trial_life(
+                    number, {9: value}, sweep=name, configuration=configuration, seed=seed,
+                    role=role,
+                )  # fmt: skip
+                number += 1
+    return events
+
+
+TWO = {
+    "a": ({42: 0.80}, {0: 0.76, 1: 0.74}),
+    "b": ({42: 0.70}, {}),
+}
+
+
+def best(filled, events: Iterable[Event], filters: Filters = EVERY_ROW) -> LeaderboardRow:
+    with Leaderboard(filled([*events])) as board:
+        [row] = board.rows(filters, ranked=False)
+    return row
+
+
+def test_the_value_that_chose_a_row_is_beside_its_mean_and_not_in_it(filled) -> None:
+    for filters in (Filters(), Filters(sweep="first")):
+        row = best(filled, sweep(TWO), filters)
+        assert (row.seeds, row.n, row.dev_score.mean) == ([0, 1], 2, pytest.approx(0.75))
+        assert row.chosen_by == row.dev_score.left_out == {42: 0.80}
+        assert not row.counts_choice
+        assert (row.best_of, row.trials) == (1, 4)
+        assert row.best_trial == "a-42"  # the model with the highest score is still the best one
+
+
+def test_with_one_further_seed_the_row_says_that_its_value_chose_it(filled) -> None:
+    row = best(filled, sweep({"a": ({42: 0.80}, {0: 0.76}), "b": ({42: 0.70}, {})}))
+    assert (row.seeds, row.dev_score.mean) == ([0, 42], pytest.approx(0.78))
+    assert (row.counts_choice, row.chosen_by, row.best_of) == (True, {42: 0.80}, 3)
+    [table] = [t for t in board_tables(Board([row]), wide=False) if "dev" in t.title]
+    [line] = table.rows
+    cells = {head.name: cell for head, cell in zip(table.heads, line, strict=True)}
+    assert cells["method"].mark == CHOSEN == cells["95 % interval"].mark
+    assert cells["chosen by"].text == "80.00"
+    assert any("rankcse of 3" in note for note in table.notes)
+
+
+def test_a_single_configuration_was_chosen_by_nothing(filled) -> None:
+    row = best(filled, sweep({"a": ({42: 0.80}, {0: 0.76, 1: 0.72})}))
+    assert (row.seeds, row.dev_score.mean) == ([0, 1, 42], pytest.approx(0.76))
+    assert (row.chosen_by, row.counts_choice, row.best_of) == ({}, False, 1)
+
+
+def test_further_seeds_take_precedence_over_values_that_chose(filled) -> None:
+    found = {
+        "lucky": ({42: 0.99}, {0: 0.80}),
+        "known": ({42: 0.79}, {0: 0.78, 1: 0.78}),
+        "other": ({42: 0.78}, {0: 0.77, 1: 0.77}),
+    }
+    for filters in (Filters(), Filters(sweep="first")):
+        row = best(filled, sweep(found), filters)
+        assert (row.configuration.hash, row.best_of) == ("known", 2)
+
+
+def test_a_seed_that_confirms_in_one_sweep_can_choose_in_another(filled) -> None:
+    again = sweep({"a": ({0: 0.76}, {}), "c": ({0: 0.1}, {})}, "second")
+    row = best(filled, [*sweep(TWO), *again])
+    assert row.chosen_by == {0: 0.76, 42: 0.80}
+    assert row.seeds == [0, 1, 42]  # one seed alone did not choose it
+
+
+def test_a_test_score_counts_the_same_seeds_as_dev(filled) -> None:
+    scores = {"a-42": 0.9, "a-0": 0.7, "a-1": 0.6}
+    tested = [
+        trial_evaluated(trial, {"test/stsb_spearman": value}) for trial, value in scores.items()
+    ]
+    score = best(filled, [*sweep(TWO), *tested]).scores["stsb"]
+    assert (score.mean, score.left_out, score.counts_choice) == (
+        pytest.approx(0.65), {42: 0.9}, False,
+    )  # fmt: skip
+    only = best(filled, [*sweep(TWO), tested[0]])
+    assert (only.scores["stsb"].values, only.scores["stsb"].counts_choice) == ({42: 0.9}, True)
+    assert only.counts_choice and not only.dev_score.counts_choice
+
+
+def test_comparisons_cards_and_files_say_it_too(filled) -> None:
+    tested = [scored(key, noise=1.0, seed=n) for n, key in enumerate(("a-42", "a-0", "a-1"))]
+    other = [*trial_life(9, {9: 0.5}, sweep="other", method="simcse", configuration="s", seed=1)]
+    other.insert(0, sweep_started("other", method="simcse"))
+    store = filled([*sweep(TWO), *tested, *other, scored("s-1", noise=2.0)])
+    with Leaderboard(store) as board:
+        comparison = board.compare("rankcse", "simcse")
+        assert (comparison.n_a, comparison.n_b) == (2, 1)
+        assert any(
+            "seeds 0 1; chosen by 80.00" in note for note in comparison_table(comparison).notes
+        )
+        card = model_card(board.trial("first#0"), pooler="cls")
+        by_value = board.compare("first#0", "simcse")
+        rows = board.rows(Filters(method="rankcse"))
+    assert "over the seeds 0, 1 of these settings: 75.00 ± 1.41." in card
+    assert "chosen by 80.00, which does not count" in card
+    assert any("a search chose first#0" in note for note in by_value.notes)
+    [record] = json.loads(to_json(board_document(Board(rows)).record()))
+    assert (record["seeds"], record["chosen_by"]) == ([0, 1], {"42": 0.8})
+    assert (record["counts_choice"], record["best_of"]) == (False, 1)
+
+
+@given(data=st.data())
+@settings(max_examples=8)
+def test_the_order_in_which_trials_arrive_does_not_matter(filled, data) -> None:
+    """Trials that choose may be stored before those that make it a choice, or after them."""
+    whole = sweep({"a": ({42: 0.8}, {0: 0.7, 1: 0.6}), "b": ({42: 0.5}, {})})
+    second = sweep({"a": ({0: 0.7}, {}), "b": ({0: 0.4}, {})}, "second")
+    expected = contents(filled([*whole, *second]))["configurations"]
+    for ends in (data.draw(st.lists(st.integers(1, len(whole)), max_size=3, unique=True)),):
+        store = filled([])
+        for part in slice_at(whole, sorted(ends)):
+            apply_events(store, part, journal="j")
+        apply_events(store, second, journal="k")
+        assert contents(store)["configurations"] == expected
+
+
+def slice_at(events: Sequence[Event], ends: Sequence[int]) -> list[Sequence[Event]]:
+    starts = [0, *ends]
+    return [events[a:b] for a, b in zip(starts, [*ends, len(events)], strict=True)]
+
+
+def test_without_the_sweep_that_chose_the_value_counts_again(filled) -> None:
+    store = filled(sweep({"a": ({42: 0.8}, {0: 0.7, 1: 0.6})}))
+    before = contents(store)["configurations"]
+    apply_events(store, sweep({"a": ({42: 0.8}, {}), "b": ({42: 0.5}, {})}, "second"), journal="k")
+    assert contents(store)["configurations"] != before
+    with store.writing() as session:
+        remove_sweep(session, "second", "k")
+    assert contents(store)["configurations"] == before
+
+
+def test_repeats_of_a_search_choose_as_its_trials_do(filled) -> None:
+    events = sweep({"a": ({42: 0.8}, {}), "b": ({42: 0.5}, {})})
+    events += trial_life(7, {9: 0.7}, configuration="a", seed=0, role="repeat")
+    row = best(filled, events)
+    assert (row.chosen_by, row.counts_choice, row.best_of) == ({0: 0.7, 42: 0.8}, True, 3)
+
+
+def test_the_driver_decides_as_the_leaderboard_does() -> None:
+    class Trial:
+        def __init__(self, key: str, role: str, configuration: str) -> None:
+            self.key, self.role, self.configuration = key, role, configuration
+
+    searched = [Trial("1", "search", "a"), Trial("2", "confirm", "a"), Trial("3", "repeat", "a")]
+    assert find_choosing_trials(searched) == set()
+    assert find_choosing_trials([*searched, Trial("4", "search", "b")]) == {"1", "3", "4"}
