@@ -42,7 +42,7 @@ def outcome_lines(board: Leaderboard, name: str, *, options: str = "") -> list[s
         sweep, trials = board.sweep(name), board.running_and_ended(name)
         complete = [trial for trial in trials if trial.state == "COMPLETE"]
         seeds = group_by(complete, lambda trial: trial.configuration).values()
-        chose = find_choosing_trials(trials)
+        chose = find_choosing_trials(trials, confirms_all=sweep.confirms_all)
         ranked = best_configurations(seeds, chose=chose, constraints=sweep.constraints)
         lines = [*_describe_best(board, sweep, ranked, chose, options=options)]
         rows = list[LeaderboardRow]()

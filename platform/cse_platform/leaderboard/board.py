@@ -248,7 +248,6 @@ def _select_among_trials(
             func.sum(case((debugging, 0), else_=1)).label("trials"),
             func.sum(case((debugging, 0.0), else_=TrialRecord.gpu_seconds)).label("gpu_seconds"),
         )
-        .join(TrialRecord.configuration)
         .where(*trial_conditions(filters))
         .group_by(TrialRecord.configuration_id)
     )

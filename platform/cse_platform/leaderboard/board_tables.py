@@ -53,7 +53,7 @@ from cse_platform.leaderboard.records import (
     is_own,
     task_of,
 )
-from cse_platform.leaderboard.statistics.compare import Comparison
+from cse_platform.leaderboard.statistics.compare import Comparison, expected_maximum
 from cse_platform.render.table import (
     Cell,
     Column,
@@ -457,13 +457,14 @@ def _note_choices(rows: Sequence[LeaderboardRow]) -> Iterator[str]:
     """Name the numbers that each row is the best of; that of a single one needs no note."""
     by_kind = group_by((row for row in rows if row.best_of > 1), lambda row: row.counts_choice)
     for counts_choice, some in by_kind.items():
-        named = ", ".join(f"{row.shown_method} of {row.best_of}" for row in some)
+        named = ", ".join(f"{row.shown_method}, best of {row.best_of}" for row in some)
         if counts_choice:
-            yield f"Best trials of a search, by their own values: {named}."
+            yield f"Chosen by their own values: {named} trials."
         else:
+            most = max(row.best_of for row in some)
             yield (
-                f"Best on dev of the configurations that had further seeds: {named}. The best of "
-                "three equal ones is 0.85 standard errors too high."
+                f"Chosen on dev among configurations with the same seeds: {named}. Of {most} equal "
+                f"ones, the best is {expected_maximum(most):.1f} standard errors too high on dev."
             )
 
 

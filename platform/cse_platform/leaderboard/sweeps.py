@@ -104,6 +104,8 @@ class SweepOverview:
     """
     best: Trial | None
     """The complete trial with the highest dev score among those that satisfy its constraints."""
+    confirms_all: bool
+    """Whether every configuration of its search gets the further seeds."""
     objectives: tuple[str, ...]
     """Those of its search, e.g. `seconds (minimize)`; empty if the dev score is the only one."""
     constraints: tuple[str, ...]
@@ -453,6 +455,7 @@ def _build_overviews(
             ended_by=record.ended_by,
             planned=trials if record.state == "COMPLETE" else max(planned or 0, trials),
             best=best.get(record.name) if feasible is None else best_of(feasible),
+            confirms_all=record.confirms_all,
             objectives=tuple(map(str, objectives_of(record))),
             constraints=tuple(record.constraints),
             infeasible=0 if feasible is None else counts["COMPLETE"] - len(feasible),

@@ -378,7 +378,7 @@ class TrialQueries:
         """The dev curves of a row by seed, in the order of its seeds, also those without points."""
         with self._store.session() as session:
             curves = dev_curves(session, list(row.keys.values()))
-        return {seed: curves[key] for seed, key in row.keys.items()}
+        return {seed: curves[row.keys[seed]] for seed in row.seeds}
 
     def similarities(self, trial: str, task: str, identity: str | None = None) -> "Similarities":
         """The cosines that a trial gives to the pairs of an STS task, and their gold scores.
@@ -442,8 +442,7 @@ def _estimate_over_seeds(session: Session, configuration: ConfigurationRecord) -
     """Estimate the dev score of a configuration over its complete seeds; None without one."""
     query = (
         select(TrialRecord.seed, TrialRecord.best_value, CHOSE)
-        .join(TrialRecord.configuration)
-        .where(ConfigurationRecord.id == configuration.id, TrialRecord.state == "COMPLETE")
+        .where(TrialRecord.configuration_id == configuration.id, TrialRecord.state == "COMPLETE")
         .order_by(TrialRecord.seed)
     )
     lines = session.execute(query).all()

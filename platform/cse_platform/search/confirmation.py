@@ -137,7 +137,7 @@ def further_seeds(history: History, spec: SweepSpec) -> Iterator[tuple[TrialHist
 def chosen_trials(history: History, spec: SweepSpec, *, top: int) -> list[TrialHistory]:
     """List the complete trials of the `top` best configurations, the best first."""
     configurations = history.configurations().values()
-    chose = find_choosing_trials(history.trials.values())
+    chose = find_choosing_trials(history.trials.values(), confirms_all=spec.confirms_all)
     best = best_configurations(configurations, chose=chose, constraints=spec.search.constraints)
     return [trial for seeds in best[:top] for trial in seeds]
 

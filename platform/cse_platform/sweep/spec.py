@@ -204,6 +204,14 @@ class SweepSpec(Settings):
         return confirmed * len(self.seeds.further)
 
     @property
+    def confirms_all(self) -> bool:
+        """Whether every configuration of the search gets the further seeds, so that no value of the
+        search decides which ones do.
+        """
+        confirm = self.seeds.confirm
+        return confirm is not None and self.budget is not None and confirm.top >= self.budget
+
+    @property
     def own_test_files(self) -> list[str]:
         """The lab's own test files, which stay closed to trials."""
         return [] if self.evaluate is None else [own.file for own in self.evaluate.files.values()]

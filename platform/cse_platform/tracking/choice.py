@@ -24,14 +24,15 @@ class Searched(Protocol):
     def configuration(self) -> str: ...
 
 
-def find_choosing_trials(trials: Iterable[Searched]) -> set[str]:
+def find_choosing_trials(trials: Iterable[Searched], *, confirms_all: bool) -> set[str]:
     """Find the trials of a sweep, by key, whose values choose among its configurations.
 
     These are all trials of its search, repeats included, in whatever state they are. A search of a
-    single configuration chooses nothing.
+    single configuration chooses nothing, and neither does one of which every configuration gets the
+    further seeds (`confirms_all`).
     """
     searched = {t.key: t.configuration for t in trials if t.role != "confirm"}
-    return set(searched) if len(set(searched.values())) > 1 else set()
+    return set() if confirms_all or len(set(searched.values())) < 2 else set(searched)
 
 
 def select_counting_seeds(complete: Collection[int], chose: Collection[int]) -> list[int]:

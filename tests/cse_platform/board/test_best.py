@@ -57,7 +57,7 @@ def test_the_sweep_selects_what_the_leaderboard_shows(found, order) -> None:
     apply_events(store, events)
 
     history = History(events)
-    chose = find_choosing_trials(history.trials.values())
+    chose = find_choosing_trials(history.trials.values(), confirms_all=False)
     configurations = history.configurations().values()
     best = {trial.configuration for trial in chosen_by_sweep(configurations, chose=chose)[0]}
 

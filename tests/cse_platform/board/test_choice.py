@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 import pytest
 from board_contents import contents
@@ -26,10 +27,13 @@ Seeds = dict[int, float]
 
 
 def sweep(
-    configurations: dict[str, tuple[Seeds, Seeds]], name: str = "first", number: int = 0
+    configurations: dict[str, tuple[Seeds, Seeds]],
+    name: str = "first",
+    number: int = 0,
+    **fields: Any,
 ) -> list[Event]:
     """A sweep; each configuration has the seeds of the search, then further ones."""
-    events: list[Event] = [sweep_started(name)]
+    events: list[Event] = [sweep_started(name, **fields)]
     for configuration, by_role in configurations.items():
         for role, seeds in zip(("search", "confirm"), by_role, strict=True):
             for seed, value in seeds.items():
@@ -72,13 +76,43 @@ def test_with_one_further_seed_the_row_says_that_its_value_chose_it(filled) -> N
     cells = {head.name: cell for head, cell in zip(table.heads, line, strict=True)}
     assert cells["method"].mark == CHOSEN == cells["95 % interval"].mark
     assert cells["chosen by"].text == "80.00"
-    assert any("rankcse of 3" in note for note in table.notes)
+    assert any("rankcse, best of 3 trials" in note for note in table.notes)
 
 
 def test_a_single_configuration_was_chosen_by_nothing(filled) -> None:
     row = best(filled, sweep({"a": ({42: 0.80}, {0: 0.76, 1: 0.72})}))
     assert (row.seeds, row.dev_score.mean) == ([0, 1, 42], pytest.approx(0.76))
     assert (row.chosen_by, row.counts_choice, row.best_of) == ({}, False, 1)
+
+
+GRID = {
+    "sweep": "first", "method": "rankcse", "backbone": "mini", "corpus": "builtin",
+    "data": "builtin", "space": {"tau2": [0.05, 0.1]}, "search": {"sampler": "grid"},
+}  # fmt: skip
+
+
+def test_where_all_configurations_get_the_same_seeds_all_count_and_the_note_says_best_of_n(
+    filled,
+) -> None:
+    """A file that is edited later changes which seeds count."""
+    found = {"a": ({42: 0.80}, {0: 0.76}), "b": ({42: 0.70}, {0: 0.69})}
+    confirmed = GRID | {"seeds": {"confirm": {"top": 2, "seeds": [0]}}}
+    store = filled(sweep(found, spec=confirmed))
+    with Leaderboard(store) as board:
+        [row] = board.rows(ranked=False)
+        assert (row.seeds, row.dev_score.mean) == ([0, 42], pytest.approx(0.78))
+        assert (row.chosen_by, row.counts_choice, row.best_of) == ({}, False, 2)
+        [table] = [t for t in board_tables(Board([row]), wide=False) if "dev" in t.title]
+        # The expected maximum of two standard normal values is 1 / sqrt(pi).
+        assert any(
+            "rankcse, best of 2" in note and "0.6 standard errors" in note for note in table.notes
+        )
+        [one, other] = board.rows(ranked=False, per_configuration=True)
+        assert (one.best_of, other.best_of) == (1, 1)
+        narrower = GRID | {"seeds": {"confirm": {"top": 1, "seeds": [0]}}}
+        apply_events(store, [sweep_started("first", spec=narrower)])
+        [row] = board.rows(ranked=False)
+        assert (row.counts_choice, row.chosen_by) == (True, {42: 0.80})
 
 
 def test_further_seeds_take_precedence_over_values_that_chose(filled) -> None:
@@ -178,5 +212,7 @@ def test_the_driver_decides_as_the_leaderboard_does() -> None:
             self.key, self.role, self.configuration = key, role, configuration
 
     searched = [Trial("1", "search", "a"), Trial("2", "confirm", "a"), Trial("3", "repeat", "a")]
-    assert find_choosing_trials(searched) == set()
-    assert find_choosing_trials([*searched, Trial("4", "search", "b")]) == {"1", "3", "4"}
+    several = [*searched, Trial("4", "search", "b")]
+    assert find_choosing_trials(searched, confirms_all=False) == set()
+    assert find_choosing_trials(several, confirms_all=False) == {"1", "3", "4"}
+    assert find_choosing_trials(several, confirms_all=True) == set()

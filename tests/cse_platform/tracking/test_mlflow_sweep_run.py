@@ -17,6 +17,7 @@ from mlflow_history import (
     numbered,
     point,
     runs_in,
+    sweep_finished,
     sweep_started,
     trial_started,
 )
@@ -72,6 +73,31 @@ def test_it_has_the_best_so_far_over_its_trials_and_the_leader(uri) -> None:
     known = runs_in(uri)["s1"].data.tags
     leader = {"best_trial": "t2", "best_configuration": HASH, "best.learning_rate": "0.0003"}
     assert (leader | {"best.tau3": ""}).items() <= known.items()
+
+
+def test_at_its_end_it_has_the_mean_of_the_seeds_that_did_not_choose_the_best(uri) -> None:
+    """`b` has the higher mean over two further seeds, `a` the higher value in the search."""
+    found = {"a": (0.9, 0.5, 0.6), "b": (0.8, 0.7, 0.74), "c": (0.95, 0.94)}
+    events, number = list[Event](), 0
+    for configuration, (chose, *further) in found.items():
+        for seed, value in enumerate((chose, *further)):
+            start, *rest = trial(number, value)
+            role = "confirm" if seed else "search"
+            of = {"configuration": configuration, "seed": seed, "role": role}
+            events += [start.model_copy(update=of), *rest]
+            number += 1
+    for _ in range(2):  # told again, it is as before
+        MLflowMirror(uri).apply(
+            JOURNAL, numbered([sweep_started(spec=SPEC), *events, sweep_finished(500)])
+        )
+        forget_position(uri)
+    run = runs_in(uri)["s1"].data
+    assert run.metrics["confirmed/stsb_spearman"] == pytest.approx(0.72)
+    assert run.metrics["confirmed/stsb_spearman_std"] == pytest.approx(0.04 / 2**0.5)
+    assert run.metrics["confirmed/seeds"] == 2
+    assert run.metrics["confirmed/chosen_by"] == 0.8
+    assert run.tags["confirmed_configuration"] == "b"
+    assert run.metrics[BEST] == 0.95
 
 
 def test_its_parameters_are_what_cannot_change_and_its_budget_can(uri) -> None:

@@ -10,6 +10,7 @@ from sqlalchemy.orm import Session, aliased
 
 from cse_platform.stores.sql.tables import (
     ConfigurationRecord,
+    SweepRecord,
     SweepTrialRecord,
     TrialRecord,
     in_batches,
@@ -23,41 +24,34 @@ from cse_platform.tracking.choice import (
 
 
 def _match_choosing_trials() -> ColumnElement[bool]:
-    """Match the trials of searches that tried other configurations of the same group, too.
+    """Match the trials of searches that tried another configuration, too, unless every one of them
+    gets the further seeds.
 
-    A scalar subquery finds the group of another trial: in a join, SQLite would begin with the
-    configurations of the group, which can be very many.
+    A scalar subquery finds the configuration of another trial: in a join, SQLite could begin with
+    the trials, which can be very many.
     """
-    link, rival = aliased(SweepTrialRecord), aliased(SweepTrialRecord)
-    trial, configuration = aliased(TrialRecord), aliased(ConfigurationRecord)
-    group_of_another = (
-        select(configuration.group_id)
-        .join(trial, trial.configuration_id == configuration.id)
-        .where(
-            trial.id == rival.trial_id,
-            trial.configuration_id != TrialRecord.configuration_id,
-        )
-        .correlate(rival, TrialRecord)
-        .scalar_subquery()
-    )
+    link, rival, trial = aliased(SweepTrialRecord), aliased(SweepTrialRecord), aliased(TrialRecord)
+    configuration = select(trial.configuration_id).where(trial.id == rival.trial_id)
     tried_another = exists().where(
         rival.sweep_id == link.sweep_id,
         rival.role != "confirm",
-        group_of_another == ConfigurationRecord.group_id,
+        configuration.correlate(rival).scalar_subquery() != TrialRecord.configuration_id,
     )
-    searched = link.trial_id == TrialRecord.id, link.role != "confirm"
-    asked_about = TrialRecord, ConfigurationRecord
+    chooses = exists().where(SweepRecord.id == link.sweep_id, ~SweepRecord.confirms_all)
     return (
         exists()
-        .where(*searched, tried_another.correlate(link, *asked_about))
-        .correlate(*asked_about)
+        .where(
+            link.trial_id == TrialRecord.id,
+            link.role != "confirm",
+            chooses.correlate(link),
+            tried_another.correlate(link, TrialRecord),
+        )
+        .correlate(TrialRecord)
     )
 
 
 CHOSE = _match_choosing_trials()
-"""Whether the value of a trial chose its configuration, in any sweep that holds it. Queries join
-`TrialRecord` and `ConfigurationRecord`.
-"""
+"""Whether the value of a trial chose its configuration, in any sweep that holds it."""
 
 
 def aggregate_seeds() -> list[ColumnElement[Any]]:
@@ -99,9 +93,7 @@ def estimate_configurations(session: Session, configurations: Collection[int]) -
     """
     query = (
         select(TrialRecord.configuration_id, TrialRecord.seed, TrialRecord.best_value, CHOSE)
-        .join(TrialRecord.configuration)
-        .where(TrialRecord.state == "COMPLETE")
-    )
+    ).where(TrialRecord.state == "COMPLETE")
     for ids in in_batches(sorted(configurations)):
         values, chose = defaultdict[int, dict[int, float]](dict), defaultdict[int, set[int]](set)
         of_these = query.where(TrialRecord.configuration_id.in_(ids))

@@ -487,7 +487,12 @@ def start_sweep(session: Session, journal: str, event: SweepStarted) -> None:
         sweep.ended_by = None
     sweep.state, sweep.finished = "RUNNING", None
     sweep.launched = None if event.launch is None else event.launch.time
+    before = sweep.confirms_all
     set_spec(sweep, event.spec)
+    if sweep.confirms_all != before:  # other seeds estimate its configurations
+        of_sweep = select(TrialRecord.configuration_id).join(TrialRecord.places).distinct()
+        of_sweep = of_sweep.where(SweepTrialRecord.sweep_id == sweep.id)
+        session.info[Held].configurations |= set(session.scalars(of_sweep))
     session.execute(delete(SweepTagRecord).where(SweepTagRecord.sweep_id == sweep.id))
     for tag in event.spec.get("tags", ()):
         insert_once(session, SweepTagRecord, {"sweep_id": sweep.id, "tag": tag}, {})
@@ -512,9 +517,11 @@ def set_spec(sweep: SweepRecord, spec: Mapping[str, Any]) -> None:
         sweep.constraints = list(_CONSTRAINTS.validate_python(search.get("constraints") or ()))
         sweep.objectives = {goal.name: goal.direction for goal in objectives}
     sweep.planned, sweep.confirming, sweep.budget = None, 0, {}
+    sweep.confirms_all = False
     with suppress(ValidationError):
         known = SweepSpec.model_validate(spec)
         sweep.planned, sweep.confirming = known.planned, known.confirming
+        sweep.confirms_all = known.confirms_all
         sweep.budget = known.search.budget.model_dump(mode="json") if known.search.budget else {}
 
 

@@ -241,6 +241,8 @@ class SweepRecord(Base):
     """
     confirming: Mapped[int] = mapped_column(default=0)
     """The number of further seeds among these."""
+    confirms_all: Mapped[bool] = mapped_column(default=False)
+    """Whether every configuration of the search gets the further seeds."""
     budget: Mapped[dict[str, Any]] = mapped_column(default=dict)
     """The budgets of its search, as in its file; empty if it has none."""
     sampler: Mapped[str] = mapped_column(default="")

@@ -70,8 +70,8 @@ class Held:
     """The rows of trials' own dev scores, by dev identity and trial."""
     configurations: set[int] = field(default_factory=set)
     """Those whose estimates are to be computed again."""
-    joined: dict[tuple[int, int], set[int]] = field(default_factory=lambda: defaultdict(set))
-    """The configurations whose trials join the search of a sweep, by the ids of sweep and group."""
+    joined: dict[int, set[int]] = field(default_factory=lambda: defaultdict(set))
+    """The configurations whose trials join the search of a sweep, by the sweep's id."""
     rivals: set[str] = field(default_factory=set)
     """Keys of trials that show another journal's attempt, which this journal's outdoes, or of whose
     model it may have scores.
@@ -88,13 +88,13 @@ def holding(session: Session) -> Iterator[Held]:
         yield held
     write_points(session)
     write_own_scores(session)
-    for (sweep, group), joined in held.joined.items():
-        held.configurations |= _find_only_earlier(session, sweep, group, joined)
+    for sweep, joined in held.joined.items():
+        held.configurations |= _find_only_earlier(session, sweep, joined)
     estimate_configurations(session, held.configurations)
     del session.info[Held]
 
 
-def _find_only_earlier(session: Session, sweep: int, group: int, joined: set[int]) -> set[int]:
+def _find_only_earlier(session: Session, sweep: int, joined: set[int]) -> set[int]:
     """Find the one configuration that a search had tried before others joined it, if it is one.
 
     From now on, the values of its trials choose it among several.
@@ -102,11 +102,9 @@ def _find_only_earlier(session: Session, sweep: int, group: int, joined: set[int
     query = (
         select(TrialRecord.configuration_id)
         .join(TrialRecord.places)
-        .join(TrialRecord.configuration)
         .where(
             SweepTrialRecord.sweep_id == sweep,
             SweepTrialRecord.role != "confirm",
-            ConfigurationRecord.group_id == group,
             TrialRecord.configuration_id.not_in(joined),
         )
         .distinct()
@@ -511,8 +509,7 @@ def link(session: Session, journal: str, event: TrialBegun, trial: TrialRecord) 
     sweep = sweep_of(session, event.sweep, journal).id
     configuration = session.get_one(ConfigurationRecord, trial.configuration_id)
     if event.role != "confirm":
-        joined = session.info[Held].joined[sweep, configuration.group_id]
-        joined.add(configuration.id)
+        session.info[Held].joined[sweep].add(configuration.id)
     if configuration.n > 0:
         session.info[Held].configurations.add(configuration.id)
     if isinstance(event, TrialStarted) and take_new(session, SweepTrialRecord, sweep, trial.id):
