@@ -1,14 +1,12 @@
 """Choose which configurations get further seeds, and rank those that a sweep can choose."""
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from statistics import fmean
 from typing import TypeVar
 
 from cse_platform.leaderboard.records import BestKey, Trial, best_key
-from cse_platform.leaderboard.statistics.searches import find_survivors, non_dominated
+from cse_platform.leaderboard.statistics.searches import find_survivors
 from cse_platform.search.repeats import choose_repeat
-from cse_platform.sweep.blocks import Search
-from cse_platform.sweep.objectives import is_feasible, measure
 from cse_platform.sweep.spec import SweepSpec
 from cse_platform.tracking.history import History, TrialHistory
 
@@ -22,12 +20,9 @@ def dev_values(seeds: Iterable[Trial | TrialHistory]) -> list[float]:
 
 
 def best_configurations(
-    configurations: Iterable[list[AnyTrial]],
-    *,
-    constraints: Collection[str] = (),
-    by_mean_alone: bool = False,
+    configurations: Iterable[list[AnyTrial]], *, by_mean_alone: bool = False
 ) -> list[list[AnyTrial]]:
-    """Rank the configurations of a sweep that keep the constraints, the best on dev first.
+    """Rank the configurations of a sweep, the best on dev first.
 
     Takes the complete trials of each. Uses the leaderboard's rule on these seeds alone, or only
     their means.
@@ -38,38 +33,32 @@ def best_configurations(
         name = seeds[0].configuration
         return best_key(seeds=count, mean=fmean(dev_values(seeds)), configuration=name)
 
-    feasible = [seeds for seeds in configurations if is_feasible(constraints, seeds)]
-    return sorted(feasible, key=key, reverse=True)
+    return sorted(configurations, key=key, reverse=True)
 
 
-def to_confirm(
-    history: History, *, top: int, constraints: Collection[str] = ()
-) -> list[TrialHistory]:
+def to_confirm(history: History, *, top: int) -> list[TrialHistory]:
     """Choose the configurations to run with further seeds, each by its first trial, best first.
 
-    They are the `top` ones by the mean dev score of their trials in the search; those that break
-    a constraint are left out. The number of times that the search repeated a configuration says
-    nothing about its quality.
+    They are the `top` ones by the mean dev score of their trials in the search. The number of times
+    that the search repeated a configuration says nothing about its quality.
     """
     configurations = history.configurations().values()
     searched = [[t for t in trials if t.role != "confirm"] for trials in configurations]
-    ranked = best_configurations(
-        filter(None, searched), constraints=constraints, by_mean_alone=True
-    )
+    ranked = best_configurations(filter(None, searched), by_mean_alone=True)
     return [seeds[0] for seeds in ranked[:top]]
 
 
-def choose_repeated(history: History, constraints: Collection[str]) -> TrialHistory | None:
+def choose_repeated(history: History) -> TrialHistory | None:
     """Choose the configuration that gets a further seed during the search, by its first trial.
 
-    Returns None where a new configuration is expected to gain more. A configuration that broke a
-    constraint or has a failed seed is never chosen.
+    Returns None where a new configuration is expected to gain more. A configuration that has a
+    failed seed is never chosen.
     """
     failed = {trial.configuration for trial in history.trials.values() if trial.state == "FAIL"}
     tried = {
         name: trials
         for name, trials in history.configurations().items()
-        if trials[0].role == "search" and name not in failed and is_feasible(constraints, trials)
+        if trials[0].role == "search" and name not in failed
     }
     running = [t.configuration for t in history.unfinished() if t.role == "repeat"]
     scores = {name: dev_values(trials) for name, trials in tried.items()}
@@ -87,7 +76,7 @@ def further_seeds(history: History, spec: SweepSpec) -> Iterator[tuple[TrialHist
     confirm = spec.seeds.confirm
     if confirm is None:
         return
-    best = to_confirm(history, top=confirm.top, constraints=spec.search.constraints)
+    best = to_confirm(history, top=confirm.top)
 
     def tried(first: TrialHistory) -> dict[int, TrialHistory]:
         trials = history.trials.values()
@@ -112,20 +101,7 @@ def further_seeds(history: History, spec: SweepSpec) -> Iterator[tuple[TrialHist
         )
 
 
-def chosen_trials(history: History, spec: SweepSpec, *, top: int) -> list[TrialHistory]:
+def chosen_trials(history: History, *, top: int) -> list[TrialHistory]:
     """List the complete trials of the `top` best configurations, the best first."""
-    configurations = history.configurations().values()
-    best = best_configurations(configurations, constraints=spec.search.constraints)
+    best = best_configurations(history.configurations().values())
     return [trial for seeds in best[:top] for trial in seeds]
-
-
-def pareto_front(history: History, search: Search) -> list[list[TrialHistory]]:
-    """Find the feasible configurations that no other one beats in all objectives' means."""
-    means = []
-    for seeds in history.configurations().values():
-        measures = [[measure(trial, goal.name) for trial in seeds] for goal in search.objectives]
-        known = [[value for value in values if value is not None] for values in measures]
-        if all(known) and is_feasible(search.constraints, seeds):
-            means.append((seeds, [fmean(values) for values in known]))
-    front = non_dominated([point for _, point in means], search.directions)
-    return [means[index][0] for index in front]
