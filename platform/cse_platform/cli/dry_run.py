@@ -256,11 +256,7 @@ def _format_head(spec: SweepSpec) -> str:
     limits = limits or ["every point of a grid"]
     at_most = "at most " if len(limits) > 1 else ""
     head = f"{spec.sweep}: {spec.method} on {spec.backbone}, {at_most}{', '.join(limits)}"
-    goals = ", ".join(map(str, spec.search.objectives))
-    aims = f"; objectives {goals}" if goals else ""
-    if spec.search.constraints:
-        aims += f"; with {' and '.join(spec.search.constraints)}"
-    return head + further + aims + tested
+    return head + further + tested
 
 
 def _gather_prior_results(checked: Checked, earlier: Sequence[SweepSpec]) -> "PriorResults":

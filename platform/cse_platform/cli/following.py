@@ -141,13 +141,13 @@ class FollowedSweep(SweepView):
                 raise
             self._down = str(error)
             return []
-        self.overview, self.constraints, self._down = overview, overview.constraints, ""
+        self.overview, self._down = overview, ""
         self.trials |= {trial.number: trial for trial in trials}
         if self._lines is None:
             errors = (
                 None if overview.holder is None else errors_folder(Path(overview.holder.folder))
             )
-            self._lines = SweepLines(overview.constraints, errors=errors)
+            self._lines = SweepLines(errors=errors)
         lines = self._lines.new(trials, self.messages)
         times = [line.time for line in lines] + ([self._newest] if self._newest else [])
         self._newest = max(times, default=None)

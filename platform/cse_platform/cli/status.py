@@ -70,12 +70,6 @@ def _make_details(
         )
     if sweep.ended_by:
         texts.append(f"its search ended because its budget is spent: {sweep.ended_by}")
-    if sweep.objectives:
-        texts.append(f"objectives: {', '.join(sweep.objectives)}")
-    if sweep.constraints:
-        of = sweep.counts["COMPLETE"]
-        kept = f"{sweep.infeasible} of {of} complete trials are infeasible"
-        texts.append(f"constraints: {', '.join(sweep.constraints)}; {kept}")
     if sweep.asked:
         texts.append(f"requests not yet received: {', '.join(sweep.asked)}")
     since = [message for message in messages if message.time >= sweep.restarted]
