@@ -6,10 +6,10 @@ from contextlib import suppress
 from datetime import datetime, timedelta
 from pathlib import Path
 
-from cse_platform.cli.outcome import explain_no_result, outcome_lines, state_line
-from cse_platform.cli.progress import Best, SweepView, print_texts, show_live
-from cse_platform.cli.sweep_lines import SweepLine, SweepLines
 from cse_platform.errors import StoreDownError
+from cse_platform.launch.outcome import explain_no_result, outcome_lines, state_line
+from cse_platform.launch.progress import Best, SweepView, print_texts, show_live
+from cse_platform.launch.sweep_lines import SweepLine, SweepLines
 from cse_platform.leaderboard.api import Leaderboard, open_leaderboard
 from cse_platform.leaderboard.records import Trial
 from cse_platform.leaderboard.sweeps import SweepOverview

@@ -10,10 +10,9 @@ from cse_platform.cli.common import (
     format_options,
     print_document,
     published_option,
-    say,
     store_options,
 )
-from cse_platform.standard_streams import echo
+from cse_platform.standard_streams import echo, say
 
 if TYPE_CHECKING:
     from cse_platform.render.text import Format

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 
 from cse_platform.cli.common import print_json
-from cse_platform.cli.outcome import outcome_lines
-from cse_platform.cli.sweep_lines import message_line
+from cse_platform.launch.outcome import outcome_lines
+from cse_platform.launch.sweep_lines import message_line
 from cse_platform.leaderboard.api import open_leaderboard
 from cse_platform.leaderboard.columns import STARRED
 from cse_platform.leaderboard.records import Trial

@@ -15,7 +15,7 @@ from rich.live import Live
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from cse_platform.cli.sweep_lines import ShownTrial, SweepLine, SweepLines
+from cse_platform.launch.sweep_lines import ShownTrial, SweepLine, SweepLines
 from cse_platform.render.table import (
     Silence,
     Terminal,

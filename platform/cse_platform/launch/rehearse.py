@@ -12,9 +12,9 @@ from filelock import FileLock, Timeout
 
 from cse_methods.errors import CseError
 from cse_methods.tasks import Tasks
-from cse_platform.cli.checks import check_and_fetch, check_stages
-from cse_platform.cli.run import run_stage
 from cse_platform.errors import SweepRefusedError
+from cse_platform.launch.check import check_and_fetch, check_stages
+from cse_platform.launch.run import run_stage
 from cse_platform.leaderboard.api import open_leaderboard
 from cse_platform.leaderboard.records import BOARD_FAMILIES, Filters
 from cse_platform.render.table import Terminal, format_count
