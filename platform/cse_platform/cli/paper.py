@@ -35,8 +35,8 @@ def paper_command(
     """List the papers' tables and figures with your progress, or show one table.
 
     For each table of all papers, or of the paper NAME, shows its sweep file, how many of its rows
-    and printed numbers your trials fill, and how many of the file's trials are complete. With TABLE,
-    shows your scores in the rows and columns of that table.
+    and printed numbers your trials fill, and how many of its trials are complete. With TABLE, shows
+    your scores in the rows and columns of that table.
 
     \b
     Examples:
