@@ -146,7 +146,8 @@ def simulate_graph(
             Contender(name, {"set": [value]}, {"set": each[None]}, {"set": gold}, known)
             for name, value, each in zip("ab", scores, cosines, strict=True)
         )
-        drawn = difference(*sample((a, b), ["set"], resamples=GROUP_RESAMPLES, seed=seed), ["set"])
+        left, right = sample((a, b), ["set"], resamples=GROUP_RESAMPLES, seed=seed)
+        drawn = difference(left, right, ["set"])
         assert drawn is not None
         error = drawn[0].std(ddof=1)
         covered.append(abs(scores[0] - scores[1]) <= NORMAL_REACH * error)
@@ -185,7 +186,7 @@ def measure_groups(simulator: Simulator) -> str | None:
         for column, name in enumerate(("by pairs", "by groups")):
             cells = [format_mean(one[:, column], digits=0) for one in each]
             rows.append([f"{told}, {name}", *cells])
-        between = [f"{one[:, 2].sum() / one[:, 3].sum():.2f}" for one in each]
+        between = [f"{one[:, 2].sum() / one[:, 3].sum():z.2f}" for one in each]
         rows.append([f"{told}: correlation of two pairs of a sentence", *between])
     return format_table(["", *map(TASKS.__getitem__, graphs)], rows) + simulator.describe(304)
 
@@ -195,8 +196,8 @@ def simulate_williams(rng: np.random.Generator, *, correlation: float, ranks: bo
     gold, both, *own = rng.standard_normal((4, 1379))
     noise = np.sqrt(1 / correlation**2 - 1)
     values = np.array([gold, *(gold + noise * (0.9 * both + np.sqrt(0.19) * o) for o in own)])
-    (_, r_a, r_b), (_, _, r_ab), _ = np.corrcoef(rankdata(values, axis=1) if ranks else values)
-    return (williams(float(r_a), float(r_b), float(r_ab), 1379)[1] < 0.05,)
+    r = np.corrcoef(rankdata(values, axis=1) if ranks else values)
+    return (williams(float(r[0, 1]), float(r[0, 2]), float(r[1, 2]), 1379)[1] < 0.05,)
 
 
 def measure_williams(simulator: Simulator) -> str:

@@ -103,9 +103,9 @@ def measure_expected_best(simulator: Simulator) -> str:
     ]
     found = simulator.run(simulate_expected_best, cases, 2_000)
     rows = []
-    for name, each in zip(DISTRIBUTIONS, fold(range(len(found)), len(SIZES)), strict=True):
-        outcomes = [column for place in each for column in found[place].T]
-        rows.append([name, *map(format_mean, outcomes)])
+    for name, each in zip(DISTRIBUTIONS, fold(found, len(SIZES)), strict=True):
+        columns = [column for outcomes in each for column in outcomes.T]
+        rows.append([name, *map(format_mean, columns)])
     head = ["values", *(f"{n} of {trials}" for trials, sizes in SIZES.items() for n in sizes)]
     return format_table(head, rows) + simulator.describe(2_000)
 

@@ -4,6 +4,7 @@ Seeds vary with a standard deviation of 1, if nothing else is said.
 """
 
 from itertools import product
+from typing import Any
 
 import numpy as np
 from simulator import Floats, Simulator, fold, format_mean, format_table
@@ -32,7 +33,8 @@ def draw_noise(rng: np.random.Generator, size: int, *, skewed: bool = False) -> 
     if not skewed:
         return rng.standard_normal(size)
     shape = (2 / SKEWNESS) ** 2
-    return (rng.gamma(shape, size=size) - shape) / np.sqrt(shape)
+    noise: Floats = (rng.gamma(shape, size=size) - shape) / np.sqrt(shape)
+    return noise
 
 
 def covers(interval: Interval | None, truth: float = 0.0) -> bool:
@@ -87,7 +89,7 @@ def simulate_comparison(
 
 def measure_comparisons(simulator: Simulator) -> str:
     """Measure the coverage of equal methods' difference, and how often p is below 5 %."""
-    kinds = {
+    kinds: dict[str, dict[str, Any]] = {
         "normal; both sides vary alike": {},
         "normal; A varies three times as much": {"spread": 3.0},
         "normal; A varies ten times as much": {"spread": 10.0},
@@ -108,7 +110,7 @@ def measure_comparisons(simulator: Simulator) -> str:
 def measure_unequal_comparisons(simulator: Simulator) -> str:
     """Measure the coverage of equal methods' difference with more seeds on one side."""
     sizes = [(2, 5), (2, 10), (3, 10), (5, 10)]
-    kinds = {
+    kinds: dict[str, dict[str, Any]] = {
         "both sides vary alike": {},
         "A three times as much": {"spread": 3.0},
         "A a third as much": {"spread": 1 / 3},
@@ -192,9 +194,9 @@ def measure_holm(simulator: Simulator) -> str:
         *(f"all {rows * (rows - 1) // 2} pairs of {rows} rows" for rows in sizes),
     ]
     rows = []
-    for name, each in zip(names, fold(range(len(found)), len(seeds)), strict=True):
-        rows.append([name, *(format_mean(found[place][:, 0]) for place in each)])
-        rows.append(["… without correction", *(format_mean(found[p][:, 1]) for p in each)])
+    for name, row in zip(names, fold(found, len(seeds)), strict=True):
+        rows.append([name, *(format_mean(each[:, 0]) for each in row)])
+        rows.append(["… without correction", *(format_mean(each[:, 1]) for each in row)])
     head = ["any p below 5 %", *(f"{n} seeds" for n in seeds)]
     return format_table(head, rows) + simulator.describe(1_600)
 
@@ -227,8 +229,7 @@ def measure_ranks(simulator: Simulator) -> str:
     ]  # fmt: skip
     found = simulator.run(simulate_board, cases, 400)
     rows = []
-    for (size, n), places in zip(settings, fold(range(len(cases)), len(gaps)), strict=True):
-        equal, *apart = (found[place] for place in places)
+    for (size, n), (equal, *apart) in zip(settings, fold(found, len(gaps)), strict=True):
         of_row, of_board = (
             [format_mean(each[:, column]) for each in (*apart, equal)] for column in (0, 1)
         )

@@ -2,13 +2,14 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
-from typing import Any
+from typing import Any, TypeVar
 from zlib import crc32
 
 import numpy as np
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
+Cell = TypeVar("Cell")
 Simulate = Callable[..., Sequence[float]]
 """Simulates once, with a random generator and the keyword arguments of a case; returns its
 outcomes, of which the means are wanted.
@@ -57,7 +58,7 @@ def _simulate_block(
 def format_mean(outcomes: Floats, *, digits: int = 1, scale: float = 100) -> str:
     """Format the mean of outcomes, shape (simulations,), with its error: by default in percent."""
     error = 1.96 * float(outcomes.std()) / np.sqrt(len(outcomes))
-    mean = f"{scale * outcomes.mean():.{digits}f}"
+    mean = f"{scale * outcomes.mean():z.{digits}f}"
     return f"{mean} ± {scale * error:.{digits}f}" if error else mean
 
 
@@ -67,6 +68,6 @@ def format_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
-def fold(cells: Sequence[str], columns: int) -> list[Sequence[str]]:
-    """Fold cells that are in the order of rows into rows."""
+def fold(cells: Sequence[Cell], columns: int) -> list[Sequence[Cell]]:
+    """Fold what is in the order of a table's cells into its rows."""
     return [cells[start : start + columns] for start in range(0, len(cells), columns)]
