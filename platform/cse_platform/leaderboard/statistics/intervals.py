@@ -212,10 +212,8 @@ def joint_ranks(
 ) -> list[RankInterval | None]:
     """Compute rank intervals of the rows of a board, from joint draws of all their scores.
 
-    They are conservative: in simulations of 5 or 10 normal rows, half to four standard deviations
-    of a seed apart, with 2 to 5 seeds each, the interval held the true rank at least 99 times in
-    100. For rows that are truly equal, it always held one of the ranks that they share; it held the
-    first of these, which equal scores get, 71 to 94 times in 100.
+    They are conservative. For rows that are truly equal, they cover some rank that these share, but
+    not always the first of these, which equal scores get. docs/statistics.md has their coverage.
 
     Each row is given as for `row_draws`; the resamples of pairs are the same for every row.
 
