@@ -1,6 +1,7 @@
 """The generated parts of docs/api.md: the questions of a leaderboard, and what they return.
 
-Launch: make docs, which writes them anew, and the console blocks of all pages.
+Launch: make docs, which writes them anew, the tables of doc_baselines.py, and the console blocks
+of all pages.
 """
 
 import inspect
@@ -10,6 +11,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
+from doc_baselines import filled_pages
 from doc_blocks import ROOT, fill_generated
 from doc_world import rewrite_all
 
@@ -67,5 +69,7 @@ def filled(text: str) -> str:
 
 if __name__ == "__main__":
     PAGE.write_text(filled(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
+    for page, text in filled_pages().items():
+        page.write_text(text, encoding="utf-8")
     with tempfile.TemporaryDirectory() as folder:
         rewrite_all(Path(folder))

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import click
 import doc_api
+import doc_baselines
 import pytest
 from doc_blocks import LANGUAGES, PAGES, ROOT, Block, blocks
 from doc_world import (
@@ -238,6 +239,11 @@ def test_pages_name_every_page_picture_key_and_command() -> None:
 def test_generated_parts_are_written_from_the_code_as_it_stands() -> None:
     text = doc_api.PAGE.read_text()
     assert text == doc_api.filled(text), "run: make docs"
+
+
+def test_scores_of_the_untrained_encoder_are_those_of_its_recorded_sweep() -> None:
+    for page, text in doc_baselines.filled_pages().items():
+        assert text == page.read_text(), "run: make docs"
 
 
 @pytest.mark.slow
