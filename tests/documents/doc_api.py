@@ -1,7 +1,8 @@
 """The generated parts of pages: the questions of a leaderboard and what they return in docs/api.md,
 and the recorded error rates in docs/statistics.md.
 
-Launch: make docs, which writes them anew, and the console blocks of all pages.
+Launch: make docs, which writes them anew, the tables of doc_baselines.py, and the console blocks
+of all pages.
 """
 
 import inspect
@@ -11,6 +12,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
+import doc_baselines
 from doc_blocks import ERROR_RATES, ROOT, fill_generated, read_parts
 from doc_world import rewrite_all
 
@@ -74,7 +76,7 @@ def filled_pages() -> dict[Path, str]:
 
 
 if __name__ == "__main__":
-    for page, text in filled_pages().items():
+    for page, text in (filled_pages() | doc_baselines.filled_pages()).items():
         page.write_text(text, encoding="utf-8")
     with tempfile.TemporaryDirectory() as folder:
         rewrite_all(Path(folder))

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import click
 import doc_api
+import doc_baselines
 import pytest
 from doc_blocks import ERROR_RATES, LANGUAGES, PAGES, ROOT, Block, blocks, read_parts
 from doc_world import (
@@ -240,6 +241,11 @@ def test_generated_parts_are_written_from_the_code_and_records_as_they_stand() -
     assert not stale, "run: make docs"
     shown = set(re.findall("<!-- begin (.*) -->", doc_api.STATISTICS.read_text()))
     assert shown == read_parts(ERROR_RATES).keys()
+
+
+def test_scores_of_the_untrained_encoder_are_those_of_its_recorded_sweep() -> None:
+    for page, text in doc_baselines.filled_pages().items():
+        assert text == page.read_text(), "run: make docs"
 
 
 @pytest.mark.slow
