@@ -11,7 +11,7 @@ PIP := $(BIN)/pip install --quiet --disable-pip-version-check --constraint const
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help plotly-js quickstart docs docs-record golden test check test-slow papers-smoke test-real test-postgres cluster-test release-check chaos screenshots bench bench-train bench-sweep bench-costs bench-hicl bench-gpu bench-eval bench-resampling bench-statistics bench-choosing bench-leaderboard bench-modules bench-store bench-rebuild bench-cluster bench-scale bench-dashboard bench-search bench-search-cost bench-search-parallel clean
+.PHONY: help plotly-js quickstart docs docs-record golden test check test-slow papers-smoke test-real test-postgres cluster-test release-check chaos screenshots bench bench-train bench-sweep bench-costs bench-hicl bench-gpu bench-eval bench-resampling bench-statistics bench-choosing bench-seeds bench-leaderboard bench-modules bench-store bench-rebuild bench-cluster bench-scale bench-dashboard bench-search bench-search-cost bench-search-parallel clean
 
 help:  ## show this
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 24
@@ -93,6 +93,9 @@ bench-statistics: .venv/installed  ## measure every error rate of docs/statistic
 
 bench-choosing: .venv/installed-real  ## measure what selecting on STS-B dev gains, with 200 trials on real data, 20 minutes of a core; BENCH="--seeds 1"
 	nice $(BIN)/python benchmarks/choosing_on_dev.py runs/choosing $(BENCH)
+
+bench-seeds: .venv/installed  ## measure how much equal seeds correlate between configurations, on real data, 30 minutes of a core; BENCH="--seeds 4"
+	nice $(BIN)/python benchmarks/seed_correlation.py runs/seeds $(BENCH)
 
 bench-leaderboard: .venv/installed  ## time queries of a leaderboard with a million trials, and of MLflow; BENCH="--trials 100000"
 	$(BIN)/python benchmarks/leaderboard_speed.py $(BENCH)

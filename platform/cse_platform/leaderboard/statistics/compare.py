@@ -276,6 +276,9 @@ def _list_limits(contenders: Sequence[Contender], tasks: Sequence[str]) -> tuple
     ]
     if without:
         notes.append(f"no cosines of the same pairs of {', '.join(without)}: over seeds only")
+    if any(a.shares_seeds(b) for a, b in combinations(contenders, 2)):
+        which = "configurations of one method on one backbone with the same seeds"
+        notes.append(f"seeds paired: {which} are compared seed by seed")
     return tuple(notes)
 
 
