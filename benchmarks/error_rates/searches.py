@@ -3,7 +3,7 @@
 Seeds vary with a standard deviation of 1.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from itertools import product
 from statistics import fmean
 from typing import Literal
@@ -22,6 +22,7 @@ from cse_platform.leaderboard.statistics.searches import (
     find_survivors,
     winners_curse,
 )
+from cse_platform.tracking.choice import rate_seeds, select_counting_seeds
 
 RACE_SEEDS = range(5)
 DISTRIBUTIONS = {"normal": norm, "uniform": uniform, "peaked (Laplace)": laplace}
@@ -160,12 +161,6 @@ def measure_borders(simulator: Simulator) -> str:
     return format_table(["", *kinds], rows) + simulator.describe(100_000)
 
 
-def counting_seeds(complete: Sequence[int], chose: Collection[int]) -> list[int]:
-    """List the seeds whose mean estimates a configuration: those that did not choose it."""
-    others = [seed for seed in complete if seed not in chose]
-    return others if len(others) >= 2 else list(complete)
-
-
 def simulate_selection(
     rng: np.random.Generator, *, trials: int, n: int, way: Way, top: int = TOP
 ) -> tuple[float, float, float, float]:
@@ -183,11 +178,12 @@ def simulate_selection(
         raced = run_race(scores[best, 1:, 0].tolist())
         complete = {name: [0, *(seed + 1 for seed in values)] for name, values in raced.items()}
     chose = [] if way == "all seeds" else [0]
-    counted = {name: counting_seeds(seeds, chose) for name, seeds in complete.items()}
+    counted = {name: select_counting_seeds(seeds, chose) for name, seeds in complete.items()}
 
     def rank(name: str) -> object:
-        mean = fmean(scores[best[int(name)], counted[name], 0])
-        return best_key(seeds=len(counted[name]), mean=mean, configuration=name)
+        seeds, mean = complete[name], fmean(scores[best[int(name)], counted[name], 0])
+        standing = rate_seeds(len(seeds), len(set(seeds).difference(chose)))
+        return best_key(standing=standing, mean=mean, configuration=name)
 
     row = max(counted, key=rank)  # type: ignore[arg-type]
     found = []
