@@ -12,6 +12,7 @@ from rich.progress import track
 from sqlalchemy import Connection, Engine
 
 from cse_methods.tasks import AVG_STS, STS_TASKS
+from cse_platform.tracking.choice import rate_seeds, select_counting_seeds
 
 METHODS = ("simcse", "esimcse", "sncse", "compcse", "hicl", "rankcse", "whitenedcse")
 BACKBONES = ("bert-base", "bert-large", "roberta-base", "roberta-large", "mini")
@@ -45,7 +46,7 @@ COLUMNS = {
     "evaluations": "identity settings source",
     "sweeps": "id name method backbone spec state started finished",
     "sweep_tags": "sweep_id tag",
-    "configurations": ("id contest_id hash revision corpus values searched n mean"),
+    "configurations": ("id contest_id hash revision corpus values searched n mean standing"),
     "trials": (
         "id key configuration_id seed state started finished best_step best_value start_value "
         "wall_seconds gpu_seconds machine_id provenance"
@@ -58,7 +59,14 @@ COLUMNS = {
 
 
 SAME = {
-    "sweeps": {"journal": "j", "confirming": 0, "budget": "{}", "sampler": "", "dev": "stsb"},
+    "sweeps": {
+        "journal": "j",
+        "confirming": 0,
+        "budget": "{}",
+        "sampler": "",
+        "dev": "stsb",
+        "confirms_all": False,
+    },
     "trials": {"journal": "j", "costs": "{}"},
 }
 """Columns with the same value in all rows."""
@@ -146,11 +154,13 @@ def _sweep(number: int, told: dict[str, list[tuple[Any, ...]]], dice: random.Ran
         configuration = number * len(seeds) + index + 1
         quality = dice.gauss(0.7, 0.03)
         values = [min(1.0, dice.gauss(quality, 0.01)) for _ in range(n)]
-        mean = sum(values) / n
+        counted = select_counting_seeds(range(n), [0])  # the search's own seed chose it
+        mean, standing = sum(values[seed] for seed in counted) / len(counted), rate_seeds(n, n - 1)
         settings = {"learning_rate": dice.uniform(1e-5, 5e-5), "temperature": dice.random()}
         row = (configuration, place + 1, _hash("c", configuration), 1, "wiki1m")
         searched = json.dumps(["learning_rate", "temperature"])
-        told["configurations"].append((*row, json.dumps(settings), searched, n, mean))
+        estimate = len(counted), mean, standing
+        told["configurations"].append((*row, json.dumps(settings), searched, *estimate))
         for seed, value in enumerate(values):
             trial += 1
             _trial(trial, configuration, seed, value, dev, started, told, dice)
