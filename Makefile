@@ -11,7 +11,7 @@ PIP := $(BIN)/pip install --quiet --disable-pip-version-check --constraint const
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help plotly-js quickstart docs docs-record golden test check test-slow papers-smoke test-real test-postgres cluster-test release-check chaos screenshots bench bench-train bench-sweep bench-costs bench-hicl bench-gpu bench-eval bench-resampling bench-statistics bench-choosing bench-seeds bench-leaderboard bench-modules bench-store bench-rebuild bench-cluster bench-scale bench-dashboard bench-search bench-search-cost bench-search-parallel clean
+.PHONY: help plotly-js quickstart docs docs-record golden test check test-slow papers-smoke test-real test-postgres cluster-test release-check chaos screenshots bench bench-train bench-sweep bench-costs bench-hicl bench-gpu bench-eval bench-resampling bench-statistics bench-choosing bench-seeds bench-leaderboard bench-modules bench-size bench-store bench-rebuild bench-cluster bench-scale bench-dashboard bench-search bench-search-cost bench-search-parallel clean
 
 help:  ## show this
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 24
@@ -102,6 +102,9 @@ bench-leaderboard: .venv/installed  ## time queries of a leaderboard with a mill
 
 bench-modules: .venv/installed-dev  ## print the modules that a query, each page view, a dev point and a sweep pass
 	$(BIN)/python benchmarks/modules_passed.py
+
+bench-size: .venv/installed  ## print the lines of code, the records and the functions of each room
+	$(BIN)/python benchmarks/code_size.py
 
 bench-store: .venv/installed-dev  ## measure the driver's load from 64 busy workers, on SQLite and PostgreSQL; BENCH="--seconds 10"
 	tests/with_postgres.sh $(BIN)/python benchmarks/store_load.py $(BENCH)
