@@ -34,7 +34,7 @@ _OUR_ROOT = Path(cse_methods.__file__).parents[1]
 
 
 def code_hashes(method: Method) -> dict[str, str]:
-    """Hash, in hex digits, of each module that a method's numbers follow from, by its name.
+    """Hash, in hex digits, each module that a method's numbers follow from, by its name.
 
     Those of the methods that it stands on are among them. It is empty where the source cannot be
     read, as of a method that was typed into an interpreter.
@@ -73,7 +73,7 @@ def outside_sources(method: Method) -> dict[Path, Path]:
 
 
 def _list_starts(method: Method) -> list[str]:
-    """The modules that register the method and those that it stands on."""
+    """List the modules that register the method and those that it stands on."""
     bases = map(get_method, method.config.bases)
     return [method.train.__module__, *(base.train.__module__ for base in bases)]
 
@@ -94,7 +94,7 @@ class _Module:
 def _read_module(version: FileVersion, package: str) -> _Module:
     """Parse a file once in each version: a worker asks at each of its trials."""
     tree = ast.parse(version[0].read_bytes())
-    canonical = json.dumps(_canonicalise(tree), sort_keys=True)
+    canonical = json.dumps(_canonicalise_tree(tree), sort_keys=True)
     constants = (node.value for node in ast.walk(tree) if isinstance(node, ast.Constant))
     strings = (value for value in constants if isinstance(value, str))
     return _Module(
@@ -173,7 +173,7 @@ def _list_imports(tree: ast.Module, package: str) -> Iterator[str]:
             yield from (".".join(parts[:length]) for length in range(1, len(parts) + 1))
 
 
-def _canonicalise(node: Any) -> Any:
+def _canonicalise_tree(node: Any) -> Any:
     """Convert a syntax tree to JSON without line numbers, docstrings and empty fields.
 
     Python versions add empty fields to their trees; what a source means stays.
@@ -181,10 +181,12 @@ def _canonicalise(node: Any) -> Any:
     if isinstance(node, ast.Constant):
         return repr(node.value)
     if isinstance(node, ast.AST):
-        fields = ((name, _canonicalise(value)) for name, value in ast.iter_fields(node))
+        fields = ((name, _canonicalise_tree(value)) for name, value in ast.iter_fields(node))
         return [type(node).__name__, {n: v for n, v in fields if v not in (None, [])}]
     if isinstance(node, list):
         # A statement that is a string which nothing uses is a docstring.
         texts = (isinstance(x, ast.Expr) and isinstance(x.value, ast.Constant) for x in node)
-        return [_canonicalise(x) for x, is_text in zip(node, texts, strict=True) if not is_text]
+        return [
+            _canonicalise_tree(x) for x, is_text in zip(node, texts, strict=True) if not is_text
+        ]
     return node

@@ -87,7 +87,7 @@ LAST_STEP = 2**31 - 1
 
 
 def checked_report(step: object, metrics: object) -> tuple[int, dict[str, float]]:
-    """The step and the metrics of a report, as plain numbers.
+    """Convert the step and the metrics of a report to plain numbers.
 
     A metric is a real number of any type, NaN included, such as a scalar of NumPy or a tensor
     without dimensions. Metrics outside `METRIC_GROUPS` are left out.
@@ -102,13 +102,13 @@ def checked_report(step: object, metrics: object) -> tuple[int, dict[str, float]
         count = int(number)
     if count is None or not 0 <= count <= LAST_STEP:
         raise ValueError(
-            f"a report has step {_show(step)}; a step is a whole number of optimiser steps, "
-            f"from 0 to {LAST_STEP}"
+            f"a report has step {_format_value(step)}; a step is a whole number of optimiser "
+            f"steps, from 0 to {LAST_STEP}"
         )
     if not isinstance(metrics, Mapping):
         raise ValueError(
-            f"the report of step {count} has {_show(metrics)} as metrics; expected a mapping "
-            "of names to numbers"
+            f"the report of step {count} has {_format_value(metrics)} as metrics; expected a "
+            "mapping of names to numbers"
         )
     checked = {}
     for name, value in metrics.items():
@@ -116,20 +116,20 @@ def checked_report(step: object, metrics: object) -> tuple[int, dict[str, float]
             continue
         if not isinstance(name, str) or not name.isprintable():
             raise ValueError(
-                f"the report of step {count} has a metric named {_show(name)}; a name must be "
-                "printable text"
+                f"the report of step {count} has a metric named {_format_value(name)}; a name must "
+                "be printable text"
             )
         number = real_number(value)
         if number is None:
             raise ValueError(
-                f"the report of step {count} has {name} = {_show(value)}; a metric must be a "
-                "real number, such as a float"
+                f"the report of step {count} has {name} = {_format_value(value)}; a metric must be "
+                "a real number, such as a float"
             )
         checked[name] = number
     return count, checked
 
 
-def _show(value: object) -> str:
+def _format_value(value: object) -> str:
     """Format a value for a message: cut if it is long, even if its type cannot format it."""
     try:
         return reprlib.repr(value)
@@ -222,7 +222,7 @@ class MethodConfig(Settings):
 
     @classmethod
     def model_validate(cls, obj: Any, **options: Any) -> Self:
-        """The checked settings, as in pydantic.
+        """Check the settings, as in pydantic.
 
         Raises:
             ValidationError: names every setting that is refused.
@@ -238,8 +238,8 @@ class MethodConfig(Settings):
             ) from problem
 
     @classmethod
-    def beside(cls, possible: Mapping[str, Sequence[Any]]) -> type[Self]:
-        """The settings that there are where some have these possible values; here always the same.
+    def specialise_for(cls, possible: Mapping[str, Sequence[Any]]) -> type[Self]:
+        """Return the class of settings where some have these possible values; here always this one.
 
         Values are not checked: what none can be brings no settings.
         """
@@ -298,12 +298,12 @@ class MethodConfig(Settings):
 
     @classmethod
     def dependent_defaults(cls, values: Mapping[str, Any]) -> dict[str, Any]:
-        """Defaults that follow from the other settings, as a file gives them, not yet checked."""
+        """Derive defaults from the other settings, as a file gives them, not yet checked."""
         del values
         return {}
 
     def _find_inactive(self) -> dict[str, tuple[str, tuple[Any, ...] | Above | Holding]]:
-        """Settings without effect here, each with the setting to blame and its needed values."""
+        """Find settings without effect, each with the setting to blame and its needed values."""
         return {
             name: (other, allowed)
             for name, condition in self.conditions.items()
@@ -312,7 +312,7 @@ class MethodConfig(Settings):
         }
 
     def encoders(self) -> tuple[str, ...]:
-        """Every pre-trained encoder this configuration reads, the backbone first."""
+        """Return every pre-trained encoder this configuration reads, the backbone first."""
         return (self.backbone,)
 
     @property
@@ -321,15 +321,15 @@ class MethodConfig(Settings):
         return "fp32"
 
     def columns_taken(self) -> int:
-        """How many columns of a corpus a batch has: 1 is the sentences alone."""
+        """Return how many columns of a corpus a batch has: 1 is the sentences alone."""
         return 1
 
     def test_prompt(self) -> str | None:
-        """The text before a sentence at test time; for the pooler `mask` the words around it."""
+        """Return the text before a sentence at test time; for the pooler `mask` that around it."""
         return self.prompt
 
     def files(self) -> tuple[str, ...]:
-        """Every file that this configuration names and reads, other than the corpora."""
+        """Return every file that this configuration names and reads, other than the corpora."""
         return ()
 
     def check_width(self, width: int) -> None:
@@ -340,7 +340,7 @@ class MethodConfig(Settings):
         """Raise CseError if its encoders, as far as they are here, do not fit each other."""
 
     def ingredients(self) -> dict[str, str]:
-        """What else the numbers depend on, beside settings, encoders, data and files, by name.
+        """Return what the numbers depend on beside settings, encoders, data and files, by name.
 
         Raises:
             CseError: if something that this configuration needs is not installed.
@@ -348,7 +348,7 @@ class MethodConfig(Settings):
         return {}
 
     def hyperparameters(self) -> dict[str, Any]:
-        """What a search may turn: all but the encoder, corpus, data and dev sets; JSON values.
+        """Return what a search may turn: all but encoder, corpus, data and dev sets; JSON values.
 
         Settings without effect are left out: those whose condition is not met, and those that are
         None. A None that was chosen over another default stays, because the values would not give
@@ -508,6 +508,6 @@ class Method:
     """(config, corpus, student) -> the objective that the training loop trains; None for a method
     that trains in a way of its own."""
 
-    def beside(self, possible: Mapping[str, Sequence[Any]]) -> "Method":
-        """The method with the settings that there are where some have these possible values."""
-        return replace(self, config=self.config.beside(possible))
+    def specialise_for(self, possible: Mapping[str, Sequence[Any]]) -> "Method":
+        """Return the method with the settings that it has where some have these possible values."""
+        return replace(self, config=self.config.specialise_for(possible))

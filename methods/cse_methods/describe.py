@@ -83,12 +83,12 @@ class Description:
 
 
 def describe_method(method: Method) -> Description:
-    """What there is to know about a method and its settings.
+    """Describe what there is to know about a method and its settings.
 
     BrokenMethodError if the method is another package's and its settings raise anything.
     """
     try:
-        return _describe(method)
+        return _make_description(method)
     except Exception as problem:
         if method.name in own_methods():
             raise
@@ -97,7 +97,7 @@ def describe_method(method: Method) -> Description:
         ) from problem
 
 
-def _describe(method: Method) -> Description:
+def _make_description(method: Method) -> Description:
     # Lines are joined; one that begins `Paper:` or `Departs from …:` begins a paragraph.
     text = inspect.getdoc(sys.modules[method.train.__module__]) or ""
     parts = re.split(r"\n\n+|\n(?=[A-Z][^.:\n]*: )", text)
@@ -135,7 +135,7 @@ def _describe(method: Method) -> Description:
 def setting_rows(
     config: type[MethodConfig], published: Sequence[PublishedSettings] = ()
 ) -> list[SettingRow]:
-    """A row for each setting, in the class's order; published values show what defaults follow."""
+    """Make a row for each setting, in order; published values show what defaults follow."""
     followed, rows = _find_followed(config, published), []
     filled = config.dependent_defaults({})
     for name, field in config.model_fields.items():
@@ -170,7 +170,7 @@ def _group_settings(method: Method) -> Iterator[SettingGroup]:
         if issubclass(method.config, base):
             shared |= dict.fromkeys(setting_rows(base), title)
     own, of_base = f"Settings of {method.name}", f"Settings of {' and '.join(method.config.bases)}"
-    without_base = method.config.beside({}).model_fields
+    without_base = method.config.specialise_for({}).model_fields
     groups: dict[str, list[SettingRow]] = {title: [] for title in (own, of_base, *_SHARED.values())}
     for row in setting_rows(method.config, method.published):
         groups[shared.get(row, own) if row.name in without_base else of_base].append(row)

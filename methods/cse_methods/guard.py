@@ -55,11 +55,11 @@ def guard(*, transfer_dev: bool = False, own: Iterable[str] = ()) -> None:
     Raises:
         GuardError: later, out of whatever call tries it.
     """
-    _install(transfer_dev, frozenset(map(os.path.realpath, own)))
+    _install_hook(transfer_dev, frozenset(map(os.path.realpath, own)))
 
 
 @cache
-def _install(transfer_dev: bool, own: frozenset[str]) -> None:
+def _install_hook(transfer_dev: bool, own: frozenset[str]) -> None:
     def refuse(event: str, arguments: tuple[Any, ...]) -> None:
         if event in _FILES:
             for argument in arguments[: _FILES[event]]:

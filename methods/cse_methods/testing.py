@@ -64,7 +64,7 @@ class RecordedRun:
         """
         checked_report(step, metrics)
         before = max(self.curve, default=-1)
-        _require(
+        _assert_true(
             step > before,
             f"step {step} is reported after step {before}: steps rise, or a sweep loses the score",
         )
@@ -104,7 +104,7 @@ class TrainedOnce:
     def again(
         self, name: str, *, seed: int = _SEED, resume_from: Path | None = None
     ) -> RecordedRun:
-        """A further run of the same configuration, in a folder of its own."""
+        """Run the same configuration again, in a folder of its own."""
         run = RecordedRun(self.run.folder / name, seed, resume_from)
         self.method.train(self.config, run)
         return run
@@ -130,32 +130,34 @@ def train_once(method: str, settings: Mapping[str, Any], *, folder: Path | str) 
 
 def reports_dev_points(trained: TrainedOnce) -> None:
     """The method reports finite numbers at step 0, every `eval_steps` and at the last step."""
-    _equal(list(trained.run.curve), trained.steps, "the reported steps")
+    _assert_equal(list(trained.run.curve), trained.steps, "the reported steps")
     for step, metrics in trained.run.curve.items():
         for task in trained.config.dev.tasks:
             value = metrics.get(dev_metric(task), math.nan)
-            _require(-1 <= value <= 1, f"step {step}: {dev_metric(task)} is {value}")
+            _assert_true(-1 <= value <= 1, f"step {step}: {dev_metric(task)} is {value}")
         for name, value in metrics.items():
-            _require(name.startswith(("dev/", "train/")), f"step {step}: a metric named {name!r}")
-            _require(math.isfinite(value), f"step {step}: {name} is {value}")
+            _assert_true(
+                name.startswith(("dev/", "train/")), f"step {step}: a metric named {name!r}"
+            )
+            _assert_true(math.isfinite(value), f"step {step}: {name} is {value}")
         has_losses = any(name.startswith("train/") for name in metrics)
-        _equal(has_losses, step > 0, f"step {step}: whether there are training metrics")
+        _assert_equal(has_losses, step > 0, f"step {step}: whether there are training metrics")
 
 
 def loss_parts_sum_to_the_loss(trained: TrainedOnce) -> None:
     """`train/loss` is the sum of `train/loss_<part>`."""
     for metrics in list(trained.run.curve.values())[1:] if trained.trains else []:
         parts = [value for name, value in metrics.items() if name.startswith("train/loss_")]
-        _require(bool(parts), "there is no train/loss_<part>")
+        _assert_true(bool(parts), "there is no train/loss_<part>")
         same = math.isclose(metrics["train/loss"], sum(parts), rel_tol=1e-6)
-        _require(same, f"the parts {parts} do not sum to the loss {metrics['train/loss']}")
+        _assert_true(same, f"the parts {parts} do not sum to the loss {metrics['train/loss']}")
 
 
 def progress_ends_at_one(trained: TrainedOnce) -> None:
     """`train/progress` is the share of the steps that are done."""
     steps = trained.steps[1:]
     found = [trained.run.curve[step]["train/progress"] for step in steps]
-    _equal(found, [step / steps[-1] for step in steps], "train/progress")
+    _assert_equal(found, [step / steps[-1] for step in steps], "train/progress")
 
 
 def training_changes_the_encoder(trained: TrainedOnce) -> None:
@@ -164,11 +166,11 @@ def training_changes_the_encoder(trained: TrainedOnce) -> None:
     tested = config.test_pooler if isinstance(config, TrainingConfig) else None
     pooler = tested or config.pooler
     untrained = load_encoder(config.backbone, pooler=pooler, prompt=config.test_prompt())
-    _equal(trained.run.curve[0], _dev_scores(trained, untrained), "the dev point of step 0")
+    _assert_equal(trained.run.curve[0], _dev_scores(trained, untrained), "the dev point of step 0")
     # All dev metrics: a rank correlation alone can stay the same after a small step.
     curve = trained.run.curve.values()
     points = {tuple(v for name, v in one.items() if name.startswith("dev/")) for one in curve}
-    _equal(len(points), len(trained.steps), "the number of different dev points")
+    _assert_equal(len(points), len(trained.steps), "the number of different dev points")
 
 
 def keeps_the_best_step(trained: TrainedOnce) -> None:
@@ -177,9 +179,9 @@ def keeps_the_best_step(trained: TrainedOnce) -> None:
     points = [metrics for step, metrics in trained.run.curve.items() if step > 0]
     values = [dev.with_means(metrics)[dev_metric(dev.checkpoint_name)] for metrics in points]
     best = points[values.index(max(values))]  # the earliest of equals
-    _equal(_without_perf(trained.returned), best, "what is returned")
+    _assert_equal(_without_perf(trained.returned), best, "what is returned")
     kept = load_encoder(str(trained.run.folder / str(trained.steps[-1]) / BEST_FOLDER))
-    _equal(_dev_scores(trained, kept), _dev_part(best), "the scores of the kept encoder")
+    _assert_equal(_dev_scores(trained, kept), _dev_part(best), "the scores of the kept encoder")
 
 
 def reads_its_settings(trained: TrainedOnce) -> None:
@@ -187,12 +189,12 @@ def reads_its_settings(trained: TrainedOnce) -> None:
     shared = TrainingConfig.model_fields.keys()
     own = trained.config.hyperparameters().keys() - shared
     unread = sorted(own - trained.read)
-    _require(not unread, f"nothing read {', '.join(unread)}; searching it would have no effect")
+    _assert_true(not unread, f"nothing read {', '.join(unread)}; searching it would have no effect")
 
 
 def repeats_with_one_seed(trained: TrainedOnce) -> None:
     """The same seed gives the same dev curve."""
-    _equal(trained.again("repeated").curve, trained.run.curve, "the curve of the same seed")
+    _assert_equal(trained.again("repeated").curve, trained.run.curve, "the curve of the same seed")
 
 
 def differs_with_another_seed(trained: TrainedOnce) -> None:
@@ -200,9 +202,9 @@ def differs_with_another_seed(trained: TrainedOnce) -> None:
     if not trained.trains:
         return
     other, last = trained.again("other-seed", seed=_SEED + 1), trained.steps[-1]
-    _equal(other.curve[0], trained.run.curve[0], "the dev point of step 0")
+    _assert_equal(other.curve[0], trained.run.curve[0], "the dev point of step 0")
     losses = [run.curve[last]["train/loss"] for run in (other, trained.run)]
-    _require(losses[0] != losses[1], "another seed gives the same loss")
+    _assert_true(losses[0] != losses[1], "another seed gives the same loss")
 
 
 def resumes_as_if_never_stopped(trained: TrainedOnce) -> None:
@@ -217,8 +219,10 @@ def resumes_as_if_never_stopped(trained: TrainedOnce) -> None:
         )
         returned = trained.method.train(trained.config, run)
         rest = {s: metrics for s, metrics in trained.run.curve.items() if s > step}
-        _equal(run.curve, rest, f"the curve after step {step}")
-        _equal(_dev_part(returned), _dev_part(trained.returned), "what the resumed trial returns")
+        _assert_equal(run.curve, rest, f"the curve after step {step}")
+        _assert_equal(
+            _dev_part(returned), _dev_part(trained.returned), "what the resumed trial returns"
+        )
         for later in rest:
             _same_weights(run.folder / str(later), trained.run.folder / str(later))
             _same_state(run.folder / str(later), trained.run.folder / str(later))
@@ -256,12 +260,12 @@ def _same_weights(first: Path, second: Path) -> None:
     """The kept encoders have the same files of weights, tensor by tensor."""
     kept = [one / BEST_FOLDER for one in (first, second)]
     files = [sorted(file.relative_to(one) for file in one.rglob("*.safetensors")) for one in kept]
-    _equal(files[0], files[1], "the files of kept weights")
+    _assert_equal(files[0], files[1], "the files of kept weights")
     for file in files[0]:
         ours, theirs = (load_file(one / file) for one in kept)
         names = sorted(ours.keys() | theirs.keys())
         unlike = [name for name in names if not _is_same(ours.get(name), theirs.get(name))]
-        _require(not unlike, f"resumed weights differ: {', '.join(unlike[:3])}")
+        _assert_true(not unlike, f"resumed weights differ: {', '.join(unlike[:3])}")
 
 
 def _same_state(first: Path, second: Path) -> None:
@@ -273,7 +277,7 @@ def _same_state(first: Path, second: Path) -> None:
             for one in (first, second)
         )
         unlike = [name for name, value in theirs.items() if not _is_same(ours.get(name), value)]
-        _require(not unlike, f"of {file.name}, resumed: {', '.join(unlike[:3])} differ")
+        _assert_true(not unlike, f"of {file.name}, resumed: {', '.join(unlike[:3])} differ")
 
 
 def _list_leaves(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:
@@ -293,11 +297,11 @@ def _is_same(ours: Any, theirs: Any) -> bool:
     return bool(ours == theirs)
 
 
-def _equal(found: object, expected: object, what: str) -> None:
-    _require(found == expected, f"{what}: expected {expected}, found {found}")
+def _assert_equal(found: object, expected: object, what: str) -> None:
+    _assert_true(found == expected, f"{what}: expected {expected}, found {found}")
 
 
-def _require(condition: bool, problem: str) -> None:
+def _assert_true(condition: bool, problem: str) -> None:
     # Raised by hand: this module is used from packages whose tests may run with `python -O`.
     if not condition:
         raise AssertionError(problem)

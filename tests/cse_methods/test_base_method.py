@@ -161,7 +161,7 @@ def test_settings_of_both() -> None:
         "base_prompts": list(get_method("promptbert").config.model_fields["prompts"].default),
     }
     assert configured("rankcse", **values) == config
-    told = describe_method(get_method("rankcse").beside({"base": ("promptbert",)}))
+    told = describe_method(get_method("rankcse").specialise_for({"base": ("promptbert",)}))
     rows = {row.name: row for group in told.groups for row in group.rows}
     assert rows["base_denoise"].kind == "true or false"
     assert "base_denoise: true" in rows["base_freeze_template"].only_with

@@ -24,30 +24,30 @@ from cse_methods.settings import setting
 
 
 def zero_tokens(embeddings: Tensor, places: Tensor) -> Tensor:
-    """Embeddings (B, L, D) without some of their tokens; places (B, K) are from 0 to L - 1.
+    """Zero some tokens of embeddings (B, L, D); places (B, K) are from 0 to L - 1.
 
     Source:
         Yan et al. 2021 (ConSERT), token cutoff.
     """
-    return embeddings.masked_fill(_mark(places, embeddings.shape[1]).unsqueeze(-1), 0)
+    return embeddings.masked_fill(_mark_places(places, embeddings.shape[1]).unsqueeze(-1), 0)
 
 
 def zero_features(embeddings: Tensor, features: Tensor) -> Tensor:
-    """Embeddings (B, L, D) without some of their features, from 0 to D - 1, in all tokens.
+    """Zero some features of embeddings (B, L, D), from 0 to D - 1, in all tokens.
 
     Source:
         Yan et al. 2021 (ConSERT), feature cutoff.
     """
-    return embeddings.masked_fill(_mark(features, embeddings.shape[2]).unsqueeze(1), 0)
+    return embeddings.masked_fill(_mark_places(features, embeddings.shape[2]).unsqueeze(1), 0)
 
 
 def zero_elements(embeddings: Tensor, elements: Tensor) -> Tensor:
-    """Embeddings (B, L, D) without some of their elements: token times D, plus feature.
+    """Zero some elements of embeddings (B, L, D): token times D, plus feature.
 
     Source:
         Yan et al. 2021 (ConSERT), where it is called dropout.
     """
-    marked = _mark(elements, embeddings[0].numel())
+    marked = _mark_places(elements, embeddings[0].numel())
     return embeddings.masked_fill(marked.view_as(embeddings), 0)
 
 
@@ -67,8 +67,8 @@ def draw_places(available: Tensor, *, rate: float) -> Tensor:
     return drawn.where(torch.arange(most, device=drawn.device) < counts, -1)
 
 
-def _mark(places: Tensor, count: int) -> Tensor:
-    """Which of `count` places are among those of each row, shape (B, count)."""
+def _mark_places(places: Tensor, count: int) -> Tensor:
+    """Mark which of `count` places are among those of each row, shape (B, count)."""
     marked = torch.zeros(len(places), count + 1, dtype=torch.bool, device=places.device)
     return marked.scatter(1, places.where(places >= 0, count), value=True)[:, :count]
 
@@ -226,7 +226,7 @@ AUGMENTATIONS: dict[AugmentationName, Augmentation] = {
 
 
 def rate_setting(name: AugmentationName) -> Any:
-    """A pydantic field for the rate of an augmentation, with its bounds and its source."""
+    """Make a pydantic field for the rate of an augmentation, with its bounds and its source."""
     augmentation = AUGMENTATIONS[name]
     rate = augmentation.rate
     assert rate is not None

@@ -40,7 +40,7 @@ def mask_for_generator(
     Source:
         Chuang et al. 2022 (DiffCSE), as its released code draws them.
     """
-    picked = _pick(special, chosen, rate)
+    picked = _pick_pieces(special, chosen, rate)
     hidden = picked & (masked < MASK_SHARE)
     other = picked & ~hidden & (random < RANDOM_SHARE)
     return torch.where(hidden, mask, torch.where(other, words, ids))
@@ -49,14 +49,14 @@ def mask_for_generator(
 def label_chosen(
     ids: Tensor, special: Tensor, chosen: Tensor, *, rate: float, other: int
 ) -> Tensor:
-    """The pieces that `mask_for_generator` chooses, and another number elsewhere.
+    """Return the pieces that `mask_for_generator` chooses, and another number elsewhere.
 
     Args are those of `mask_for_generator`; the result has the shape (B, L).
     """
-    return torch.where(_pick(special, chosen, rate), ids, other)
+    return torch.where(_pick_pieces(special, chosen, rate), ids, other)
 
 
-def _pick(special: Tensor, chosen: Tensor, rate: float) -> Tensor:
+def _pick_pieces(special: Tensor, chosen: Tensor, rate: float) -> Tensor:
     return (chosen < rate) & ~special.bool()
 
 

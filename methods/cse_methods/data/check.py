@@ -54,7 +54,7 @@ def check_corpora(folder: Path) -> list[FileCheck]:
     expected = {name: known.lines for known in KNOWN.values() for name in known.local_names}
     checks = []
     for path in sorted(folder.glob("corpus/*.txt")):
-        lines, *_ = _read(path)
+        lines, *_ = _scan_file(path)
         wanted = expected.get(path.name, lines)
         state: FileState = "ok" if lines == wanted else "wrong count"
         name = path.relative_to(folder).as_posix()
@@ -72,7 +72,7 @@ def _check_file(path: Path, file: DataFile) -> FileCheck:
     wanted = count(file.lines, file.records)
     if not path.is_file():
         return FileCheck(file.path, "missing", wanted, "")
-    lines, filled, sha256 = _read(path)
+    lines, filled, sha256 = _scan_file(path)
     found = count(lines, filled)
     if found != wanted:
         return FileCheck(file.path, "wrong count", wanted, found)
@@ -81,7 +81,7 @@ def _check_file(path: Path, file: DataFile) -> FileCheck:
     return FileCheck(file.path, "ok", wanted, found)
 
 
-def _read(path: Path) -> tuple[int, int, str]:
+def _scan_file(path: Path) -> tuple[int, int, str]:
     """Count the lines of a file and those that are not blank, and hash its bytes."""
     lines, filled, digest = 0, 0, hashlib.sha256()
     try:

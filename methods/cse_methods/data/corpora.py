@@ -132,7 +132,7 @@ def load_corpus(
         ValueError: if `split_at` is set and no backbone is given.
     """
     source = data_source(data)
-    places = [place for spec in specs for place in _locate(spec, source)]
+    places = [place for spec in specs for place in _locate_files(spec, source)]
     files = [place.fetch() if isinstance(place, HubFile) else place for place in places]
     if backbone is not None and any(spec.split_at for spec in specs):
         folder = transformer_folder(fetch_backbone(resolve_backbone(backbone)))
@@ -186,13 +186,13 @@ def missing_corpora(specs: Sequence[CorpusSpec], data: str | None) -> list[str]:
     """Describe each corpus that `load_corpus` would fetch. Raises DataError for an unknown name."""
     source = data_source(data)
     names = {spec.name: spec for spec in specs if not spec.transductive}
-    places = [(name, place) for name in names for place in _locate(names[name], source)]
+    places = [(name, place) for name in names for place in _locate_files(names[name], source)]
     missing = [(name, p) for name, p in places if isinstance(p, HubFile) and not p.cached]
     return list(dict.fromkeys(f"corpus {name} ({place.repository})" for name, place in missing))
 
 
 def _read_corpus(spec: CorpusSpec, source: DataSource) -> list[CorpusFile]:
-    places = _locate(spec, source)
+    places = _locate_files(spec, source)
     if not places:
         return [CorpusFile([(sentence,) for sentence in builtin_corpus()], 0)]
     paths = [place.fetch() if isinstance(place, HubFile) else place for place in places]
@@ -243,7 +243,7 @@ def handed_out_texts(spec: CorpusSpec, source: DataSource) -> Path:
     return cache_folder("test-texts") / f"{spec.name}-{key}.txt"
 
 
-def _locate(spec: CorpusSpec, source: DataSource) -> tuple[Path | HubFile, ...]:
+def _locate_files(spec: CorpusSpec, source: DataSource) -> tuple[Path | HubFile, ...]:
     """Find the files of a corpus on this machine or on the hub; the built-in one has none."""
     name = spec.name
     if spec.transductive:

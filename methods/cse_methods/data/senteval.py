@@ -39,7 +39,7 @@ def fetch_senteval(target: Path | None = None) -> Path:
         folder = target
         wanted = {check.path for check in check_files(folder) if check.lacking}
     if wanted:
-        _extract(ARCHIVE.fetch(), folder, wanted)
+        _extract_files(ARCHIVE.fetch(), folder, wanted)
     return folder
 
 
@@ -51,7 +51,7 @@ def fetch_corpus(target: Path) -> Path:
             return target / check.path
     source, file = known.hub[0].fetch(), target / "corpus" / known.local_names[0]
     with _lock_folder(target) as partial, source.open("rb") as stream:
-        _write(stream, file, partial)
+        _write_file(stream, file, partial)
     return file
 
 
@@ -61,7 +61,7 @@ def missing_senteval() -> list[str]:
     return [] if whole or ARCHIVE.cached else [f"SentEval's files ({ARCHIVE.repository})"]
 
 
-def _extract(archive: Path, folder: Path, wanted: set[str]) -> None:
+def _extract_files(archive: Path, folder: Path, wanted: set[str]) -> None:
     """Write each wanted file from the first regular member whose path ends in the file's path."""
     left = {f"/{path.removeprefix('downstream/')}": path for path in wanted}
     try:
@@ -71,7 +71,7 @@ def _extract(archive: Path, folder: Path, wanted: set[str]) -> None:
                 stream = tar.extractfile(member) if ending and member.isfile() else None
                 if ending and stream:
                     # Paths come from the manifest: a member cannot write outside the folder.
-                    _write(stream, folder / left.pop(ending), partial)
+                    _write_file(stream, folder / left.pop(ending), partial)
     except tarfile.TarError as error:
         # The cached file is a link: name its target, or deleting it would not remove the bytes.
         raise DataError(
@@ -93,7 +93,7 @@ def _lock_folder(folder: Path) -> Iterator[Path]:
         ) from error
 
 
-def _write(content: IO[bytes], file: Path, partial: Path) -> None:
+def _write_file(content: IO[bytes], file: Path, partial: Path) -> None:
     file.parent.mkdir(parents=True, exist_ok=True)
     with written_whole(file, partial) as stream:
         shutil.copyfileobj(content, stream)

@@ -128,7 +128,7 @@ def load_part(
     if source == "builtin":
         return _sort_rows(builtin())
     folder = fetch_senteval() if source == "hub" else source
-    return _sort_rows([row for file in files for row in _read(folder, file, what=task)])
+    return _sort_rows([row for file in files for row in _read_sentences(folder, file, what=task)])
 
 
 def _sort_rows(rows: Sequence[LabelledSentence]) -> LabelledSentences:
@@ -144,7 +144,7 @@ def _sort_rows(rows: Sequence[LabelledSentence]) -> LabelledSentences:
     )
 
 
-def _read(folder: Path, file: TransferFile, *, what: str) -> list[LabelledSentence]:
+def _read_sentences(folder: Path, file: TransferFile, *, what: str) -> list[LabelledSentence]:
     path = existing_file(folder, file.path, what=what)
     content = read_content(path)
     lines = decode_lines(content, path, encoding=file.encoding)

@@ -189,7 +189,7 @@ def fetch_backbone(source: Backbone) -> Path:
         return _copy_remote(str(source.model), fetch_copy)
     asked = f"{source.name!r} ({source.origin})"
     try:
-        folder = _download(source)
+        folder = _download_backbone(source)
     except (OSError, ValueError) as problem:
         reason = explain_hub_error(problem, str(source.model), kind="models")
         raise BackboneError(
@@ -401,7 +401,7 @@ def _copy_remote(uri: str, copy: Callable[[str], Folder]) -> Folder:
     return folder
 
 
-def _download(source: Backbone) -> Path:
+def _download_backbone(source: Backbone) -> Path:
     from huggingface_hub import hf_hub_download, snapshot_download
     from huggingface_hub.errors import RemoteEntryNotFoundError
 

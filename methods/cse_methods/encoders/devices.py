@@ -78,19 +78,19 @@ def copy_to_host(state: Mapping[str, Any]) -> dict[str, Any]:
 
     The host waits only once, until all tensors from a GPU have arrived.
     """
-    copied: dict[str, Any] = _copy(state)
+    copied: dict[str, Any] = _copy_tensors(state)
     if torch.cuda.is_available():
         torch.cuda.synchronize()
     return copied
 
 
-def _copy(value: Any) -> Any:
+def _copy_tensors(value: Any) -> Any:
     if isinstance(value, Tensor):
         # From a GPU, this copies into pinned memory through the GPU's own queue.
         return value.detach().to("cpu", non_blocking=True, copy=True)
     if isinstance(value, Mapping):
-        return {name: _copy(item) for name, item in value.items()}
-    return [_copy(item) for item in value] if isinstance(value, list) else value
+        return {name: _copy_tensors(item) for name, item in value.items()}
+    return [_copy_tensors(item) for item in value] if isinstance(value, list) else value
 
 
 _WORKSPACE = "CUBLAS_WORKSPACE_CONFIG"

@@ -286,7 +286,7 @@ class Encoder(nn.Module):
             BackboneError: if the pooler reads more than the last layer.
         """
         _refuse_several_layers(self.pooling)
-        return self._pool([vectors], inputs)
+        return self._pool_states([vectors], inputs)
 
     def _encode_pooled(self, inputs: Mapping[str, Tensor], edits: Edits) -> Tensor:
         """Compute the pooled vector of each row, shape (B, D), float32."""
@@ -303,9 +303,9 @@ class Encoder(nn.Module):
                 return read_one_piece(self.model, inputs, column, positions).float()
             states = self._compute_states(inputs, edits)
         # Averaging in half precision would lose accuracy that the layers kept.
-        return self._pool([state.float() for state in states], inputs)
+        return self._pool_states([state.float() for state in states], inputs)
 
-    def _pool(self, states: Sequence[Tensor], inputs: Mapping[str, Tensor]) -> Tensor:
+    def _pool_states(self, states: Sequence[Tensor], inputs: Mapping[str, Tensor]) -> Tensor:
         """Pool the vectors of the layers that the pooler reads, with or without the prompt's."""
         mask = inputs["attention_mask"]
         if self.pooling.prompt and not self.pooling.include_prompt:

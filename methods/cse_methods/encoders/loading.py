@@ -110,7 +110,7 @@ def load_encoder(
         token_layers=token_layers,
         post_pooling=layers,
     )
-    encoder = _truncate(encoder, folder).eval()
+    encoder = _truncate_vectors(encoder, folder).eval()
     for tensor, weights in model.named_parameters():
         if not is_finite(weights.detach()):
             raise not_finite(name, tensor)
@@ -137,7 +137,7 @@ def load_sentence_encoder(
     return load_encoder(name, attention=attention, **options)
 
 
-def _truncate(encoder: Encoder, folder: Path) -> Encoder:
+def _truncate_vectors(encoder: Encoder, folder: Path) -> Encoder:
     """Let an encoder keep as many coordinates as its folder says."""
     kept = read_options(folder).get("truncate_dim") or encoder.width
     width = encoder.width

@@ -53,10 +53,10 @@ def check_masked_lm(name: str) -> None:
             weights = iterate_weights(list_weights(transformer_folder(folder)))
             found = any(_HEAD.search(tensor) for tensor, _ in weights)
         if not found:
-            raise _headless(name, folder, "such a head")
+            raise _make_headless_error(name, folder, "such a head")
 
 
-def _headless(name: str, folder: Path, lacking: str) -> BackboneError:
+def _make_headless_error(name: str, folder: Path, lacking: str) -> BackboneError:
     return BackboneError(
         f"{name!r} has no head for masked word pieces: the weights in {folder} lack {lacking}; "
         "take a masked language model, such as distilbert-base or distilroberta-base"
@@ -83,5 +83,5 @@ def load_masked_lm(name: str) -> MaskedLanguageModel:
     if name in HEADS:
         model.load_state_dict(load_file(HEADS[name]), strict=False)
     elif missing := report["missing_keys"]:
-        raise _headless(name, folder, min(missing))
+        raise _make_headless_error(name, folder, min(missing))
     return MaskedLanguageModel(model, read_tokenizer(folder, name)).eval()

@@ -24,7 +24,7 @@ def register_packed_attention() -> None:
     from transformers import AttentionInterface, AttentionMaskInterface
     from transformers.masking_utils import sdpa_mask
 
-    AttentionInterface.register(PACKED, _attend)
+    AttentionInterface.register(PACKED, _attend_within_sentences)
     AttentionMaskInterface.register(PACKED, sdpa_mask)
 
 
@@ -96,7 +96,7 @@ class _Scatter(torch.autograd.Function):
         return gradients[0].index_select(0, places), None, None
 
 
-def _attend(
+def _attend_within_sentences(
     module: nn.Module,
     query: Tensor,
     key: Tensor,

@@ -85,7 +85,7 @@ def read_pooling(folder: Path) -> Pooling | None:
     modules, file, options = read_modules(folder), _pooling_file(folder), read_options(folder)
     if not modules and not file.is_file():
         return None
-    mode, stored = read_pooler(folder), _read(file)
+    mode, stored = read_pooler(folder), _read_json(file)
     if mode is None:
         raise UnknownModelError(
             f"{file} pools in a way that is not among {', '.join(get_args(Pooler))}; name one "
@@ -210,7 +210,9 @@ def read_text_settings(folder: Path) -> tuple[int | None, bool]:
 def _read_texts_file(folder: Path) -> tuple[Path, dict[str, Any]]:
     """Read the first file about a transformer's texts that says something, as the library does."""
     places = [transformer_folder(folder) / name for name in _TEXTS_FILES]
-    return next(((file, stored) for file in places if (stored := _read(file))), (places[0], {}))
+    return next(
+        ((file, stored) for file in places if (stored := _read_json(file))), (places[0], {})
+    )
 
 
 def read_options(folder: Path) -> dict[str, Any]:
@@ -224,7 +226,7 @@ def read_options(folder: Path) -> dict[str, Any]:
     """
     if not (folder / _MODULES_FILE).is_file():
         return {}
-    stored = _read(folder / _OPTIONS_FILE)
+    stored = _read_json(folder / _OPTIONS_FILE)
     prompts, kept = stored.get("prompts") or {}, stored.get("truncate_dim")
     texts = isinstance(prompts, dict) and all(
         isinstance(text, str | None) for text in prompts.values()
@@ -243,7 +245,7 @@ def read_options(folder: Path) -> dict[str, Any]:
         )
     found = {"prompt": known.get(chosen), "truncate_dim": kept}
     options = {name: value for name, value in found.items() if value}
-    pooled = _read(_pooling_file(folder)).get("include_prompt", True)
+    pooled = _read_json(_pooling_file(folder)).get("include_prompt", True)
     return options if pooled else {**options, "include_prompt": False}
 
 
@@ -260,8 +262,8 @@ def refuse_other_settings(folder: Path) -> None:
     layers = [folder / one.path / "config.json" for one in modules if one.kind in _LAYER_KINDS]
     read: list[tuple[Path, dict[str, Any], dict[str, Any]]] = [
         (*_read_texts_file(folder), _TEXTS_READ),
-        (file := folder / _OPTIONS_FILE, _read(file), {"model_type": "SentenceTransformer"}),
-        *((file, _read(file), of_layer | {"use_residual": False}) for file in layers),
+        (file := folder / _OPTIONS_FILE, _read_json(file), {"model_type": "SentenceTransformer"}),
+        *((file, _read_json(file), of_layer | {"use_residual": False}) for file in layers),
     ]
     for file, stored, known in read:
         for setting, ours in known.items():
@@ -315,7 +317,7 @@ def write_format(
 
 def write_option(folder: Path, name: str, value: Any) -> None:
     """Add one of the options that `read_options` reads to a saved encoder."""
-    write_json(folder / _OPTIONS_FILE, _read(folder / _OPTIONS_FILE) | {name: value})
+    write_json(folder / _OPTIONS_FILE, _read_json(folder / _OPTIONS_FILE) | {name: value})
 
 
 def _pooling_file(folder: Path) -> Path:
@@ -325,7 +327,7 @@ def _pooling_file(folder: Path) -> Path:
     return folder / pooler / "config.json"
 
 
-def _read(file: Path) -> dict[str, Any]:
+def _read_json(file: Path) -> dict[str, Any]:
     """Read a file of settings; empty if it does not exist, BackboneError if it is invalid."""
     if not file.is_file():
         return {}

@@ -88,11 +88,12 @@ def make_template(prompt: str | None, tokenizer: Any, *, masked: bool) -> Templa
             f"prompt {prompt!r}: the tokenizer truncates from the left, and long texts would lose "
             'it; write "truncation_side": "right" into its tokenizer_config.json'
         )
-    before = _cut(prompt.rstrip(), tokenizer)
+    before = _cut_text(prompt.rstrip(), tokenizer)
     for spaced in (prompt != prompt.rstrip(), False):
         template = Template((*first, *before), last, prompted=spaced)
         if all(
-            _cut(prompt + word, tokenizer) == before + _cut(template.text(word), tokenizer)
+            _cut_text(prompt + word, tokenizer)
+            == before + _cut_text(template.text(word), tokenizer)
             for word in ("a", "A", *string.punctuation)
         ):
             return template
@@ -101,7 +102,7 @@ def make_template(prompt: str | None, tokenizer: Any, *, masked: bool) -> Templa
     )
 
 
-def _cut(text: str, tokenizer: Any) -> list[int]:
+def _cut_text(text: str, tokenizer: Any) -> list[int]:
     return list(tokenizer(text, add_special_tokens=False)["input_ids"])
 
 
@@ -127,8 +128,8 @@ def prompt_template(prompt: str, tokenizer: Any) -> Template:
     before, after = _ANY_SENTENCE.split(prompt)
     words = after.replace(MASK, tokenizer.mask_token)
     return Template(
-        (tokenizer.cls_token_id, *_cut(before.rstrip(), tokenizer)),
-        (*_cut(words, tokenizer), tokenizer.sep_token_id),
+        (tokenizer.cls_token_id, *_cut_text(before.rstrip(), tokenizer)),
+        (*_cut_text(words, tokenizer), tokenizer.sep_token_id),
         prompted=True,
         stop=JOINED_STOP if STOPPED_SENTENCE in prompt else SPACED_STOP,
     )

@@ -38,7 +38,7 @@ class StoredEmbeddings:
             with self._file.open("wb") as stream:
                 for start in range(0, len(ordered), CHUNK):
                     chunk = ordered[start : start + CHUNK]
-                    for count in self._encode(model, chunk, stream):
+                    for count in self._encode_chunk(model, chunk, stream):
                         progress("encoding", count, len(ordered))
         except OSError as problem:
             needed = len(ordered) * model.width * 4 / 2**20
@@ -55,7 +55,7 @@ class StoredEmbeddings:
         stored = np.memmap(self._file, np.float32, "r", shape=(len(self._place), self._width))
         return torch.from_numpy(stored[rows])
 
-    def _encode(self, model: Model, chunk: Sequence[str], stream: IO[bytes]) -> Iterator[int]:
+    def _encode_chunk(self, model: Model, chunk: Sequence[str], stream: IO[bytes]) -> Iterator[int]:
         """Encode and store a chunk; yield the number of stored sentences after every batch."""
         for places, vectors in model.batches(chunk):
             finite = torch.isfinite(vectors).all(dim=1)

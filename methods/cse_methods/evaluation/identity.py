@@ -85,7 +85,7 @@ def rows_of_clean(settings: Mapping[str, Any]) -> tuple[str, NDArray[np.intp]] |
     """
     if _SIMILARITIES_OF not in settings:
         return None
-    mask = _unpack(settings["protocol"][_ROWS_KEPT])
+    mask = _unpack_text(settings["protocol"][_ROWS_KEPT])
     kept = np.flatnonzero(np.unpackbits(np.frombuffer(mask, np.uint8)))
     return settings[_SIMILARITIES_OF], kept
 
@@ -104,14 +104,14 @@ def settings_of_groups(task: str, data_sha256: str, groups: Groups) -> dict[str,
 
 def groups_of_settings(settings: Mapping[str, Any]) -> Groups:
     """Unpack the groups of pairs from the settings that `settings_of_groups` made."""
-    return np.frombuffer(_unpack(settings[_GROUPS]), "<i4").astype(np.intp)
+    return np.frombuffer(_unpack_text(settings[_GROUPS]), "<i4").astype(np.intp)
 
 
 _MOST_BYTES = 2**24
 """Of a mask or groups, unpacked; text of others can unpack to any number."""
 
 
-def _unpack(text: str) -> bytes:
+def _unpack_text(text: str) -> bytes:
     """Unpack what was packed as text. Raises EvaluationError if it is damaged or too large."""
     unpacking = zlib.decompressobj()
     try:

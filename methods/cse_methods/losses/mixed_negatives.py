@@ -54,22 +54,22 @@ def mixed_negatives_loss(
     """
     check_views(anchors, positives)
     blocks = [cosine_matrix(anchors, positives) / temperature]
-    mixed = cosine_matrix(anchors, _mix(positives, mix_weight)) / temperature
-    blocks.append(_suppress(mixed, -1, how=suppressed, own=hard_negative_weight))
+    mixed = cosine_matrix(anchors, _mix_rows(positives, mix_weight)) / temperature
+    blocks.append(_suppress_entries(mixed, -1, how=suppressed, own=hard_negative_weight))
     if mixed_sides == "both":
-        mixed = cosine_matrix(_mix(anchors, mix_weight), positives) / temperature
-        blocks.append(_suppress(mixed, 1, how=suppressed, own=hard_negative_weight))
+        mixed = cosine_matrix(_mix_rows(anchors, mix_weight), positives) / temperature
+        blocks.append(_suppress_entries(mixed, 1, how=suppressed, own=hard_negative_weight))
     target = torch.arange(len(anchors), device=anchors.device)
     return F.cross_entropy(torch.cat(blocks, dim=1), target)
 
 
-def _mix(rows: Tensor, weight: float) -> Tensor:
+def _mix_rows(rows: Tensor, weight: float) -> Tensor:
     """Mix each row with the next one, without gradients."""
     constant = rows.detach()
     return weight * constant + (1 - weight) * constant.roll(-1, dims=0)
 
 
-def _suppress(logits: Tensor, shift: int, *, how: Suppressed, own: float) -> Tensor:
+def _suppress_entries(logits: Tensor, shift: int, *, how: Suppressed, own: float) -> Tensor:
     """Add `own` to the diagonal, then suppress the entries (i, i + shift), cyclically."""
     diagonal = torch.eye(len(logits), dtype=torch.bool, device=logits.device)
     raised = torch.where(diagonal, logits + own, logits)

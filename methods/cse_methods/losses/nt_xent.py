@@ -31,10 +31,10 @@ def nt_xent(first: Tensor, second: Tensor, *, temperature: float) -> tuple[Tenso
     """
     check_views(first, second)
     across = cosine_matrix(first, second)
-    return _find(across, first, temperature), _find(across.T, second, temperature)
+    return _compute_loss(across, first, temperature), _compute_loss(across.T, second, temperature)
 
 
-def _find(across: Tensor, own: Tensor, temperature: float) -> Tensor:
+def _compute_loss(across: Tensor, own: Tensor, temperature: float) -> Tensor:
     """Compute the cross-entropy of one direction, with further candidates from its own view."""
     within = without_positive(cosine_matrix(own, own))  # (B, B - 1)
     target = torch.arange(len(own), device=own.device)

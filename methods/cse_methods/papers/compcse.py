@@ -113,14 +113,14 @@ class CompCSE(Objective):
 
     def forward(self, student: StudentProtocol, batch: Batch) -> dict[str, Tensor]:
         compose, d0 = self.config.compose, self.config.d0
-        anchors = self._encode(student, batch, composed=compose != "z+")
-        positives = self._encode(student, batch, composed=compose != "z")
+        anchors = self._encode_view(student, batch, composed=compose != "z+")
+        positives = self._encode_view(student, batch, composed=compose != "z")
         contrastive = info_nce(
             anchors[:, :d0], positives[:, :d0], temperature=self.config.temperature
         )
         return {"contrastive": contrastive}
 
-    def _encode(self, student: StudentProtocol, batch: Batch, *, composed: bool) -> Tensor:
+    def _encode_view(self, student: StudentProtocol, batch: Batch, *, composed: bool) -> Tensor:
         """Encode each sentence whole, or compose its embedding of those of its parts."""
         plain, after = student.encoder.template, self.config.aggregate_after_head
         if not composed:

@@ -73,13 +73,13 @@ def train(config: UntrainedConfig, run: Run) -> dict[str, float]:
         attention=config.attention,
     ).to(default_device())
     run.report(step=0, metrics=dev.evaluate(encoder))
-    kept = _whiten(encoder, config, run.seed) if config.whitening else encoder
+    kept = _add_whitening(encoder, config, run.seed) if config.whitening else encoder
     metrics = {"train/progress": 1.0} | dev.evaluate(kept)
     run.report(step=1, metrics=metrics, save=lambda folder: kept.save(folder / BEST_FOLDER))
     return metrics
 
 
-def _whiten(encoder: SentenceEncoder, config: UntrainedConfig, seed: int) -> SentenceEncoder:
+def _add_whitening(encoder: SentenceEncoder, config: UntrainedConfig, seed: int) -> SentenceEncoder:
     """Add a dense layer that whitens the encoder's vectors."""
     sentences = load_corpus(config.corpus, config.data, backbone=config.backbone).sentences
     drawn = torch.randperm(len(sentences), generator=torch.Generator().manual_seed(seed))

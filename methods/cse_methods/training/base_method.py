@@ -50,11 +50,11 @@ class WithBase(TrainingConfig):
     @classmethod
     def model_validate(cls, obj: Any, **options: Any) -> Self:
         base = obj.get("base") if isinstance(obj, Mapping) else None
-        beside = cls.beside({"base": (base,)}) if isinstance(base, str) else cls
-        return super(WithBase, beside).model_validate(obj, **options)
+        specialised = cls.specialise_for({"base": (base,)}) if isinstance(base, str) else cls
+        return super(WithBase, specialised).model_validate(obj, **options)
 
     @classmethod
-    def beside(cls, possible: Mapping[str, Sequence[Any]]) -> type[Self]:
+    def specialise_for(cls, possible: Mapping[str, Sequence[Any]]) -> type[Self]:
         """Return the settings class for these possible bases; unknown bases are ignored."""
         plain = _find_plain_class(cls)
         known = []

@@ -94,14 +94,16 @@ class SaveCheckpoint:
     """Whether the trial ends with this dev point."""
 
     def __call__(self, folder: Path) -> None:
-        _write(_gather_state(self.state, self.best), self.best.folder, folder)
+        _write_checkpoint(_gather_state(self.state, self.best), self.best.folder, folder)
 
     def copied(self) -> Callable[[Path], None]:
         """Copy all state that training changes. Returns a function that writes it in any thread."""
-        return partial(_write, copy_to_host(_gather_state(self.state, self.best)), self.best.folder)
+        return partial(
+            _write_checkpoint, copy_to_host(_gather_state(self.state, self.best)), self.best.folder
+        )
 
 
-def _write(
+def _write_checkpoint(
     gathered: dict[str, Any], best: "tempfile.TemporaryDirectory[str] | None", folder: Path
 ) -> None:
     """Write a checkpoint; the training state comes last, so its file marks completeness."""
@@ -127,7 +129,7 @@ def load_checkpoint(folder: Path, state: TrainingState, best: Best) -> None:
 
     CheckpointError if it is incomplete, or of another configuration or seed.
     """
-    stored = _read(folder)
+    stored = _read_checkpoint(folder)
     if stored["fingerprint"] != state.fingerprint:
         raise CheckpointError(
             f"{folder} is a checkpoint of another configuration or seed; "
@@ -148,7 +150,7 @@ def load_checkpoint(folder: Path, state: TrainingState, best: Best) -> None:
     torch.cuda.set_rng_state_all(stored["cuda_rng"][: torch.cuda.device_count()])
 
 
-def _read(folder: Path) -> dict[str, Any]:
+def _read_checkpoint(folder: Path) -> dict[str, Any]:
     try:
         stored: dict[str, Any] = torch.load(
             folder / STATE_FILE, weights_only=True, map_location="cpu"

@@ -235,15 +235,17 @@ def losses_of(state: TrainingState, batch: Batch) -> dict[str, Tensor]:
     kind = type(state.objective)
     raise TrainingError(
         f"{kind.__module__}.{kind.__qualname__}.forward returns the parts of a loss, a dict of "
-        f"scalars by name, got {_describe(parts)}"
+        f"scalars by name, got {_describe_value(parts)}"
     )
 
 
-def _describe(value: object) -> str:
+def _describe_value(value: object) -> str:
     if isinstance(value, Tensor):
         return f"a Tensor of shape {tuple(value.shape)}"
     if isinstance(value, dict):
-        return f"{{{', '.join(f'{name!r}: {_describe(part)}' for name, part in value.items())}}}"
+        return (
+            f"{{{', '.join(f'{name!r}: {_describe_value(part)}' for name, part in value.items())}}}"
+        )
     return "None" if value is None else f"{type(value).__name__} {value!r}"[:80]
 
 

@@ -55,7 +55,7 @@ def nearest_sentences(
         return written_once(
             file,
             read=read_array,
-            write=partial(_write, vectors),
+            write=partial(_write_neighbours, vectors),
             what=f"the nearest sentences by teacher {teacher.model!r}",
             error=BackboneError,
         )
@@ -71,7 +71,7 @@ def with_neighbours(drawn: NDArray[np.int64], nearest: NDArray[np.int32]) -> NDA
     return candidates[np.sort(places)[: len(drawn)]]
 
 
-def _write(vectors: NDArray[np.float32], stream: IO[bytes]) -> None:
+def _write_neighbours(vectors: NDArray[np.float32], stream: IO[bytes]) -> None:
     every = torch.from_numpy(np.array(vectors)).to(default_device())
     every /= every.norm(dim=1, keepdim=True).clamp_min(torch.finfo(every.dtype).tiny)
     count = len(every)

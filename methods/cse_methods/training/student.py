@@ -169,7 +169,9 @@ class Student(nn.Module):
             by = encoder or self.encoder
             return by.pieces(batch.sentences, template, max_length=self.max_length)
         if encoder is not None:
-            tokenized = tokenized.beside(tokenized.corpus, encoder, max_length=self.max_length)
+            tokenized = tokenized.tokenize_other(
+                tokenized.corpus, encoder, max_length=self.max_length
+            )
         return tokenized.rows(batch.rows, template)
 
     def pieces_at(
@@ -185,7 +187,7 @@ class Student(nn.Module):
         if self.tokenized is None:
             chosen = [texts.sentences[row] for row in rows]
             return self.encoder.pieces(chosen, template, max_length=max_length)
-        tokenized = self.tokenized.beside(texts, self.encoder, max_length=max_length)
+        tokenized = self.tokenized.tokenize_other(texts, self.encoder, max_length=max_length)
         return tokenized.rows(rows, template)
 
     def encode(
@@ -245,7 +247,7 @@ class Student(nn.Module):
     def _encode_chunks(self, layers: Layers, rows: list[list[int]], edits: Edits) -> Tensor:
         pad = layers[0].pad
         if self.chunks == 1 or edits.are_of_rows:
-            return self._encode(layers, pad(rows), edits)
+            return self._encode_inputs(layers, pad(rows), edits)
         size = -(-len(rows) // self.chunks)
         vectors = []
         for start in range(0, len(rows), size):
@@ -255,10 +257,12 @@ class Student(nn.Module):
             else:
                 own = edits
             inputs = pad(rows[chunk])
-            vectors.append(checkpoint(self._encode, layers, inputs, own, use_reentrant=False))
+            vectors.append(
+                checkpoint(self._encode_inputs, layers, inputs, own, use_reentrant=False)
+            )
         return torch.cat(vectors)
 
-    def _encode(self, layers: Layers, inputs: Mapping[str, Tensor], edits: Edits) -> Tensor:
+    def _encode_inputs(self, layers: Layers, inputs: Mapping[str, Tensor], edits: Edits) -> Tensor:
         encoder, *head = layers
         with computing_in(self.arithmetic, self.encoder.device):
             embeddings: Tensor = encoder(inputs, edits=edits)

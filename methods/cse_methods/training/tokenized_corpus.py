@@ -54,8 +54,10 @@ class TokenizedCorpus:
         starts = np.where(rows == 0, 0, ends[rows - 1])
         return [pieces[a:b].tolist() for a, b in zip(starts, ends[rows], strict=True)]
 
-    def beside(self, texts: Corpus, encoder: Encoder, *, max_length: int) -> "TokenizedCorpus":
-        """Return other texts, or the same ones by another encoder's tokenizer; kept for later.
+    def tokenize_other(
+        self, texts: Corpus, encoder: Encoder, *, max_length: int
+    ) -> "TokenizedCorpus":
+        """Tokenize other texts, or the same ones by another encoder's tokenizer; kept for later.
 
         Such texts are the corpus's negations, and such an encoder is a frozen model.
         """
@@ -78,13 +80,13 @@ class TokenizedCorpus:
         file = cache_folder("tokenized") / f"{cache_key(parts)}.pieces"
         return written_once(
             file,
-            read=_read,
-            write=partial(self._write, template),
+            read=_read_pieces,
+            write=partial(self._write_pieces, template),
             what="a tokenized corpus",
             error=TrainingError,
         )
 
-    def _write(self, template: Template, stream: IO[bytes]) -> None:
+    def _write_pieces(self, template: Template, stream: IO[bytes]) -> None:
         lengths = []
         sentences = self.corpus.sentences
         for start in range(0, len(sentences), _CHUNK):
@@ -96,7 +98,7 @@ class TokenizedCorpus:
         stream.write(np.array([len(lengths)], dtype="<i8").tobytes())
 
 
-def _read(file: Path) -> CorpusPieces | None:
+def _read_pieces(file: Path) -> CorpusPieces | None:
     """Read a file from its end: number of sentences, their ends, the pieces; None if invalid."""
     try:
         size = file.stat().st_size

@@ -36,7 +36,7 @@ def fit_classifiers(
     BackboneError if the GPU's memory is full; it says the way out.
     """
     if protocol.classifier == "scikit-learn":
-        return _converge(data, folds, regularisations)
+        return _fit_to_convergence(data, folds, regularisations)
     weights = data.inputs.new_empty(*regularisations.shape, data.classes, data.inputs.shape[1])
 
     def fit_group(group: list[int]) -> None:
@@ -76,7 +76,7 @@ def _keep_threads_apart() -> Iterator[int]:
         torch.set_num_threads(threads)
 
 
-def _converge(
+def _fit_to_convergence(
     data: Design, folds: Sequence[TrainingFold], regularisations: NDArray[np.float64]
 ) -> Tensor:
     from sklearn.exceptions import ConvergenceWarning

@@ -28,7 +28,7 @@ class TrainingFold(NamedTuple):
 
 
 def measure_accuracies(data: Design, weights: Tensor, rows: RowNumbers) -> Tensor:
-    """The share of these rows that each model classifies rightly: fractions, shape (R,), float64.
+    """Measure the share of these rows that each model classifies rightly: shape (R,), float64.
 
     The weights are those of R models, shape (R, C, W).
     """
@@ -38,7 +38,7 @@ def measure_accuracies(data: Design, weights: Tensor, rows: RowNumbers) -> Tenso
 
 
 def predict(data: Design, weights: Tensor, rows: RowNumbers) -> Tensor:
-    """The classes that R models of shape (R, C, W) give these N rows, shape (R, N)."""
+    """Predict the classes, shape (R, N), of these N rows by R models, shape (R, C, W)."""
     places = torch.from_numpy(rows).to(data.labels.device)
     logits = weights.flatten(end_dim=1) @ data.inputs.index_select(0, places).T
     return logits.view(*weights.shape[:2], -1).argmax(dim=1)
@@ -115,9 +115,9 @@ class _Step:
         errors.sub_(targets).div_(batch.shape[1])
         gradient = errors.flatten(1, 2) @ inputs
         gradient.addcmul_(self.weights, self.decay)
-        self._move(gradient)
+        self._move_weights(gradient)
 
-    def _move(self, gradient: Tensor) -> None:
+    def _move_weights(self, gradient: Tensor) -> None:
         """Move the weights as torch's Adam or RMSprop at its defaults does, without autograd."""
         weights, mean, square = self.weights, self.mean, self.square
         if self.optimizer == "rmsprop":
@@ -139,7 +139,7 @@ class _Step:
 
 
 def _split_by_model(stacked: Tensor, classes: int) -> Tensor:
-    """(F, R * C, X) -> (F, R, C, X), a view."""
+    """Split shape (F, R * C, X) into (F, R, C, X), a view."""
     return stacked.view(len(stacked), -1, classes, stacked.shape[2])
 
 

@@ -158,7 +158,7 @@ def prepare_process(
     if torch := sys.modules.get("torch"):
         torch.set_num_threads(threads)
     given = {name: value for name, value in settings.items() if name not in RESERVED}
-    loaded_method = loaded_method.beside({name: (value,) for name, value in given.items()})
+    loaded_method = loaded_method.specialise_for({name: (value,) for name, value in given.items()})
     try:
         return loaded_method, loaded_method.config.model_validate(given)
     except ValidationError as error:

@@ -75,7 +75,7 @@ def get_method_on_base(method: str, base: str) -> Method:
         raise SweepRefusedError(f"method {method!r} takes no base")
     if problems:
         raise SweepRefusedError(f"method {method!r} on {base!r}: {problems[0].text}")
-    return definition.beside({"base": (base,)})
+    return definition.specialise_for({"base": (base,)})
 
 
 def names_of_no_method(spec: SweepSpec) -> list[Problem]:

@@ -235,7 +235,7 @@ class SweepSpec(Settings):
         """
         searched = {n: d.choices for n, d in self.space.items() if isinstance(d, Choices)}
         fixed = {name: (value,) for name, value in with_examples(self.fixed).items()}
-        return get_method(self.method).beside(fixed | searched)
+        return get_method(self.method).specialise_for(fixed | searched)
 
     def config(self, assignment: Mapping[str, Any]) -> MethodConfig:
         """Build the method's configuration of one trial; inactive dimensions are left out.

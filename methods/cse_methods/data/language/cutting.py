@@ -29,7 +29,7 @@ def cut_sentences(sentences: Sequence[str], tokenizer: Any, *, length: int) -> I
         raise ValueError(f"length must be more than the {special} special pieces, got {length}")
     for start in range(0, len(sentences), _CHUNK):
         chunk = sentences[start : start + _CHUNK]
-        for segments in _cut(chunk, tokenizer, room=length - special):
+        for segments in _cut_texts(chunk, tokenizer, room=length - special):
             yield from segments
 
 
@@ -50,7 +50,7 @@ def load_tokenizer(name: str) -> Any:
     return read_tokenizer(folder, name)
 
 
-def _cut(texts: Sequence[str], tokenizer: Any, *, room: int) -> list[list[str]]:
+def _cut_texts(texts: Sequence[str], tokenizer: Any, *, room: int) -> list[list[str]]:
     """Return the segments of each text."""
     offsets = tokenizer(
         list(texts),
@@ -64,7 +64,7 @@ def _cut(texts: Sequence[str], tokenizer: Any, *, room: int) -> list[list[str]]:
     if not new:
         return segments
     # Alone, a segment can have more pieces than it had inside its sentence.
-    again = iter(_cut(new, tokenizer, room=room))
+    again = iter(_cut_texts(new, tokenizer, room=room))
     return [
         [part for _ in own for part in next(again)] if len(own) > 1 else own for own in segments
     ]

@@ -119,8 +119,8 @@ def negations_of(
     stored = (cache or cache_folder("negations")) / f"{cache_key(parts)}.txt"
     return written_once(
         stored,
-        read=partial(_read, corpus),
-        write=partial(_write, corpus, tagger),
+        read=partial(_read_negations, corpus),
+        write=partial(_write_negations, corpus, tagger),
         what=f"the negations of corpus {corpus.name}",
     )
 
@@ -139,14 +139,14 @@ def find_tagger() -> Tagger:
     )
 
 
-def _read(corpus: Corpus, stored: Path) -> list[str] | None:
+def _read_negations(corpus: Corpus, stored: Path) -> list[str] | None:
     if not stored.is_file():
         return None
     negations = read_lines(stored)
     return negations if len(negations) == len(corpus.sentences) else None
 
 
-def _write(corpus: Corpus, tagger: Tagger, stream: IO[bytes]) -> None:
+def _write_negations(corpus: Corpus, tagger: Tagger, stream: IO[bytes]) -> None:
     sentences = corpus.sentences
     read = tagger.read(sentences)
     for start in range(0, len(sentences), _CHUNK):

@@ -30,7 +30,7 @@ def load_own_pairs(spec: OwnPairs) -> PairSet:
     message names the line); the scores are off the scale, all equal or on no usual scale; there are
     fewer than 10 pairs; or their checksum is not `sha256`.
     """
-    pairs, _ = _read(spec)
+    pairs, _ = _read_pairs(spec)
     found = PairSet.of(spec.set_name, "file", {"all": pairs})
     if spec.sha256 is not None and found.sha256 != spec.sha256:
         raise DataError(
@@ -58,7 +58,7 @@ def refuse_dev_as_test(dev: Iterable[OwnPairs], tests: Iterable[OwnPairs]) -> No
 
 def describe_own_pairs(spec: OwnPairs) -> str:
     """Describe a file in one line: pairs, scale and path. DataError as `load_own_pairs`."""
-    pairs, (low, high) = _read(spec)
+    pairs, (low, high) = _read_pairs(spec)
     how = "found" if spec.scale is None else "stated"
     return f"{spec.set_name}: {len(pairs)} pairs of {spec.file}, scores {low:g} to {high:g} ({how})"
 
@@ -81,7 +81,7 @@ def local_file(spec: OwnPairs) -> Path:
     return HubFile.at(spec.file).fetch() if "://" in spec.file else Path(spec.file)
 
 
-def _read(spec: OwnPairs) -> tuple[list[GradedPair], Scale]:
+def _read_pairs(spec: OwnPairs) -> tuple[list[GradedPair], Scale]:
     path = local_file(spec)
     rows = read_cells(read_table(path, spec), spec)
     sides = []
@@ -205,7 +205,7 @@ def read_cells(table: FileTable, spec: OwnPairs) -> list[FileRow]:
 
 
 def _find_usual_columns(names: Sequence[str]) -> tuple[str, str, str] | None:
-    """The names of the columns with usual names; None if one is missing."""
+    """Find the names of the columns with usual names; None if one is missing."""
     known = {_simplify_name(name): name for name in reversed(names)}
     score = next((known[name] for name in map(_simplify_name, SCORE_NAMES) if name in known), None)
     for pair in SENTENCE_NAMES:
