@@ -37,7 +37,7 @@ def test_an_older_copy_of_a_leaderboard_is_filled(board) -> None:
     assert sink.position("j1") == 0
     sink.apply("j1", entries[:3])
     with board.writing() as session:  # the copy is of a moment before that
-        for table in ("dev_points", "scores", "sweep_trials", "trials"):
+        for table in ("dev_points", "scores", "attempts", "sweep_trials", "trials"):
             session.execute(text(f"DELETE FROM {table}"))
         session.execute(text("UPDATE journal_cursors SET position = 1"))
     with pytest.raises(StoreDownError, match="older copy"):
@@ -260,7 +260,7 @@ def deal(board: Store, files: dict[str, Path], order: Sequence[tuple[str, int]])
     for name, more in [*order, *((name, len(all_)) for name, all_ in journals.items())]:
         seen[name] += more
         if batch := journals[name][: seen[name]]:
-            LeaderboardSink(board, file=files[name]).apply(name, batch)
+            LeaderboardSink(board).apply(name, batch)
 
 
 def assert_whole_attempts(board: Store, told: list[dict[int, Attempt]]) -> None:
@@ -269,10 +269,10 @@ def assert_whole_attempts(board: Store, told: list[dict[int, Attempt]]) -> None:
         attempts = [one[trial] for one in told if trial in one and one[trial].state]
         of_trial = {"key": f"c{trial // 2}-{trial}"}
         with board.session() as session:
-            query = "SELECT step, value FROM dev_points p JOIN trials t ON t.id = p.trial_id "
-            found = session.execute(text(query + "WHERE key = :key"), of_trial)
-            curve = dict(map(tuple, found))
-            state = session.scalar(text("SELECT state FROM trials WHERE key = :key"), of_trial)
+            shown = "attempts a JOIN trials ON shown_attempt = a.id WHERE key = :key"
+            query = "SELECT step, value FROM dev_points WHERE attempt_id IN (SELECT a.id FROM "
+            curve = dict(map(tuple, session.execute(text(f"{query}{shown})"), of_trial)))
+            state = session.scalar(text(f"SELECT state FROM {shown}"), of_trial)
         if not attempts:
             assert not curve and state is None
             continue

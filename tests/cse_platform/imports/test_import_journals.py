@@ -100,7 +100,7 @@ def test_what_was_cut_off_goes_on(here, filled, tmp_path, monkeypatch) -> None:
     put(here, tmp_path / "r")
     assert states(here) == states(undisturbed)
     now, whole = contents(here), contents(undisturbed)
-    for table in ("links", "points", "scores", "configurations", "contests"):
+    for table in ("links", "points", "scores", "configurations", "groups"):
         assert now[table] == whole[table]
 
 
@@ -117,7 +117,7 @@ def test_an_import_that_was_killed_at_any_event_is_completed(here, tmp_path) -> 
         write_journal(tmp_path / f"{length}" / "imports" / "logs.jsonl", events[:length])
         put(here, tmp_path / f"{length}")
         now = contents(here)
-        for name in ("points", "scores", "configurations", "contests"):
+        for name in ("points", "scores", "configurations", "groups"):
             assert now[name] == whole[name], (length, name)
         assert sorted(states(here)) == seen, length
         check_counters(here)
