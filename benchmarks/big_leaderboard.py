@@ -58,8 +58,7 @@ COLUMNS = {
 
 
 SAME = {
-    "sweeps": {"journal": "j", "confirming": 0, "budget": "{}", "sampler": "", "dev": "stsb"}
-    | {"objectives": "{}", "constraints": "[]"},
+    "sweeps": {"journal": "j", "confirming": 0, "budget": "{}", "sampler": "", "dev": "stsb"},
     "trials": {"journal": "j", "costs": "{}"},
 }
 """Columns with the same value in all rows."""

@@ -29,7 +29,6 @@ SAMPLERS: dict[str, Any] = {
     "tpe": "tpe",
     "gp": "gp",
     "cmaes": "cmaes",
-    "nsgaii": {"kind": "nsgaii", "population": 12},
 }
 NAMES = "abcdef"
 TRIALS = 60

@@ -13,7 +13,6 @@ from cse_dashboards.figures.labels import PANELS, best_trials
 from cse_dashboards.figures.picture import Picture
 from cse_dashboards.figures.search.effect import hyperparameter_effects
 from cse_dashboards.figures.search.expected import expected_best_picture
-from cse_dashboards.figures.search.front import pareto_front_picture
 from cse_dashboards.figures.search.history import search_history_picture
 from cse_dashboards.figures.search.importances import hyperparameter_importances
 from cse_dashboards.figures.search.parallel import parallel_coordinates
@@ -83,7 +82,7 @@ def chapters(
     papers = reader.published(backbone=overview.backbone)
     board = to_html(board_tables(Board(rows, family=family_of(rows)), wide=False))
     yield Chapter("Ranking", leaderboard_pictures(rows, papers), board)
-    yield Chapter("Search", search_pictures(reader, overview, search))
+    yield Chapter("Search", search_pictures(search))
     effects = hyperparameter_effects(search.history)
     yield Chapter("Hyperparameters", [*effects, surface(search.history)])
     metrics = dict.fromkeys((dev_metric(overview.dev), *REPORT_CURVES))
@@ -141,14 +140,10 @@ def render_document(
     return template.render(title=title, lead=lead, chapters=parts, library=library)
 
 
-def search_pictures(
-    reader: Leaderboard, overview: SweepOverview, search: StudiedSearch
-) -> list[Picture]:
+def search_pictures(search: StudiedSearch) -> list[Picture]:
     """Make the figures of a sweep's search."""
-    several = overview.objectives
     return [
         search_history_picture(search),
-        *([pareto_front_picture(reader.front(overview.name))] if several else []),
         expected_best_picture(search),
         parallel_coordinates(search),
         hyperparameter_importances(search),

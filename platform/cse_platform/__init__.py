@@ -8,8 +8,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from cse_platform.cli.sweep import run_sweep as run_sweep
     from cse_platform.imports.runs import import_runs as import_runs
+    from cse_platform.launch.start import run_sweep as run_sweep
     from cse_platform.leaderboard.api import Leaderboard as Leaderboard
     from cse_platform.leaderboard.api import open_leaderboard as open_leaderboard
     from cse_platform.leaderboard.records import Filters as Filters
@@ -24,7 +24,7 @@ _HOMES = {
     "import_runs": "imports.runs",
     "load_sweep": "sweep.file",
     "open_leaderboard": "leaderboard",
-    "run_sweep": "cli.sweep",
+    "run_sweep": "launch.start",
     "trainable": "runner.worker",
 }
 

@@ -133,3 +133,14 @@ def _make_dropping(stream: TextIO) -> TextIO | None:
         errors=stream.errors,
         line_buffering=stream.line_buffering or stream.write_through,
     )
+
+
+@unwritable_dropped("stdout")
+def say(stage: str, *, log: Literal["stdout", "stderr"] | None = None) -> None:
+    """Print on a terminal what the command is doing now.
+
+    Without a terminal, commands that run for long print it to `log`, which would otherwise stay
+    empty; other commands are quiet.
+    """
+    if sys.stderr.isatty() or log is not None:
+        echo(f"{mask_text(stage)}…", err=sys.stderr.isatty() or log == "stderr")

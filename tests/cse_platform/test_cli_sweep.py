@@ -162,7 +162,7 @@ def test_a_submission_says_how_its_job_stands(typed, write, monkeypatch) -> None
         server = MagicMock(spec=JobServer, url="http://head:8265")
         server.running.return_value, server.python.return_value = None, "python"
         server.states.return_value = iter([(info, lines)])
-        monkeypatch.setattr("cse_platform.cli.submitting.JobServer", lambda _, one=server: one)
+        monkeypatch.setattr("cse_platform.launch.submit.JobServer", lambda _, one=server: one)
         words = ("--address", "head", "--runs", "/lab/runs", "--no-ship")
         done = typed("submit", write(), *words, code=code)
         has_ended = status.is_terminal()

@@ -10,7 +10,7 @@ from functools import wraps
 from io import TextIOWrapper
 from itertools import takewhile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 import click
 from click.core import ParameterSource
@@ -19,6 +19,7 @@ from click.types import StringParamType
 from cse_methods.errors import CseError, DataError
 from cse_platform.databases import expand_url, sqlite_url
 from cse_platform.gc_settings import collect_rarely
+from cse_platform.launch import RUNS
 from cse_platform.secrets import mask_text, mask_url
 from cse_platform.signals import INTERRUPTED, exit_code, ignore_both
 from cse_platform.standard_streams import EchoHandler, echo, unwritable_dropped
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
     from cse_platform.render.text import Format
 
 CONTEXT = {"help_option_names": ["-h", "--help"]}
-RUNS = Path("runs")
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
@@ -168,17 +168,6 @@ def version_option(command: Callable[_P, _R]) -> Callable[_P, _R]:
     """Add `--version`, which prints the version of the installed package."""
     message = "%(prog)s %(version)s"
     return click.version_option(package_name="cse-platform", message=message)(command)
-
-
-@unwritable_dropped("stdout")
-def say(stage: str, *, log: Literal["stdout", "stderr"] | None = None) -> None:
-    """Print on a terminal what the command is doing now.
-
-    Without a terminal, commands that run for long print it to `log`, which would otherwise stay
-    empty; other commands are quiet.
-    """
-    if sys.stderr.isatty() or log is not None:
-        echo(f"{mask_text(stage)}…", err=sys.stderr.isatty() or log == "stderr")
 
 
 @dataclass(frozen=True)

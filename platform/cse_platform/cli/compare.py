@@ -36,9 +36,6 @@ if TYPE_CHECKING:
     show_default=True,
     help="Compare A and B on these scores; dev opens no test set.",
 )
-@click.option(
-    "--front", metavar="SWEEP", help="Show the Pareto front of a search with several objectives."
-)
 @format_options
 @store_options
 def compare_command(
@@ -48,7 +45,6 @@ def compare_command(
     tasks: "FamilyName | None",
     per_configuration: bool,
     on: Literal["test", "dev"],
-    front: str | None,
     filters: "Filters",
     format: "Format",
     place: LeaderboardPlace,
@@ -63,22 +59,17 @@ def compare_command(
         cse-leaderboard compare rankcse simcse --backbone bert-base
         cse-leaderboard compare rankcse simcse --on dev
         cse-leaderboard compare --backbone bert-base
-        cse-leaderboard compare --front my-sweep
     """
     if a and not b:
         raise click.UsageError(f"compare takes two names or none; compare {a} with what?")
-    if a and (front or per_configuration):
-        raise click.UsageError("--all and --front take no names")
+    if a and per_configuration:
+        raise click.UsageError("--all takes no names")
     if on == "dev" and (not a or tasks):
         raise click.UsageError("--on dev needs A and B, and excludes --tasks")
     from cse_platform.leaderboard.api import open_leaderboard
     from cse_platform.leaderboard.comparisons import comparison_document, matrix_document
-    from cse_platform.leaderboard.records import EVERY_ROW
-    from cse_platform.leaderboard.sweeps import front_document
     from cse_platform.render.table import progress_bar
 
-    if front and (per_configuration or tasks or filters != EVERY_ROW):
-        raise click.UsageError("--front excludes --all, --tasks and filters")
     family: FamilyName = tasks or "sts"
     with (
         open_leaderboard(place.url) as reader,
@@ -88,9 +79,7 @@ def compare_command(
         def progress(done: int, total: int) -> None:
             move(advance=done, total=total)
 
-        if front:
-            document = front_document(reader.front(front))
-        elif a and b and on == "dev":
+        if a and b and on == "dev":
             from cse_platform.export.kept_model import dev_pairs
 
             comparison = reader.compare_on_dev(

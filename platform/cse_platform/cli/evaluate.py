@@ -8,11 +8,11 @@ from cse_platform.cli.common import (
     CONTEXT,
     LeaderboardPlace,
     print_json,
-    say,
     shows_errors,
     store_options,
     version_option,
 )
+from cse_platform.standard_streams import say
 
 if TYPE_CHECKING:
     from cse_methods.contract import Pooler

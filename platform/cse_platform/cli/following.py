@@ -6,10 +6,10 @@ from contextlib import suppress
 from datetime import datetime, timedelta
 from pathlib import Path
 
-from cse_platform.cli.outcome import explain_no_result, outcome_lines, state_line
-from cse_platform.cli.progress import Best, SweepView, print_texts, show_live
-from cse_platform.cli.sweep_lines import SweepLine, SweepLines
 from cse_platform.errors import StoreDownError
+from cse_platform.launch.outcome import explain_no_result, outcome_lines, state_line
+from cse_platform.launch.progress import Best, SweepView, print_texts, show_live
+from cse_platform.launch.sweep_lines import SweepLine, SweepLines
 from cse_platform.leaderboard.api import Leaderboard, open_leaderboard
 from cse_platform.leaderboard.records import Trial
 from cse_platform.leaderboard.sweeps import SweepOverview
@@ -141,13 +141,13 @@ class FollowedSweep(SweepView):
                 raise
             self._down = str(error)
             return []
-        self.overview, self.constraints, self._down = overview, overview.constraints, ""
+        self.overview, self._down = overview, ""
         self.trials |= {trial.number: trial for trial in trials}
         if self._lines is None:
             errors = (
                 None if overview.holder is None else errors_folder(Path(overview.holder.folder))
             )
-            self._lines = SweepLines(overview.constraints, errors=errors)
+            self._lines = SweepLines(errors=errors)
         lines = self._lines.new(trials, self.messages)
         times = [line.time for line in lines] + ([self._newest] if self._newest else [])
         self._newest = max(times, default=None)

@@ -49,7 +49,6 @@ _RENAMED = {
     **dict.fromkeys(("papers", "--paper", "--table"), "cse-leaderboard paper [NAME [TABLE]]"),
     **dict.fromkeys(("--compare", "--on"), "cse-leaderboard compare A B"),
     "--compare-all": "cse-leaderboard compare",
-    "--front": "cse-leaderboard compare --front SWEEP",
 }
 _SECTIONS = {
     "Daily": "compare paper audit search show annotate export register reproduce",

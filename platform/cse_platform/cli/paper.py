@@ -10,10 +10,9 @@ from cse_platform.cli.common import (
     format_options,
     print_document,
     published_option,
-    say,
     store_options,
 )
-from cse_platform.standard_streams import echo
+from cse_platform.standard_streams import echo, say
 
 if TYPE_CHECKING:
     from cse_platform.render.text import Format
@@ -36,8 +35,8 @@ def paper_command(
     """List the papers' tables and figures with your progress, or show one table.
 
     For each table of all papers, or of the paper NAME, shows its sweep file, how many of its rows
-    and printed numbers your trials fill, how many of the file's trials are complete, and what the
-    remaining trials cost. With TABLE, shows your scores in the rows and columns of that table.
+    and printed numbers your trials fill, and how many of its trials are complete. With TABLE, shows
+    your scores in the rows and columns of that table.
 
     \b
     Examples:

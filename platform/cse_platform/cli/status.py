@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 
 from cse_platform.cli.common import print_json
-from cse_platform.cli.outcome import outcome_lines
-from cse_platform.cli.sweep_lines import message_line
+from cse_platform.launch.outcome import outcome_lines
+from cse_platform.launch.sweep_lines import message_line
 from cse_platform.leaderboard.api import open_leaderboard
 from cse_platform.leaderboard.columns import STARRED
 from cse_platform.leaderboard.records import Trial
@@ -70,12 +70,6 @@ def _make_details(
         )
     if sweep.ended_by:
         texts.append(f"its search ended because its budget is spent: {sweep.ended_by}")
-    if sweep.objectives:
-        texts.append(f"objectives: {', '.join(sweep.objectives)}")
-    if sweep.constraints:
-        of = sweep.counts["COMPLETE"]
-        kept = f"{sweep.infeasible} of {of} complete trials are infeasible"
-        texts.append(f"constraints: {', '.join(sweep.constraints)}; {kept}")
     if sweep.asked:
         texts.append(f"requests not yet received: {', '.join(sweep.asked)}")
     since = [message for message in messages if message.time >= sweep.restarted]

@@ -7,31 +7,23 @@ from collections.abc import Callable, Iterable
 from dataclasses import asdict
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from cse_methods.errors import nearest_names
 from cse_platform.cli.common import (
     CONTEXT,
-    RUNS,
     CommandGroup,
     LeaderboardPlace,
     UserPath,
-    say,
     store_options,
     version_option,
 )
 from cse_platform.cli.request import enqueue, logs, retry, stop
 from cse_platform.cli.upkeep import clean, delete
-from cse_platform.private_hooks import refuse_missing_hooks
-from cse_platform.standard_streams import echo
-
-if TYPE_CHECKING:
-    from cse_platform.leaderboard.records import LeaderboardRow
-    from cse_platform.sweep.file import DraftFile
-    from cse_platform.sweep.spec import SweepSpec
-
+from cse_platform.launch import RUNS
+from cse_platform.standard_streams import echo, say
 
 _SECTIONS = {
     "Daily": "run status logs stop enqueue retry submit describe new-method",
@@ -75,58 +67,6 @@ def main() -> None:
         cse-sweep describe rankcse
         cse-sweep new-method labcse labcse
     """
-
-
-def run_sweep(
-    sweep: "SweepSpec | Path | str",
-    *,
-    runs: Path | str = RUNS,
-    address: str | None = None,
-    ship: bool = True,
-) -> "list[LeaderboardRow]":
-    """Run a sweep from Python as `cse-sweep` does, with the same checks, journal and output.
-
-    The same call resumes a sweep that was interrupted, and extends one whose budget was raised.
-
-    Args:
-        sweep: a `SweepSpec`, or the path of a sweep file. Relative paths in a `SweepSpec` start at
-            the working directory.
-        runs: folder for journals, checkpoints and databases.
-        address: address of a Ray cluster; None starts Ray on this machine.
-        ship: whether the code is sent to the cluster's nodes.
-
-    Returns:
-        The leaderboard's row of the best configuration, over its seeds; several rows if its trials
-        were evaluated under several identities. For a file with stages, that of the last stage.
-
-    Raises:
-        SweepFileError: if the sweep is invalid; names every problem.
-        SweepRefusedError: if the sweep cannot run, or completed no trial.
-        KeyboardInterrupt: if the sweep was interrupted; its stores and its journal are closed.
-    """
-    from cse_methods.files.named import expand
-    from cse_platform.leaderboard.api import open_leaderboard
-    from cse_platform.leaderboard.records import Filters
-    from cse_platform.sweep.file import draft_sweep, read_draft
-    from cse_platform.sweep.stores import sweep_stores
-
-    runs = Path(expand(str(runs)))
-    draft = read_draft(Path(sweep)) if isinstance(sweep, str | Path) else draft_sweep(sweep)
-    _refuse_missing_hooks(draft)
-    from cse_platform.cli.run import run_file
-
-    run_file(draft, runs=runs, address=address, ship=ship, offline=False, reuse=True)
-    last = draft.stages[-1].spec
-    with open_leaderboard(sweep_stores(last, runs=runs).leaderboard) as board:
-        return board.rows(Filters(sweep=last.sweep))
-
-
-def _refuse_missing_hooks(draft: "DraftFile") -> None:
-    """Refuse a sweep if Ray or Optuna lacks a part that it needs, before it starts."""
-    from cse_platform.sweep.samplers import Auto, Gp
-
-    samplers = [stage.spec.search.sampler for stage in draft.stages]
-    refuse_missing_hooks(gaussian_process=any(isinstance(s, Auto | Gp) for s in samplers))
 
 
 def override_options(command: Callable[..., None]) -> Callable[..., None]:
@@ -208,18 +148,16 @@ def run(
     draft = read_draft(file, overrides=overrides)
     _warn_of_unused_claims(stage.spec.method for stage in draft.stages)
     if dry_run:
-        from cse_platform.cli.dry_run import dry_run as check
+        from cse_platform.launch.plan import print_plans
 
-        check(draft, runs=runs, address=address, ship=not no_ship, offline=offline)
-    else:
-        _refuse_missing_hooks(draft)
-        if smoke:
-            from cse_platform.cli.smoke import rehearse_file as start
-        else:
-            from cse_platform.cli.run import run_file as start
-        start(
-            draft, runs=runs, address=address, ship=not no_ship, offline=offline, reuse=not no_reuse
-        )
+        print_plans(draft, runs=runs, address=address, ship=not no_ship, offline=offline)
+        return
+    from cse_platform.launch.start import start_file
+
+    start_file(
+        draft, runs=runs, address=address, ship=not no_ship, offline=offline, reuse=not no_reuse,
+        rehearse=smoke,
+    )  # fmt: skip
 
 
 @main.command()
@@ -260,7 +198,7 @@ def submit(
             --runs /lab/runs --trials 60
     """
     say(f"reading {file} and loading its methods")
-    from cse_platform.cli.submitting import submit_sweep
+    from cse_platform.launch.submit import submit_sweep
 
     submit_sweep(file, address=address, runs=runs, overrides=overrides, ship=not no_ship)
 

@@ -3,7 +3,6 @@ tables and figures; for people and programs.
 """
 
 import json
-import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
@@ -57,7 +56,6 @@ trained, and for that of the systems that the papers cite as baselines."""
 OF_ALL_PAPERS = (BASELINES, RELEASED)
 WHOLE = "all"
 """The name used in place of a table for a paper's file of all its tables."""
-_HOURS = re.compile(r"^# Total: .* = (\d+(?:\.\d+)?) GPU-hours", re.MULTILINE)
 TrialId = tuple[str, int]
 """A configuration's id, made by `_format_setup_id`, and a seed."""
 Verdict = Literal["within noise", "above", "below", "noise not known"]
@@ -165,8 +163,6 @@ class PaperFile:
     """All trials that it runs; a trial of several stages is listed several times. If a stage
     confirms its best configurations, the first ones of its grid stand in for them.
     """
-    gpu_hours: float | None
-    """GPU-hours of all its trials, as stated at the top of the file."""
 
     @property
     def paper(self) -> str:
@@ -183,12 +179,10 @@ class PaperFile:
         return row.scores.keys() & set().union(*(each.columns(row.split) for each in fitting))
 
     def progress(self, done: set[TrialId]) -> dict[str, Any]:
-        """Return the fields of `PaperProgress` about the file, assuming equal times of trials."""
-        trials, left = set(self.trials), None
-        if self.gpu_hours is not None and trials:
-            left = self.gpu_hours * len(trials - done) / len(self.trials)
+        """Return the fields of `PaperProgress` about the file."""
+        trials = set(self.trials)
         counts = {"trials": len(trials), "trials_done": len(trials & done)}
-        return {"file": str(self.path), "gpu_hours_left": left, **counts}
+        return {"file": str(self.path), **counts}
 
 
 @dataclass(frozen=True)
@@ -213,8 +207,6 @@ class PaperProgress:
     trials: int
     """The number of distinct trials that the file runs."""
     trials_done: int
-    gpu_hours_left: float | None
-    """Estimated GPU-hours of the trials that are not done."""
 
     @property
     def is_printed(self) -> bool:
@@ -506,7 +498,6 @@ def _read_files(paths: tuple[Path, ...], newest: int) -> tuple[PaperFile, ...]:
 def read_paper_file(path: Path) -> PaperFile:
     """Read one file and plan its trials. Raises SweepFileError if it is not a valid sweep."""
     stages = load_sweep(path).stages
-    hours = _HOURS.search(path.read_text(encoding="utf-8"))
     configurations, trials = list[PlannedConfiguration](), list[TrialId]()
     for stage in stages:
         seeds, planned = stage.seeds, plan_configurations(stage)
@@ -517,8 +508,7 @@ def read_paper_file(path: Path) -> PaperFile:
             name = _format_setup_id(configuration.setup, sweep=sweep)
             further = seeds.further if confirmed else ()
             trials += [(name, seed) for seed in (seeds.search, *further)]
-    total = float(hours[1]) if hours else None
-    return PaperFile(path, tuple(configurations), tuple(trials), total)
+    return PaperFile(path, tuple(configurations), tuple(trials))
 
 
 def plan_configurations(stage: SweepSpec) -> list[PlannedConfiguration]:
@@ -622,7 +612,7 @@ def _measure_table_progress(
     for row, columns in zip(rows, filled, strict=True):
         if left := len(row.scores) - len(columns):
             left_out[why_left_out(row)] += left
-    without = {"file": None, "gpu_hours_left": None, "trials": 0, "trials_done": 0}
+    without = {"file": None, "trials": 0, "trials_done": 0}
     return PaperProgress(
         paper,
         table,
@@ -677,7 +667,6 @@ def papers_layout(listed: Sequence[PaperProgress]) -> list[Table]:
         count("rows", "rows_filled", "rows"),
         count("cells", "cells_filled", "cells"),
         count("trials", "trials_done", "trials"),
-        Column("GPU-hours left", "gpu_hours_left", "{:.1f}".format, align="right"),
         Column("left out", lambda p: sum(p.left_out.values()) or None, align="right"),
     ]
     tables, papers = list[Table](), group_by(listed, lambda progress: progress.paper)
@@ -697,7 +686,7 @@ def papers_layout(listed: Sequence[PaperProgress]) -> list[Table]:
 
 PAPERS_NOTES = (
     "cse-sweep papers/NAME runs a file. Cells are printed numbers that a file can fill.",
-    "GPU-hours left: the file's total, times the share of its trials that are not complete.",
+    "cse-sweep papers/NAME --dry-run estimates the time that a file takes, from past trials.",
 )
 
 

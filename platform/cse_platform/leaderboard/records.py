@@ -600,8 +600,6 @@ class Trial:
     """
     last_value: float | None = None
     """The dev score of the last dev point."""
-    best_metrics: dict[str, float] = field(default_factory=dict)
-    """The finite metrics of the best step."""
     first_reported: datetime | None = None
     """The time of its first dev point."""
     points: tuple[DevPoint, ...] = ()

@@ -1,10 +1,10 @@
-"""Sweeps: their progress, the trials of their searches, their Pareto fronts for people and
-programs, and configurations that a new search can start from.
+"""Sweeps: their progress, the trials of their searches, and configurations that a new search can
+start from.
 """
 
 from collections import Counter, defaultdict
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from statistics import fmean
 from typing import Any
@@ -12,35 +12,17 @@ from typing import Any
 from sqlalchemy import ColumnElement, Row, Select, case, exists, func, or_, select
 from sqlalchemy.orm import Session, selectinload
 
-from cse_platform.errors import QueryError
 from cse_platform.leaderboard.board import annotations, best_first
 from cse_platform.leaderboard.records import Annotations, Trial
-from cse_platform.leaderboard.statistics.searches import non_dominated
 from cse_platform.leaderboard.trials import (
-    BEST_METRICS,
     LAST_VALUE,
     best_columns,
-    best_of,
     best_trials,
-    feasible_trials,
-    measured_trials,
     read_trials,
     select_trials,
     space_of,
 )
 from cse_platform.leaderboard.trials_table import TrialChoice, select_chosen
-from cse_platform.render.table import (
-    HASH_DIGITS,
-    Column,
-    Document,
-    Table,
-    clock,
-    group_by,
-    percent,
-    short_settings,
-    to_csv,
-    to_table,
-)
 from cse_platform.stores.sql.lease import LeaseOwner, lease_owners
 from cse_platform.stores.sql.store import Store
 from cse_platform.stores.sql.tables import (
@@ -60,13 +42,6 @@ from cse_platform.stores.sql.tables import (
 )
 from cse_platform.sweep.blocks import Budget, trials_within
 from cse_platform.sweep.conditions import Condition
-from cse_platform.sweep.objectives import (
-    SECONDS,
-    SearchObjective,
-    is_feasible,
-    is_fraction,
-    measure,
-)
 from cse_platform.sweep.space.space import Space
 from cse_platform.tracking.events import DriverMessage
 
@@ -103,14 +78,9 @@ class SweepOverview:
     complete or its file does not limit it.
     """
     best: Trial | None
-    """The complete trial with the highest dev score among those that satisfy its constraints."""
+    """The complete trial with the highest dev score."""
     confirms_all: bool
     """Whether every configuration of its search gets the further seeds."""
-    objectives: tuple[str, ...]
-    """Those of its search, e.g. `seconds (minimize)`; empty if the dev score is the only one."""
-    constraints: tuple[str, ...]
-    infeasible: int
-    """The number of complete trials that violate its constraints."""
     elapsed: float
     """Seconds from the last start to the end, or until now."""
     left: float | None
@@ -167,41 +137,6 @@ class SearchHistory:
     def outcomes(self) -> Sequence[Any]:
         """All trials by number, for statistics; see `sampled_from`."""
         return self.sampled_from or self.trials
-
-
-@dataclass(frozen=True)
-class FrontRow:
-    """A configuration of a search, with means over its complete seeds."""
-
-    configuration: str
-    trial: int
-    """The number of its first trial in the sweep."""
-    key: str
-    seeds: tuple[int, ...]
-    values: dict[str, Any]
-    """The searched hyperparameters that are active."""
-    measured: dict[str, float]
-    """The mean of each objective by name; correlations and accuracies are fractions."""
-    feasible: bool
-    on_front: bool
-    """Whether no other feasible configuration dominates it: is better in one objective and worse in
-    none.
-    """
-
-
-@dataclass(frozen=True)
-class ParetoFront:
-    """The configurations of a search with several objectives."""
-
-    sweep: str
-    dev: str
-    """The dev set that the search climbs, e.g. `stsb`; its score is the objective `dev`."""
-    objectives: tuple[SearchObjective, ...]
-    constraints: tuple[str, ...]
-    rows: tuple[FrontRow, ...]
-    """Rows on the front first, then the others, each sorted by the first objective, best first.
-    Configurations without a value of some objective are left out.
-    """
 
 
 class SweepQueries:
@@ -269,8 +204,8 @@ class SweepQueries:
     def running_and_ended(self, sweep: str, *, since: datetime | None = None) -> list[Trial]:
         """The running trials of a sweep, and those that ended since a time, or all, by number.
 
-        They have the best so far, their last points and the metrics of their best steps. A reused
-        trial ended when the sweep reused it.
+        They have the best so far and their last points. A reused trial ended when the sweep reused
+        it.
         """
         ended = func.coalesce(SweepTrialRecord.reused, AttemptRecord.finished)
         runs = AttemptRecord.state == "RUNNING"
@@ -284,7 +219,6 @@ class SweepQueries:
                 finished=ended,
                 last_step=AttemptRecord.reached,
                 last_value=LAST_VALUE,
-                best_metrics=BEST_METRICS,
                 **best_columns(record),
             )
 
@@ -354,49 +288,6 @@ class SweepQueries:
                 sweep, record.dev, space, trials, total, record.sampler, record.method, outcomes
             )
 
-    def front(self, sweep: str) -> ParetoFront:
-        """The Pareto front of a search with several objectives, and its other configurations.
-
-        Raises QueryError if its search has only one objective.
-        """
-        with self._store.session() as session:
-            record = find_sweep(session, sweep)
-            objectives = objectives_of(record)
-            if not objectives:
-                raise QueryError(
-                    f"sweep {sweep!r} has one objective, its dev score, so it has no Pareto "
-                    "front; name several in `search: {objectives: […]}`"
-                )
-            trials = measured_trials(session, record, space_of(record.spec))
-        rows = list[FrontRow]()
-        for seeds in group_by(trials, lambda trial: trial.configuration).values():
-            names = [objective.name for objective in objectives]
-            values = [[measure(trial, name) for trial in seeds] for name in names]
-            known = [[value for value in of if value is not None] for of in values]
-            if known == values:
-                trial = seeds[0]
-                rows.append(
-                    FrontRow(
-                        configuration=trial.configuration,
-                        trial=trial.number,
-                        key=trial.key,
-                        seeds=tuple(each.seed for each in seeds),
-                        values=trial.values,
-                        measured=dict(zip(names, map(fmean, known), strict=True)),
-                        feasible=is_feasible(record.constraints, seeds),
-                        on_front=False,
-                    )
-                )
-        feasible = [row for row in rows if row.feasible]
-        points = [list(row.measured.values()) for row in feasible]
-        indices = non_dominated(points, [objective.direction for objective in objectives])
-        front = {feasible[index].configuration for index in indices}
-        rows = [replace(row, on_front=row.configuration in front) for row in rows]
-        first = objectives[0]
-        sign = -1 if first.direction == "maximize" else 1
-        rows.sort(key=lambda row: (not row.on_front, sign * row.measured[first.name], row.trial))
-        return ParetoFront(sweep, record.dev, objectives, tuple(record.constraints), tuple(rows))
-
 
 def _build_overviews(
     session: Session, sweeps: Sequence[int], now: datetime | None = None
@@ -435,7 +326,6 @@ def _build_overviews(
         runs = state == "RUNNING"
         elapsed = ((now if runs else record.finished or restarted) - restarted).total_seconds()
         ended, heard = _read_activity(session, record.id, since=restarted) if runs else (0, None)
-        feasible = feasible_trials(session, record) if record.constraints else None
         missing = None if planned is None else max(planned - trials, 0.0) + counts["RUNNING"]
         pace = elapsed / max(ended, 1)
         overviews[record.id] = SweepOverview(
@@ -455,11 +345,8 @@ def _build_overviews(
             counts=counts,
             ended_by=record.ended_by,
             planned=trials if record.state == "COMPLETE" else max(planned or 0, trials),
-            best=best.get(record.name) if feasible is None else best_of(feasible),
+            best=best.get(record.name),
             confirms_all=record.confirms_all,
-            objectives=tuple(map(str, objectives_of(record))),
-            constraints=tuple(record.constraints),
-            infeasible=0 if feasible is None else counts["COMPLETE"] - len(feasible),
             elapsed=elapsed,
             left=_estimate_seconds_left(session, record, missing, pace, now) if ended else None,
             quiet=(now - heard).total_seconds() if heard else None,
@@ -557,12 +444,6 @@ def _select_sample(
     return or_(is_best, SweepTrialRecord.trial_id.in_(sampled)), weight
 
 
-def objectives_of(sweep: SweepRecord) -> tuple[SearchObjective, ...]:
-    """Return the objectives of a search; empty if the dev score is the only one."""
-    named = sweep.objectives.items()
-    return tuple(SearchObjective(name=name, direction=direction) for name, direction in named)
-
-
 def leading_configurations(
     session: Session, *, method: str, backbone: str, dev_identity: str, but: str, limit: int
 ) -> Sequence[Row[Any]]:
@@ -603,64 +484,3 @@ def leading_configurations(
         if lines := session.execute(query.where(configuration.group_id == group.id)).all():
             return lines
     return []
-
-
-def format_measured(name: str, value: float) -> str:
-    """Format a measured value for people, by the name of its objective or constraint."""
-    if is_fraction(name):
-        return percent(value)
-    return clock(value) if name == SECONDS else f"{value:.4g}"
-
-
-def front_table(front: ParetoFront) -> Table:
-    """Make a table of the configurations on the front; a note counts the others."""
-    on_front = [row for row in front.rows if row.on_front]
-    others = len(front.rows) - len(on_front)
-    broken = sum(not row.feasible for row in front.rows)
-    infeasible = f", {broken} of them infeasible by {' and '.join(front.constraints)}"
-    notes = [f"Not on it: {others} others{infeasible * (broken > 0)}."] if others else []
-    columns: list[Column[FrontRow]] = [
-        Column("trial", align="right"),
-        Column("configuration", format=lambda digits: digits[:HASH_DIGITS]),
-        *_make_objective_columns(front),
-        Column("seeds", format=lambda seeds: str(len(seeds)), align="right"),
-        Column("settings", "values", short_settings),
-    ]
-    objectives = ", ".join(map(str, front.objectives))
-    return to_table(
-        columns, [on_front], title=f"Pareto front of {front.sweep}: {objectives}", notes=notes
-    )
-
-
-def _make_objective_columns(front: ParetoFront) -> list[Column[FrontRow]]:
-    def make_column(name: str) -> Column[FrontRow]:
-        shown = f"dev {front.dev}" if name == "dev" else name
-        return Column(
-            name,
-            lambda row: row.measured[name],
-            lambda value: format_measured(name, value),
-            title=f"{shown} x 100" if is_fraction(name) else shown,
-            align="right",
-        )
-
-    return [make_column(objective.name) for objective in front.objectives]
-
-
-def front_document(front: ParetoFront) -> Document:
-    """Make the document of a front.
-
-    CSV has a line for each configuration, on the front or not; hyperparameters come last.
-    """
-    names = dict.fromkeys(name for row in front.rows for name in row.values)
-
-    def make_column(name: str) -> Column[FrontRow]:
-        return Column(name, lambda row: row.values.get(name))
-
-    own = ("configuration", "trial", "key", "seeds", "feasible", "on_front")
-    columns = [*map(Column, own), *_make_objective_columns(front), *map(make_column, names)]
-    objectives = [objective.model_dump() for objective in front.objectives]
-    return Document(
-        lambda _wide: [front_table(front)],
-        lambda: to_csv(columns, front.rows),
-        lambda: vars(front) | {"objectives": objectives},
-    )

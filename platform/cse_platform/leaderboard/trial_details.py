@@ -374,7 +374,7 @@ class TrialQueries:
         return next(iter(before), None), next(iter(after), None)
 
     def best_of_sweep(self, sweep: str) -> Trial | None:
-        """The complete trial with the highest dev score that satisfies the constraints, if any."""
+        """The complete trial with the highest dev score, if any."""
         with self._store.session() as session:
             return best_of_sweep(session, find_sweep(session, sweep))
 

@@ -33,7 +33,6 @@ from cse_platform.stores.sql.tables import (
     in_batches,
     sweep_or_none,
 )
-from cse_platform.sweep.objectives import is_feasible
 from cse_platform.sweep.problems import did_you_mean
 from cse_platform.sweep.space.dimensions import Choices, Dimension
 from cse_platform.sweep.space.space import Space
@@ -49,7 +48,6 @@ def _of_points(quantity: Any, *which: ColumnElement[bool]) -> ScalarSelect[Any]:
 
 
 LAST_VALUE = _of_points(DevPointRecord.value, DevPointRecord.step == AttemptRecord.reached)
-BEST_METRICS = _of_points(DevPointRecord.metrics, DevPointRecord.step == AttemptRecord.best_step)
 
 
 def measured_value(name: str) -> ScalarSelect[float | None]:
@@ -165,9 +163,6 @@ def read_trials(
             if space is None or not in_space or _has_place(space[name], active[name])
         }
         line["searched"] = tuple(line["searched"])
-        if "best_metrics" in columns:
-            metrics = line["best_metrics"] or {}
-            line["best_metrics"] = {n: value for n, value in metrics.items() if value is not None}
         line["measured"] = {name: line.pop(name) for name in measured}
         if keys:
             line["points"] = tuple(points[line["key"]])
@@ -231,17 +226,10 @@ def dev_curves(
     return curves
 
 
-def measured_trials(
-    session: Session, sweep: SweepRecord, space: Space | None = None
-) -> list[Trial]:
-    """Read the complete trials of a sweep with their metrics, by number."""
-    return read_trials(
-        session,
-        SweepTrialRecord.sweep_id == sweep.id,
-        AttemptRecord.state == "COMPLETE",
-        space=space,
-        best_metrics=BEST_METRICS,
-    )
+def complete_trials(session: Session, sweep: SweepRecord) -> list[Trial]:
+    """Read the complete trials of a sweep by number."""
+    of_sweep = SweepTrialRecord.sweep_id == sweep.id
+    return read_trials(session, of_sweep, AttemptRecord.state == "COMPLETE")
 
 
 def best_trials(session: Session, sweeps: Sequence[int]) -> dict[str, Trial]:
@@ -270,20 +258,8 @@ def best_trials(session: Session, sweeps: Sequence[int]) -> dict[str, Trial]:
 
 
 def best_of_sweep(session: Session, sweep: SweepRecord) -> Trial | None:
-    """Find the complete trial with the highest dev score that satisfies the constraints, if any."""
-    if sweep.constraints:
-        return best_of(feasible_trials(session, sweep))
+    """Find the complete trial with the highest dev score of a sweep, if any."""
     return best_trials(session, [sweep.id]).get(sweep.name)
-
-
-def feasible_trials(session: Session, sweep: SweepRecord) -> list[Trial]:
-    """Read the complete trials of a sweep that satisfy its constraints."""
-    every = measured_trials(session, sweep)
-    return [trial for trial in every if is_feasible(sweep.constraints, [trial])]
-
-
-def best_of(trials: Sequence[Trial]) -> Trial | None:
-    return max(trials, key=lambda trial: (trial.value or 0.0, -trial.number), default=None)
 
 
 def complete_curves(
@@ -450,7 +426,7 @@ def find_one_trial(session: Session, reference: str) -> Trial:
     else:
         return find_trial(session, reference)
     if best is None:
-        raise NotFoundError(f"no complete trial of {reference!r} satisfies the constraints")
+        raise NotFoundError(f"no trial of {reference!r} is complete")
     return best
 
 

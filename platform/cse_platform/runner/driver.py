@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
 from cse_methods.code_hash import outside_sources
+from cse_methods.contract import Method
 from cse_platform.control.requests import Requests
 from cse_platform.errors import JournalError, SweepRefusedError
 from cse_platform.kept_models import wait_for_room
@@ -45,7 +46,7 @@ from cse_platform.sweep.start_points import start_points
 from cse_platform.sweep.stores import SweepStores
 from cse_platform.tracking import journal
 from cse_platform.tracking.events import Launch, SweepFinished, SweepRequested, SweepStarted
-from cse_platform.tracking.history import History
+from cse_platform.tracking.history import History, TrialHistory
 from cse_platform.tracking.journal import Journal
 from cse_platform.tracking.method_code import METHOD_SOURCE, collect_method_code, keep_method_code
 from cse_platform.tracking.provenance import code_diffs, installed_packages, sweep_provenance
@@ -128,11 +129,43 @@ def drive_sweep(
     return outcome
 
 
+@dataclass(frozen=True)
+class IdentifiedSweep:
+    """A sweep whose values, encoders and data are known, and what its start has to do."""
+
+    spec: SweepSpec
+    """The sweep with the values that earlier stages found."""
+    found: StageValues
+    method: Method
+    best: dict[str, str]
+    """The folder of each best encoder that it uses, by placeholder, as in SweepStarted."""
+    resolved: SweepSpec
+    """The sweep with these folders in it."""
+    identity: Identity
+    packages: dict[str, str]
+    environment: str
+    """A hash of all that can make a trial fail."""
+    to_retry: tuple[TrialHistory, ...]
+    has_nothing_to_do: bool
+
+
+@dataclass(frozen=True)
+class PreparedStart:
+    """A start that nothing refuses any more."""
+
+    sweep: IdentifiedSweep
+    folders: OwnFolders
+    search: SearchStudy
+    event: SweepStarted
+    notes: tuple[str, ...]
+    """What people should know of it, one line each."""
+
+
 class SweepDriver:
     """Drives one sweep whose stores are open and whose lease is held; `run` executes all steps.
 
-    Every check that can refuse the sweep comes before the start is recorded, so a refused start
-    leaves no record.
+    Each step returns a record that the next one takes. Every check that can refuse the sweep comes
+    before the start is recorded, so a refused start leaves no record.
     """
 
     def __init__(
@@ -153,31 +186,26 @@ class SweepDriver:
         launch = launch or Launch(settings=settings_hash([spec]))
         self.launch = self.history.launches.get(launch.settings, launch)
         """The launch that this start belongs to: the first one with these settings."""
-        self._found = StageValues(spec, origins={}, best={})
-        """What earlier stages have found; nothing before `complete_spec`."""
-        self.state: SweepState
-        """The state that the executor works on; set once the sweep has begun."""
 
     def run(self, requests: Requests, watch: Watch) -> Outcome:
         """Execute all steps, from reading the journal to the sweep's end."""
         self.read_requests(requests.take())
-        self.complete_spec()
+        found = self.find_stage_values()
         check_uri(self.stores.mlflow)
-        self.identify()
-        if not self.has_nothing_to_do:
-            self.prepare()
+        sweep = self.identify(found)
+        start = None if sweep.has_nothing_to_do else self.prepare(sweep)
         open_sink, stores = self.executor.open_sink, self.stores
-        experiment, artifacts = self.spec.experiment, stores.artifacts
+        experiment, artifacts = sweep.spec.experiment, stores.artifacts
         sinks: list[Sink] = [
             LeaderboardSink(self.leaderboard, self.lease),
-            open_sink(SearchStoreSink, stores, self._resolved),
+            open_sink(SearchStoreSink, stores, sweep.resolved),
             open_sink(MLflowMirror, stores.mlflow, experiment=experiment, artifacts=artifacts),
         ]
         recorder = Recorder(self.journal, sinks, self.lease.confirm)
-        end: EndState = "UNCHANGED" if self.has_nothing_to_do else "INTERRUPTED"
+        end: EndState = "UNCHANGED"
         try:
-            if not self.has_nothing_to_do:
-                end = self.run_to_end(recorder, requests, watch)
+            if start is not None:
+                end = self.run_to_end(start, recorder, requests, watch)
         finally:
             # What a store still lacks, the next start delivers, or the driver that has the lease.
             health = recorder.close(0 if self.lease.is_lost else FLUSH_SECONDS)
@@ -196,144 +224,159 @@ class SweepDriver:
             if request.request not in self.history.requests:
                 self.history.apply(self.journal.append(request)[1])
 
-    def complete_spec(self) -> None:
-        """Fill in the values that earlier stages found.
+    def find_stage_values(self) -> StageValues:
+        """Find the values that the sweep takes from earlier stages.
 
         Raises SweepRefusedError if one of them is still missing, or if a sweep of that name was
         started from a different file.
         """
-        self._found = fill_in_stage_values(self.spec, self.history, self.stores)
-        self.spec = self._found.spec
-        if awaited := find_stage_references(self.spec.fixed):
+        found = fill_in_stage_values(self.spec, self.history, self.stores)
+        if awaited := find_stage_references(found.spec.fixed):
             raise SweepRefusedError(
                 f"sweep {self.spec.sweep!r} takes {' and '.join(map(str, awaited.values()))}, "
                 "which is not complete yet; run the whole file"
             )
-        refuse_changes(self.history.spec, self._dump_spec())
+        refuse_changes(self.history.spec, _dump_spec(found.spec))
+        return found
 
-    def identify(self) -> None:
+    def identify(self, found: StageValues) -> IdentifiedSweep:
         """Hash encoders and data, and decide whether there is anything to do.
 
         Raises SweepRefusedError if the trials so far would have different results now.
         """
-        self._method, dev = self.spec.find_method(), DevData(self.spec)
-        references = best_references(self.spec)
-        self._best = self.history.best or self._found.best | best_folders(
-            self.spec, dev, self.leaderboard, references
+        spec, method, dev = found.spec, found.spec.find_method(), DevData(found.spec)
+        references = best_references(spec)
+        best = self.history.best or found.best | best_folders(
+            spec, dev, self.leaderboard, references
         )
-        self._resolved = with_best(self.spec, {r: self._best[r.placeholder] for r in references})
-        self._identity = Identity(self._resolved, self._method, dev)
-        dumped, self._packages = self._dump_spec(), installed_packages()
+        resolved = with_best(spec, {r: best[r.placeholder] for r in references})
+        identity = Identity(resolved, method, dev)
+        dumped, packages = _dump_spec(spec), installed_packages()
         # What can make a trial fail: not its test sets, nor numbers of trials and seeds.
         read = {name: value for name, value in dumped.items() if name not in GROWING}
-        self._environment = canonical_hash([read, self._identity.content(), self._packages])
-        self._to_retry = [
+        environment = canonical_hash([read, identity.content(), packages])
+        to_retry = tuple(
             trial
             for trial in self.history.trials.values()
-            if trial.retry_requested
-            or (trial.state == "FAIL" and trial.environment != self._environment)
-        ]
+            if trial.retry_requested or (trial.state == "FAIL" and trial.environment != environment)
+        )
         no_more = has_nothing_to_add(self.history.spec, dumped)
-        self.has_nothing_to_do = self.history.complete and no_more and not self._to_retry
-        refuse_other_content(self.history, self._resolved, self._identity)
+        refuse_other_content(self.history, resolved, identity)
+        return IdentifiedSweep(
+            spec,
+            found,
+            method,
+            best,
+            resolved,
+            identity,
+            packages,
+            environment,
+            to_retry,
+            has_nothing_to_do=self.history.complete and no_more and not to_retry,
+        )
 
-    def prepare(self) -> None:
+    def prepare(self, sweep: IdentifiedSweep) -> PreparedStart:
         """Look up the results of earlier sweeps, replay the search, and make the start's event.
 
         Raises SweepRefusedError if the sweep's folder in the storage is that of another runs
         folder.
         """
-        self._folders = OwnFolders(self.stores.storage, self.spec.sweep, self.stores.runs)
-        self._folders.refuse_other_owner(self.journal.id)
-        self._prior = gather_prior_results(
-            self.history, self._resolved, self.leaderboard, dev=self._identity.dev
+        spec, method = sweep.spec, sweep.method
+        folders = OwnFolders(self.stores.storage, spec.sweep, self.stores.runs)
+        folders.refuse_other_owner(self.journal.id)
+        prior = gather_prior_results(
+            self.history, sweep.resolved, self.leaderboard, dev=sweep.identity.dev
         )
-        self._search = SearchStudy(
-            self._resolved,
-            start_points=start_points(self._resolved, self._method, self._prior.leaders or {}),
+        search = SearchStudy(
+            sweep.resolved,
+            start_points=start_points(sweep.resolved, method, prior.leaders or {}),
             history=self.history,
-            learned=self._prior.learned,
+            learned=prior.learned,
         )
-        outside = next(iter(outside_sources(self._method).values()), None)
-        code, kept = collect_method_code(self._method), dict[str, str]()
+        outside = next(iter(outside_sources(method).values()), None)
+        code, kept = collect_method_code(method), dict[str, str]()
         if code is not None:
-            what = f"the source of {self.spec.method}"
+            what = f"the source of {spec.method}"
             location = wait_for_room(lambda: keep_method_code(code, self.stores.folder), what=what)
             kept = {METHOD_SOURCE: location}
-        found_values = {f"fixed.{name}": origin for name, origin in self._found.origins.items()}
-        self._started = SweepStarted(
-            sweep=self.spec.sweep,
-            method=self.spec.method,
-            backbone=self.spec.backbone,
-            spec=self._dump_spec(),
-            best=self._best,
-            leaders=self._prior.leaders,
-            learned=self._prior.learned,
-            content=self._identity.content(),
-            environment=self._environment,
+        found_values = {f"fixed.{name}": origin for name, origin in sweep.found.origins.items()}
+        event = SweepStarted(
+            sweep=spec.sweep,
+            method=spec.method,
+            backbone=spec.backbone,
+            spec=_dump_spec(spec),
+            best=sweep.best,
+            leaders=prior.leaders,
+            learned=prior.learned,
+            content=sweep.identity.content(),
+            environment=sweep.environment,
             launch=self.launch,
-            packages=self._packages,
+            packages=sweep.packages,
             provenance=sweep_provenance(None, method=outside) | kept | found_values,
             diffs=code_diffs(None, method=outside),
         )
+        retried = f"trying {format_count(len(sweep.to_retry), 'failed trial')} again"
+        notes = [*sweep.found.notes(), *prior.notes(sweep.resolved)]
+        return PreparedStart(
+            sweep, folders, search, event, (*([retried] if sweep.to_retry else ()), *notes)
+        )
 
-    def begin(self, recorder: Recorder) -> None:
-        """Record the start and create the sweep's state."""
-        self._folders.claim(self.journal.id)
-        self.state = SweepState(
-            self._resolved,
-            self._method,
-            self._identity,
+    def begin(self, start: PreparedStart, recorder: Recorder) -> SweepState:
+        """Record a start. Returns the state that the executor works on."""
+        start.folders.claim(self.journal.id)
+        state = SweepState(
+            start.sweep.resolved,
+            start.sweep.method,
+            start.sweep.identity,
             self.history,
             recorder,
-            self._search,
+            start.search,
             self.leaderboard,
             self.lease,
-            self._folders,
+            start.folders,
             self.reuse,
-            list(self._to_retry),
+            list(start.sweep.to_retry),
         )
-        self.state.record(self._started)
-        if self._to_retry:
-            self.state.say(f"trying {format_count(len(self._to_retry), 'failed trial')} again")
-        for note in [*self._found.notes(), *self._prior.notes(self._resolved)]:
-            self.state.say(note)
+        state.record(start.event)
+        for note in start.notes:
+            state.say(note)
+        return state
 
-    def run_to_end(self, recorder: Recorder, requests: Requests, watch: Watch) -> EndState:
+    def run_to_end(
+        self, start: PreparedStart, recorder: Recorder, requests: Requests, watch: Watch
+    ) -> EndState:
         """Begin the sweep, run its trials, and record its end or interruption."""
         end: EndState = "INTERRUPTED"
 
         def finish() -> None:
-            why = self.state.gave_up
-            self.state.record(SweepFinished(sweep=self.spec.sweep, state=end, why=why))
-            self._folders.close()
+            why = state.gave_up
+            state.record(SweepFinished(sweep=self.spec.sweep, state=end, why=why))
+            start.folders.close()
 
         with ExitStack() as at_end:
             with interrupts_deferred():  # otherwise a Ctrl-C could leave a start without its end
-                self.begin(recorder)
+                state = self.begin(start, recorder)
                 at_end.callback(finish)
             try:
-                with warnings_recorded(self.state), watch(self.state):
+                with warnings_recorded(state), watch(state):
                     _log.info("sweep %s %s", self.spec.sweep, BEGUN)
-                    done = self._run_and_score(requests)
+                    done = self._run_and_score(state, requests)
                 if done:
-                    delete_surplus_models(self.state)
+                    delete_surplus_models(state)
                     end = "COMPLETE"
-                    self._folders.close()
-                    self._folders.delete_checkpoints()
+                    start.folders.close()
+                    start.folders.delete_checkpoints()
             except Exception as error:
-                self.state.say(str(error) or repr(error), "error")
+                state.say(str(error) or repr(error), "error")
                 raise
         return end
 
-    def _run_and_score(self, requests: Requests) -> bool:
+    def _run_and_score(self, state: SweepState, requests: Requests) -> bool:
         """Run and score trials until no more are wanted. Returns False after Ctrl-C.
 
         Raises SweepRefusedError if the executor lacks the resources of a trial, or if every trial
         so far has failed with the same error.
         """
-        state = self.state
-
         while True:
             state.finished = False
             self.executor.run_trials(state, requests, self.stores)
@@ -353,9 +396,10 @@ class SweepDriver:
             ):  # a person may have asked for more meanwhile
                 return True
 
-    def _dump_spec(self) -> dict[str, Any]:
-        """Dump the sweep as JSON for its journal, without store URLs, which can hold passwords."""
-        return self.spec.model_dump(mode="json", exclude={"stores"})
+
+def _dump_spec(spec: SweepSpec) -> dict[str, Any]:
+    """Dump a sweep as JSON for its journal, without store URLs, which can hold passwords."""
+    return spec.model_dump(mode="json", exclude={"stores"})
 
 
 def refuse_older_copy(leaderboard: Store, journal: Journal, sweep: str) -> None:

@@ -32,7 +32,7 @@ def evaluate_selected(state: SweepState, *, heed: Callable[[], None]) -> None:
     # What scores depend on besides the trial and the tasks.
     settings = {"data": spec.data, "slicing_length": spec.evaluate.slicing_length}
     tasks, under = spec.evaluate.asked, json.dumps(settings)
-    chosen = chosen_trials(state.history, spec, top=spec.evaluate.top)
+    chosen = chosen_trials(state.history, top=spec.evaluate.top)
     waiting = [trial for trial in chosen if not tasks.parts <= trial.evaluated.get(under, set())]
     state.scored = (len(chosen) - len(waiting), len(chosen))
     # Never in a trial's process, where test sets are closed. Ray ends a process that had a GPU

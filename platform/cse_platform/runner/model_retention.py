@@ -3,7 +3,6 @@
 import logging
 from collections.abc import Collection
 from contextlib import suppress
-from itertools import chain
 
 from cse_methods.errors import BackboneError
 from cse_platform.errors import JournalError, StoreError
@@ -11,10 +10,9 @@ from cse_platform.kept_models import NOT_ITS_MODEL, holds_other_model
 from cse_platform.leaderboard.trials import used_elsewhere
 from cse_platform.render.table import format_count
 from cse_platform.runner.state import SweepState
-from cse_platform.search.confirmation import chosen_trials, pareto_front
+from cse_platform.search.confirmation import chosen_trials
 from cse_platform.secrets import mask_url
 from cse_platform.stores.sql.sink import known_journals
-from cse_platform.sweep.spec import SweepSpec
 from cse_platform.sweep.stores import JOURNAL_FILE
 from cse_platform.tracking.events import MODEL_DIGITS, ModelDeleted
 from cse_platform.tracking.history import History, TrialHistory
@@ -33,7 +31,7 @@ def delete_surplus_models(state: SweepState) -> None:
     """
     if state.spec.kept is None:
         return
-    surplus = surplus_models(state.history, state.spec, configurations=state.spec.kept)
+    surplus = surplus_models(state.history, configurations=state.spec.kept)
     try:
         with state.leaderboard.session() as session:
             used = used_elsewhere(session, [trial.key for trial in surplus], sweep=state.spec.sweep)
@@ -87,18 +85,14 @@ def _find_lacking_sweeps(state: SweepState, known: Collection[str]) -> list[str]
     return lacking
 
 
-def surplus_models(
-    history: History, spec: SweepSpec, *, configurations: int
-) -> Collection[TrialHistory]:
+def surplus_models(history: History, *, configurations: int) -> Collection[TrialHistory]:
     """Find the trials that ran here and whose kept models may be deleted.
 
-    The `configurations` best ones, the Pareto front, and the trial with the highest value keep
-    their models; the last is the one that `best:` refers to.
+    The `configurations` best ones and the trial with the highest value keep their models; the last
+    is the one that `best:` refers to.
     """
     trials = history.trials.values()
-    front = pareto_front(history, spec.search) if spec.search.objectives else []
-    chosen = [*chosen_trials(history, spec, top=configurations), *chain.from_iterable(front)]
-    best = {trial.key for trial in chosen}
+    best = {trial.key for trial in chosen_trials(history, top=configurations)}
     highest = max((t.best_value or 0.0 for t in trials if t.model is not None), default=0.0)
     return [
         trial

@@ -18,7 +18,6 @@ from cse_platform.search.confirmation import choose_repeated, further_seeds
 from cse_platform.secrets import mask_url
 from cse_platform.stores.optuna.trials import explain_closing
 from cse_platform.sweep.identity import ConfigurationIdentity
-from cse_platform.sweep.objectives import measure
 from cse_platform.tracking.events import (
     Role,
     SearchEnded,
@@ -88,7 +87,7 @@ def find_reused(state: SweepState, planned: TrialStarted) -> TrialReused | None:
     if done.model is None and state.spec.evaluate is not None:
         return None  # the model was deleted, and this sweep needs it
     kept = next((point.metrics for point in done.points if point.kept), {})
-    reused = TrialReused(
+    return TrialReused(
         trial=planned.trial,
         reused_from=done.sweep,
         curve={p.step: p.value for p in done.points if p.value is not None},
@@ -103,8 +102,6 @@ def find_reused(state: SweepState, planned: TrialStarted) -> TrialReused | None:
         **build_sweep_fields(state),
         **copy_shared_fields(planned),
     )
-    measured = (measure(reused, name) for name in state.spec.search.measured)
-    return reused if all(value is not None for value in measured) else None
 
 
 class Planner:
@@ -204,7 +201,7 @@ class Planner:
         if (request := self._find_enqueued()) is not None:
             values = history.enqueued[request]
         elif spec.seeds.repeats:
-            repeated = choose_repeated(history, spec.search.constraints)
+            repeated = choose_repeated(history)
             values = None if repeated is None else repeated.searched_values
         proposal = search.ask(values, request=request)
         try:

@@ -2,8 +2,6 @@
 
 from dataclasses import dataclass
 
-from pydantic import ValidationError
-
 from cse_platform.errors import SweepRefusedError
 from cse_platform.render.table import format_count
 from cse_platform.search.confirmation import chosen_trials
@@ -123,18 +121,12 @@ def fill_in_stage_values(spec: SweepSpec, history: History, stores: SweepStores)
 
 
 def _find_best_of_stage(spec: SweepSpec, wanted: StageReference, past: History) -> TrialHistory:
-    """Find a trial of the best configuration of a complete stage, by its own rule."""
-    try:
-        chosen = chosen_trials(past, SweepSpec.model_validate(past.spec), top=1)
-    except ValidationError:
-        raise SweepRefusedError(
-            f"sweep {spec.sweep!r} takes {wanted}, which another version has run, and its file can "
-            "no longer be read; run that stage again under another name"
-        ) from None
+    """Find a trial of the best configuration of a complete stage."""
+    chosen = chosen_trials(past, top=1)
     if not chosen:
         raise SweepRefusedError(
-            f"sweep {spec.sweep!r} takes {wanted}, but no complete configuration there "
-            "satisfies its constraints; extend that search, or give the value under 'fixed'"
+            f"sweep {spec.sweep!r} takes {wanted}, but no trial there is complete; extend that "
+            "search, or give the value under 'fixed'"
         )
     if wanted.hyperparameter not in chosen[0].values:
         raise SweepRefusedError(

@@ -6,7 +6,6 @@ and the study have it: memory never knows what the journal does not.
 """
 
 import logging
-import math
 from collections.abc import Collection, Mapping
 
 from cse_methods.data.dev_selection import dev_metric
@@ -16,8 +15,6 @@ from cse_platform.runner.failures import Failure
 from cse_platform.runner.state import LiveTrial, SweepState, needs_checkpoint
 from cse_platform.search.pruning import Pruning
 from cse_platform.secrets import mask_text, mask_url
-from cse_platform.sweep.objectives import is_metric, metric_of
-from cse_platform.sweep.problems import did_you_mean
 from cse_platform.sweep.stores import SweepStores
 from cse_platform.tracking.events import TrialCheckpoint, TrialPoint, TrialState
 from cse_platform.tracking.history import TrialHistory, costs_of_report
@@ -33,8 +30,6 @@ class Results:
 
     def __init__(self, state: SweepState, stores: SweepStores) -> None:
         self.state, self.errors = state, stores.errors
-        self._measured = [metric_of(n) for n in state.spec.search.measured if is_metric(n)]
-        """The metrics of the search's objectives and constraints."""
         self.pruning = Pruning(
             state.search, state.history, state.leaderboard, dev=state.identity.dev
         )
@@ -163,11 +158,6 @@ class Results:
             error = "it reported no valid dev score"
             if live.stopped == STOPPED:
                 error, cause = STOPPED, "person"
-        elif error is None and best is not None and not live.stopped:
-            for name in self._measured:
-                if not math.isfinite(best.metrics[name]):
-                    error = f"its {name} is {best.metrics[name]} at its best step, {best.step}"
-                    break
         if error is not None:
             self._finish_trial(live, "FAIL", error=error, cause=cause)
         else:
@@ -231,9 +221,4 @@ class Results:
                 return f"it reported no {name} at step {step}"
             if abs(metrics[name]) > 1:
                 return f"it reported {name} = {metrics[name]:g} at step {step}, not a fraction"
-        known = dev.with_means(metrics)
-        for name in self._measured if step > 0 else ():
-            if name not in known:
-                hint = did_you_mean(name, known)
-                return f"it reported no {name} at step {step}, which the search needs{hint}"
         return None

@@ -5,10 +5,8 @@ from statistics import fmean
 from typing import TypeVar
 
 from cse_platform.leaderboard.records import BestKey, Trial, best_key
-from cse_platform.leaderboard.statistics.searches import find_survivors, non_dominated
+from cse_platform.leaderboard.statistics.searches import find_survivors
 from cse_platform.search.repeats import choose_repeat
-from cse_platform.sweep.blocks import Search
-from cse_platform.sweep.objectives import is_feasible, measure
 from cse_platform.sweep.spec import SweepSpec
 from cse_platform.tracking.choice import (
     find_choosing_trials,
@@ -37,12 +35,9 @@ def select_counting_trials(seeds: Sequence[AnyTrial], chose: Collection[str]) ->
 
 
 def best_configurations(
-    configurations: Iterable[list[AnyTrial]],
-    *,
-    chose: Collection[str],
-    constraints: Collection[str] = (),
+    configurations: Iterable[list[AnyTrial]], *, chose: Collection[str]
 ) -> list[list[AnyTrial]]:
-    """Rank the configurations of a sweep that keep the constraints, the best on dev first.
+    """Rank the configurations of a sweep, the best on dev first.
 
     Takes the complete trials of each, and the keys of those that chose among them. Uses the
     leaderboard's rule on these seeds alone.
@@ -56,42 +51,36 @@ def best_configurations(
             configuration=seeds[0].configuration,
         )
 
-    feasible = [seeds for seeds in configurations if is_feasible(constraints, seeds)]
-    return sorted(feasible, key=key, reverse=True)
+    return sorted(configurations, key=key, reverse=True)
 
 
-def to_confirm(
-    history: History, *, top: int, constraints: Collection[str] = ()
-) -> list[TrialHistory]:
+def to_confirm(history: History, *, top: int) -> list[TrialHistory]:
     """Choose the configurations to run with further seeds, each by its first trial, best first.
 
-    They are the `top` ones by the mean dev score of their trials in the search; those that break
-    a constraint are left out. The number of times that the search repeated a configuration says
-    nothing about its quality.
+    They are the `top` ones by the mean dev score of their trials in the search. The number of times
+    that the search repeated a configuration says nothing about its quality.
     """
     configurations = history.configurations().values()
     searched = [[t for t in trials if t.role != "confirm"] for trials in configurations]
-    feasible = [seeds for seeds in searched if seeds and is_feasible(constraints, seeds)]
 
     def key(seeds: list[TrialHistory]) -> BestKey:
-        return best_key(
-            standing=1, mean=fmean(dev_values(seeds)), configuration=seeds[0].configuration
-        )
+        mean, name = fmean(dev_values(seeds)), seeds[0].configuration
+        return best_key(standing=1, mean=mean, configuration=name)
 
-    return [seeds[0] for seeds in sorted(feasible, key=key, reverse=True)[:top]]
+    return [seeds[0] for seeds in sorted(filter(None, searched), key=key, reverse=True)[:top]]
 
 
-def choose_repeated(history: History, constraints: Collection[str]) -> TrialHistory | None:
+def choose_repeated(history: History) -> TrialHistory | None:
     """Choose the configuration that gets a further seed during the search, by its first trial.
 
-    Returns None where a new configuration is expected to gain more. A configuration that broke a
-    constraint or has a failed seed is never chosen.
+    Returns None where a new configuration is expected to gain more. A configuration that has a
+    failed seed is never chosen.
     """
     failed = {trial.configuration for trial in history.trials.values() if trial.state == "FAIL"}
     tried = {
         name: trials
         for name, trials in history.configurations().items()
-        if trials[0].role == "search" and name not in failed and is_feasible(constraints, trials)
+        if trials[0].role == "search" and name not in failed
     }
     running = [t.configuration for t in history.unfinished() if t.role == "repeat"]
     scores = {name: dev_values(trials) for name, trials in tried.items()}
@@ -109,7 +98,7 @@ def further_seeds(history: History, spec: SweepSpec) -> Iterator[tuple[TrialHist
     confirm = spec.seeds.confirm
     if confirm is None:
         return
-    best = to_confirm(history, top=confirm.top, constraints=spec.search.constraints)
+    best = to_confirm(history, top=confirm.top)
 
     def tried(first: TrialHistory) -> dict[int, TrialHistory]:
         trials = history.trials.values()
@@ -134,21 +123,9 @@ def further_seeds(history: History, spec: SweepSpec) -> Iterator[tuple[TrialHist
         )
 
 
-def chosen_trials(history: History, spec: SweepSpec, *, top: int) -> list[TrialHistory]:
+def chosen_trials(history: History, *, top: int) -> list[TrialHistory]:
     """List the complete trials of the `top` best configurations, the best first."""
     configurations = history.configurations().values()
-    chose = find_choosing_trials(history.trials.values(), confirms_all=spec.confirms_all)
-    best = best_configurations(configurations, chose=chose, constraints=spec.search.constraints)
+    chose = find_choosing_trials(history.trials.values(), confirms_all=history.confirms_all)
+    best = best_configurations(configurations, chose=chose)
     return [trial for seeds in best[:top] for trial in seeds]
-
-
-def pareto_front(history: History, search: Search) -> list[list[TrialHistory]]:
-    """Find the feasible configurations that no other one beats in all objectives' means."""
-    means = []
-    for seeds in history.configurations().values():
-        measures = [[measure(trial, goal.name) for trial in seeds] for goal in search.objectives]
-        known = [[value for value in values if value is not None] for values in measures]
-        if all(known) and is_feasible(search.constraints, seeds):
-            means.append((seeds, [fmean(values) for values in known]))
-    front = non_dominated([point for _, point in means], search.directions)
-    return [means[index][0] for index in front]

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from optuna.study import StudyDirection
 from optuna.trial import FrozenTrial, TrialState
 
 from cse_platform.search.coordinates import build_coordinates, measure_distances
@@ -15,40 +14,25 @@ from cse_platform.sweep.space.space import Space
 
 SHOWN_AS_WORST = "shown_as_worst"
 """User attribute of a failure as a sampler sees it; it is never stored."""
-_CONSTRAINT = "constraints:"
-"""Prefix of Optuna's system attribute of a constraint."""
 
 
-def show_failures(
-    trials: Sequence[FrozenTrial], directions: Sequence[StudyDirection]
-) -> list[FrozenTrial]:
-    """Show failures to a sampler as complete trials with the worst finite values so far.
+def show_failures(trials: Sequence[FrozenTrial]) -> list[FrozenTrial]:
+    """Show failures to a sampler as complete trials with the lowest finite value so far.
 
     Failures are trials that failed of their own configuration and were not tried again, and trials
-    whose values are not finite. The worst is taken of each objective and each constraint for
-    itself. Before any trial has finite values there is no worst, and a sampler sees none of them.
+    whose value is not finite. Before any trial has a finite value there is no lowest one, and a
+    sampler sees none of them.
     """
     tried_again = {trial.user_attrs.get(RETRY_OF) for trial in trials}
-    rows = [row for trial in trials if (row := _read_values(trial))]
-    values = [row for row in rows if all(map(math.isfinite, row))]
-    worst = [
-        max(column) if direction == StudyDirection.MINIMIZE else min(column)
-        for column, direction in zip(zip(*values, strict=True), directions, strict=False)
-    ]
-    limits: dict[str, float] = {}
-    for trial in trials:
-        for name, excess in trial.constraints.items():
-            if math.isfinite(excess):
-                known = limits.get(_CONSTRAINT + name, excess)
-                limits[_CONSTRAINT + name] = max(known, excess)
+    values = [value for trial in trials if (value := _read_value(trial)) is not None]
+    worst = min(filter(math.isfinite, values), default=None)
     shown = list(trials)
     for index, trial in enumerate(trials):
         if _is_failure(trial, tried_again):
             shown[index] = changed = copy.copy(trial)
-            changed.state = TrialState.COMPLETE if worst else TrialState.FAIL
-            changed.values = list(worst) or None
+            changed.state = TrialState.FAIL if worst is None else TrialState.COMPLETE
+            changed.value = worst
             changed.user_attrs = {**trial.user_attrs, SHOWN_AS_WORST: True}
-            changed.system_attrs = {**trial.system_attrs, **limits}
     return shown
 
 
@@ -56,14 +40,15 @@ def _is_failure(trial: FrozenTrial, tried_again: set[int | None]) -> bool:
     if trial.state == TrialState.FAIL:
         own = trial.user_attrs.get(FAILURE_CAUSE) in ("error", "trial")
         return own and trial.number not in tried_again
-    return not all(map(math.isfinite, [*(_read_values(trial) or ()), *trial.constraints.values()]))
+    value = _read_value(trial)
+    return value is not None and not math.isfinite(value)
 
 
-def _read_values(trial: FrozenTrial) -> list[float] | None:
-    """Read the values of a trial; of a pruned one, its last dev point."""
+def _read_value(trial: FrozenTrial) -> float | None:
+    """Read the value of a trial; of a pruned one, its last dev point."""
     if trial.state == TrialState.PRUNED and trial.intermediate_values:
-        return [trial.intermediate_values[max(trial.intermediate_values)]]
-    return trial.values if trial.state == TrialState.COMPLETE else None
+        return trial.intermediate_values[max(trial.intermediate_values)]
+    return trial.value if trial.state == TrialState.COMPLETE else None
 
 
 NEIGHBOURS = 3

@@ -151,7 +151,7 @@ class _Resample(optuna.Study):
 
     def __init__(self, study: optuna.Study) -> None:
         storage = optuna.storages.InMemoryStorage()
-        empty = optuna.create_study(storage=storage, directions=study.directions)
+        empty = optuna.create_study(storage=storage, direction="maximize")
         super().__init__(empty.study_name, storage)
         self.trials_drawn: list[FrozenTrial] = []
 

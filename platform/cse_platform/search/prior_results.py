@@ -11,7 +11,7 @@ from cse_platform.errors import SweepRefusedError
 from cse_platform.kept_models import NOT_ITS_MODEL, holds_other_model, refuse_links
 from cse_platform.leaderboard.records import Trial
 from cse_platform.leaderboard.sweeps import leading_configurations
-from cse_platform.leaderboard.trials import best_kept_trial, measured_trials
+from cse_platform.leaderboard.trials import best_kept_trial, complete_trials
 from cse_platform.render.table import format_count, group_by, percent
 from cse_platform.search.learning import pick_evenly_with_ends
 from cse_platform.secrets import mask_url
@@ -90,8 +90,8 @@ def gather_prior_results(
     for name in spec.search.learn_from:
         with leaderboard.session() as session:
             sweep = find_sweep(session, name)
-            measured = measured_trials(session, sweep)
-        tried = group_by(measured, lambda trial: trial.configuration)
+            complete = complete_trials(session, sweep)
+        tried = group_by(complete, lambda trial: trial.configuration)
         if sweep.method != spec.method:
             raise SweepRefusedError(
                 f"sweep {spec.sweep!r} cannot learn from {name!r}, which trains {sweep.method}, "

@@ -106,7 +106,7 @@ class Draft:
     @cached_property
     def _shown_trials(self) -> list[FrozenTrial]:
         """The other trials as a sampler sees them; only samplers that learn read them."""
-        shown = show_failures([*self._learned, *self.others], self.study.directions)
+        shown = show_failures([*self._learned, *self.others])
         return sorted(shown, key=lambda trial: trial.number)
 
     def get_study_system_attrs(self, study_id: int) -> dict[str, Any]:
@@ -144,13 +144,13 @@ def preview(
 ) -> list[dict[str, Any]]:
     """Draw the first configurations that a search would try if all trials scored the same."""
     optuna.logging.set_verbosity(optuna.logging.WARNING)
-    study = optuna.create_study(directions=spec.search.directions)
+    study = optuna.create_study(direction="maximize")
     points = list_given_points(spec, start_points)
     drawn = []
     for number in range(count):
         proposal = propose(study, spec, start_point=next(points, None), learned=learned)
         add_proposal(study, spec, proposal)
-        study.tell(number, [0.0] * len(spec.search.directions))
+        study.tell(number, 0.0)
         drawn.append(proposal.assignment)
     return drawn
 
@@ -229,9 +229,7 @@ def _draw_until_suitable(draft: Draft, spec: SweepSpec) -> dict[str, Any]:
     the last one is tried: each further try keeps fewer of its values, and draws the others at
     random. If the method accepts nothing, returns the last draw.
     """
-    suited = choose_sampler(
-        spec.search.sampler, spec.space, trial=draft.number, objectives=len(draft.study.directions)
-    )
+    suited = choose_sampler(spec.search.sampler, spec.space, trial=draft.number)
     worn = _find_worn_cells(suited, draft.others, spec.space)
     # A Gaussian process itself models where trials fail, which are shown to it as very low scores.
     predicts = suited.learns and not isinstance(suited, Gp)
@@ -292,7 +290,6 @@ def _draw_point(draft: Draft, spec: SweepSpec, *, attempt: int) -> dict[str, Any
                 trial=draft.number,
                 dimension=indices[name],
                 attempt=attempt,
-                objectives=len(draft.study.directions),
             )
             assignment[name] = suggest(trial, name, spec.space[name])
     return assignment

@@ -1,7 +1,6 @@
 """Decide after each dev point whether a trial stops, by Optuna's pruners or the `curve` rule."""
 
 import logging
-import math
 from collections.abc import Iterator, Mapping
 from statistics import fmean
 from typing import Any
@@ -11,7 +10,6 @@ from cse_platform.leaderboard.trials import complete_curves
 from cse_platform.search.pruners.curve import PastCurves, explain_collapse, judge
 from cse_platform.search.study import SearchStudy
 from cse_platform.stores.sql.store import Store
-from cse_platform.sweep.objectives import is_feasible
 from cse_platform.sweep.pruners import CurvePruner
 from cse_platform.tracking.history import History, TrialHistory
 
@@ -76,19 +74,12 @@ class Pruning:
         return verdict.why if verdict.stop else None
 
     def _compute_best_values(self, judged: TrialHistory) -> Iterator[float]:
-        """Return the best value of every other configuration that has one, also while it runs.
-
-        Where there are constraints, a configuration that has not been shown to keep them counts
-        as -inf, so it sets no bar.
-        """
+        """Return the best value of every other configuration that has one, also while it runs."""
         values: dict[str, list[float]] = {}
-        constraints = self._spec.search.constraints
         for trial in self._history.trials.values():
             best = trial.value_so_far(checkpoint=self._spec.dev.checkpoint_name)
             if best is not None and trial.state != "FAIL":
-                complete = trial.state == "COMPLETE"
-                counts = not constraints or (complete and is_feasible(constraints, [trial]))
-                values.setdefault(trial.configuration, []).append(best if counts else -math.inf)
+                values.setdefault(trial.configuration, []).append(best)
         values.pop(judged.configuration, None)
         return (fmean(seeds) for seeds in values.values())
 

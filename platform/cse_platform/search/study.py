@@ -17,9 +17,8 @@ from cse_platform.stores.optuna.trials import (
     build_trial,
     encode_point,
     explain_closing,
-    read_final_values,
+    read_final_value,
 )
-from cse_platform.sweep.objectives import compute_excesses
 from cse_platform.sweep.space.space import find_value
 from cse_platform.sweep.spec import SweepSpec
 from cse_platform.tracking.events import LearnedTrial
@@ -49,7 +48,7 @@ class SearchStudy:
         optuna.logging.set_verbosity(optuna.logging.WARNING)
         self.study = optuna.create_study(
             study_name=spec.sweep,
-            directions=spec.search.directions,
+            direction="maximize",
             sampler=RandomSampler(),  # each draw builds its own
             pruner=build_pruner(spec.pruner),
         )
@@ -123,13 +122,13 @@ class SearchStudy:
 
         Optuna's pruners judge a trial by its highest value so far, so step 0, before training, is
         not judged, and a fall after the peak does not count. Trials of further seeds are never
-        stopped. With several objectives nothing is judged, because Optuna has no curves for them.
+        stopped.
 
         Returns whether the pruner stops the trial, and the attributes that it sets on it. The study
         is not changed; `report` does that.
         """
         frozen = self._find_running(trial)
-        if frozen is None or step not in trial.kept or self.spec.search.objectives:
+        if frozen is None or step not in trial.kept:
             return False, {}
         judged, study = copy(frozen), copy(self.study)
         judged.intermediate_values = {**frozen.intermediate_values, step: trial.kept[step]}
@@ -140,30 +139,24 @@ class SearchStudy:
     def report(self, trial: TrialHistory, *, step: int, notes: Mapping[str, Any]) -> None:
         """Report a step that is recorded, with the attributes that the pruner has set there."""
         frozen = self._find_running(trial)
-        if frozen is not None and step in trial.kept and not self.spec.search.objectives:
+        if frozen is not None and step in trial.kept:
             storage, number = self.study._storage, frozen._trial_id
             storage.set_trial_intermediate_value(number, step, trial.kept[step])
             for name, value in notes.items():
                 storage.set_trial_system_attr(number, name, value)
 
     def tell(self, trial: TrialHistory) -> None:
-        """Report how a trial ended, constraint violations first.
+        """Report how a trial ended.
 
         Trials that are not in the study are skipped: those of further seeds, except with
         `seeds.repeats`.
         """
         if (frozen := self._find_running(trial)) is None:
             return
-        running = Trial(self.study, frozen._trial_id)
-        if trial.state == "FAIL":
-            if trial.cause is not None:
-                running.set_user_attr(FAILURE_CAUSE, trial.cause)
-        else:
-            excesses = compute_excesses(self.spec.search.constraints, [trial]) or {}
-            for text, excess in excesses.items():
-                running.set_constraint(text, excess)
-        values = read_final_values(trial, self.spec) if trial.state == "COMPLETE" else None
-        self.study.tell(frozen.number, values, state=TrialState[trial.state])
+        if trial.state == "FAIL" and trial.cause is not None:
+            Trial(self.study, frozen._trial_id).set_user_attr(FAILURE_CAUSE, trial.cause)
+        value = read_final_value(trial) if trial.state == "COMPLETE" else None
+        self.study.tell(frozen.number, value, state=TrialState[trial.state])
 
     def _find_running(self, trial: TrialHistory) -> FrozenTrial | None:
         """Find a trial that has not ended in the study; None if the study does not run it."""

@@ -22,12 +22,6 @@ from cse_methods.settings import Positive, Settings, WholeNumber
 from cse_methods.tasks import Tasks, parse_tasks
 from cse_platform.databases import expand_url
 from cse_platform.secrets import hide
-from cse_platform.sweep.objectives import (
-    ConstraintText,
-    Direction,
-    SearchObjective,
-    parse_constraint,
-)
 from cse_platform.sweep.problems import Problem, ProblemsError, did_you_mean, format_value
 from cse_platform.sweep.samplers import Sampler, Tpe
 
@@ -294,36 +288,13 @@ class Search(Settings):
     learn_from: tuple[Slug, ...] = Field(
         default=(), description="sweeps of the same method whose trials the sampler gets to know"
     )
-    objectives: tuple[SearchObjective, ...] = Field(
-        default=(), description="several at once; left out, what `dev.search` names is the only one"
-    )
-    constraints: tuple[ConstraintText, ...] = Field(
-        default=(), description="on what a trial measured, such as `uniformity <= -1.5`"
-    )
     give_up_after: Positive = Field(
         default=3,  # failures with the same cause that are no longer a coincidence
         description="stop where so many trials have failed alike and no other has ended",
     )
 
-    @property
-    def directions(self) -> tuple[Direction, ...]:
-        """The direction of each objective; without objectives, the dev score is maximised."""
-        return tuple(objective.direction for objective in self.objectives) or ("maximize",)
-
-    @property
-    def measured(self) -> tuple[str, ...]:
-        """The names of the quantities in objectives and constraints, each once."""
-        bounded = (parse_constraint(text).name for text in self.constraints)
-        return tuple(dict.fromkeys((*(objective.name for objective in self.objectives), *bounded)))
-
     @model_validator(mode="after")
     def _check_counts(self) -> Self:
-        if len(self.objectives) == 1:
-            text = (
-                f"one objective, {self.objectives[0].name!r}, is not several; leave it out and "
-                "choose it with dev: {search: …}, or name two"
-            )
-            raise ProblemsError([Problem(("objectives",), text)])
         if self.trials is None and self.budget is None and self.sampler.kind != "grid":
             raise ValueError(
                 f"sampler {self.sampler.kind!r} needs 'trials', how many to try, or 'budget'"

@@ -1,9 +1,9 @@
 """Conditions on values by name: `rank_loss in [listnet, listmle] and tau2 > 0.01`.
 
-This is the one grammar of `when`, of `constraints` and of filters of trials. Conditions are joined
-by `and`; each is `NAME = VALUE`, `NAME in [VALUE, VALUE]`, or a number after `<`, `<=`, `>` or
-`>=`. A value is JSON, or a word without quotes. Here they are evaluated for a Python value;
-`leaderboard/trials_table.py` makes SQL of them.
+This is the one grammar of `when` and of filters of trials. Conditions are joined by `and`; each is
+`NAME = VALUE`, `NAME in [VALUE, VALUE]`, or a number after `<`, `<=`, `>` or `>=`. A value is JSON,
+or a word without quotes. Here they are evaluated for a Python value; `leaderboard/trials_table.py`
+makes SQL of them.
 """
 
 import json

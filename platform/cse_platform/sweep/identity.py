@@ -18,7 +18,7 @@ from cse_methods.code_hash import code_hashes
 from cse_methods.contract import Method, MethodConfig
 from cse_methods.data.corpora import load_corpus
 from cse_methods.data.corpus_spec import Corpora, CorpusSpec, test_sets_of
-from cse_methods.data.dev_selection import DevSelection, dev_metric
+from cse_methods.data.dev_selection import DevSelection
 from cse_methods.data.dev_sets import identify_dev_set
 from cse_methods.data.overlap import TrainingData
 from cse_methods.encoders.backbones import (
@@ -32,7 +32,6 @@ from cse_methods.files.text import file_sha256
 from cse_methods.published.released import teachers_of
 from cse_methods.registry import get_method
 from cse_platform.errors import SweepRefusedError
-from cse_platform.sweep.objectives import metric_of
 from cse_platform.sweep.problems import format_value
 from cse_platform.sweep.spec import SweepSpec
 from cse_platform.values import map_leaves
@@ -101,12 +100,9 @@ def training_data(spec: Mapping[str, Any], values: Mapping[str, Any]) -> Trainin
         values: all hyperparameters of the trial; may be empty if teachers do not matter.
     """
     dev = DevSelection.model_validate(spec.get("dev") or {})
-    objectives = (spec.get("search") or {}).get("objectives") or []
-    climbed = {metric_of(objective["name"]) for objective in objectives}
-    in_objectives = (name for name in dev.tasks if dev_metric(name) in climbed)
     return TrainingData(
         dev=dev,
-        chosen_on=tuple(dict.fromkeys((*dev.picking, *dev.climbed, *in_objectives))),
+        chosen_on=tuple(dict.fromkeys((*dev.picking, *dev.climbed))),
         corpora=_CORPORA.validate_python(corpus) if (corpus := spec.get("corpus")) else (),
         backbone=spec.get("backbone"),
         teachers=teachers_of(values),
@@ -219,8 +215,7 @@ def _hash_file(name: str) -> dict[str, str]:
 
 IDENTITY_KEYS = (
     *("method", "backbone", "corpus", "dev", "fixed", "space"),
-    *("search.sampler", "search.seed", "search.objectives", "search.constraints"),
-    *("seeds.search", "seeds.repeats"),
+    *("search.sampler", "search.seed", "seeds.search", "seeds.repeats"),
 )
 """The keys that every trial depends on; together with the name they identify a sweep."""
 

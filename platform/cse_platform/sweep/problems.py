@@ -60,6 +60,22 @@ _PRUNERS = {
     **dict.fromkeys(("asha", "successive_halving"), "successive_halving"),
 }
 """Words of pruners that other tools have where the sampler stands here."""
+_REMOVED = {
+    "search.objectives": (
+        "; removed in 0.1.0: a search has one objective, which dev: {search: …} names; for "
+        "several, read search.db with Optuna's own tools"
+    ),
+    "search.constraints": (
+        "; removed in 0.1.0: choose among the trials by their metrics, on the page, or read "
+        "search.db with Optuna's own tools"
+    ),
+    **dict.fromkeys(
+        ("nsgaii", "nsgaiii"),
+        "; removed in 0.1.0: a search has one objective, for which use 'tpe'; for several, read "
+        "search.db with Optuna's own tools",
+    ),
+}
+"""What to write instead of keys and samplers of earlier versions, as the end of a sentence."""
 
 
 @dataclass(frozen=True)
@@ -144,8 +160,9 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     close = [ours] if ours in known else nearest_names(name, known)
     if close:
         return f"; did you mean {close[0]!r}?"
-    pruner = _PRUNERS.get(name.lower())
-    return f"; it stops trials: 'pruner: {pruner}'" if pruner else ""
+    if pruner := _PRUNERS.get(name.lower()):
+        return f"; it stops trials: 'pruner: {pruner}'"
+    return _REMOVED.get(name, "")
 
 
 def format_value(value: Any) -> str:
@@ -260,7 +277,8 @@ def _translate_error(detail: ErrorDetails, model: type[BaseModel] | None) -> lis
         fields = [pair for part in _find_models(path, model) for pair in part.model_fields.items()]
         known = sorted({name for name, info in fields if info.repr})  # others are not for files
         names = f"; known: {', '.join(known)}" if known else ""
-        return [Problem((), f"no such key{did_you_mean(str(key), known) or names}")]
+        hint = _REMOVED.get(dotted_path((*path[-1:], key))) or did_you_mean(str(key), known)
+        return [Problem((), f"no such key{hint or names}")]
     if detail["type"] == "missing":
         key = detail["loc"][-1]
         return [Problem((key,), f"the key {key!r} is missing")]

@@ -17,7 +17,6 @@ from cse_methods.errors import TrainingError
 from cse_platform.databases import sqlite_url
 from cse_platform.sweep.blocks import Resources, Search, Stores
 from cse_platform.sweep.conditions import SIGNS, Condition
-from cse_platform.sweep.objectives import GPU_HOURS
 from cse_platform.sweep.problems import format_value
 from cse_platform.sweep.pruners import NoPruner
 from cse_platform.sweep.references import BestReference, replace_best_references
@@ -183,16 +182,13 @@ class Rehearsal:
             if not values <= covered:
                 covered |= values
                 tried.append(point)
-        objectives = tuple(goal for goal in search.objectives if goal.name != GPU_HOURS)
         earlier = self._earlier.values()
         return search.model_copy(
             update={
                 "learn_from": tuple(name for name in search.learn_from if name in earlier),
-                "objectives": objectives if len(objectives) > 1 else (),
                 "sampler": Random() if is_grid else search.sampler,
                 "trials": max(1, len(tried) + (0 if is_grid else DRAWN)),
                 "budget": None,
-                "constraints": (),
                 "start_from": tuple(tried),
             }
         )

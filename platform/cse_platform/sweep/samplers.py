@@ -13,7 +13,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Discriminator, Field, model_serializer
 
-from cse_methods.settings import NotNegative, Settings, WholeNumber
+from cse_methods.settings import NotNegative, Settings
 from cse_platform.sweep.problems import expanding_kind
 
 
@@ -78,24 +78,6 @@ class Grid(_Sampler):
     kind: Literal["grid"] = "grid"
 
 
-class _Genetic(_Sampler):
-    population: Annotated[WholeNumber, Field(ge=2)] = Field(
-        default=50, description="trials of a generation"
-    )
-
-
-class NsgaII(_Genetic):
-    """The genetic algorithm NSGA-II, for two or three objectives and hundreds of trials."""
-
-    kind: Literal["nsgaii"] = "nsgaii"
-
-
-class NsgaIII(_Genetic):
-    """The genetic algorithm NSGA-III, for more than three objectives and hundreds of trials."""
-
-    kind: Literal["nsgaiii"] = "nsgaiii"
-
-
 class Auto(_Sampler):
     """The sampler that suits the sweep; see `choose_sampler` in `search/samplers/build.py`."""
 
@@ -103,7 +85,7 @@ class Auto(_Sampler):
 
 
 Sampler = Annotated[
-    Tpe | Gp | CmaEs | Qmc | Random | Grid | NsgaII | NsgaIII | Auto,
+    Tpe | Gp | CmaEs | Qmc | Random | Grid | Auto,
     Discriminator("kind"),
     expanding_kind(default="tpe"),
 ]

@@ -11,7 +11,7 @@ from pydantic import Field, ValidationError, ValidationInfo, model_validator
 
 from cse_methods.contract import Method, MethodConfig
 from cse_methods.data.corpus_spec import Corpora
-from cse_methods.data.dev_selection import DevSelection, dev_metric
+from cse_methods.data.dev_selection import DevSelection
 from cse_methods.precision import auto_precision
 from cse_methods.registry import get_method
 from cse_methods.settings import Settings
@@ -29,13 +29,6 @@ from cse_platform.sweep.blocks import (
     TrialSeeds,
 )
 from cse_platform.sweep.examples import MOST_DRAWN, Examples, find_examples
-from cse_platform.sweep.objectives import (
-    DEV_VALUE,
-    GPU_HOURS,
-    metric_of,
-    parse_constraint,
-    unknown_name,
-)
 from cse_platform.sweep.problems import (
     Problem,
     ProblemsError,
@@ -286,39 +279,6 @@ def _check_gpu_hours(spec: SweepSpec) -> Iterator[Problem]:
         yield Problem(("search", "budget", "gpu_hours"), text)
 
 
-def _check_objectives(spec: SweepSpec) -> Iterator[Problem]:
-    """Refuse what no trial measures, what is named twice, and what does not support several."""
-    search = spec.search
-    named = {
-        "objectives": [objective.name for objective in search.objectives],
-        "constraints": [parse_constraint(text).name for text in search.constraints],
-    }
-    for key, names in named.items():
-        for index, name in enumerate(names):
-            text = unknown_name(name, spec.dev)
-            if name == GPU_HOURS and spec.resources.gpu == 0:
-                text = f"{name} is 0 for every trial without a GPU; give resources.gpu a share"
-            if text:
-                yield Problem(("search", key, index), text)
-    seen: dict[str, str] = {}
-    for index, name in enumerate(named["objectives"]):
-        metric = dev_metric(spec.dev.search_name) if name == DEV_VALUE else metric_of(name)
-        if first := seen.get(metric):
-            text = f"{name!r} is what {first!r} is; name each objective once"
-            yield Problem(("search", "objectives", index), text)
-        seen.setdefault(metric, name)
-    for key in ("objectives", "constraints") if search.sampler.kind == "cmaes" else ():
-        if getattr(search, key):
-            text = f"'cmaes' does not support {key}; use 'tpe', 'gp' or 'nsgaii'"
-            yield Problem(("search", "sampler"), text)
-    if search.objectives and not isinstance(spec.pruner, NoPruner):
-        text = (
-            f"{spec.pruner.kind!r} compares trials by one value, but this search has "
-            f"{len(search.objectives)} objectives; leave the pruner out"
-        )
-        yield Problem(("pruner", "kind"), text)
-
-
 def _check_seeds(spec: SweepSpec) -> Iterator[Problem]:
     """Refuse `repeats` where it has nothing to compare."""
     kind, problem = spec.search.sampler.kind, None
@@ -327,8 +287,6 @@ def _check_seeds(spec: SweepSpec) -> Iterator[Problem]:
     elif kind not in REPEATERS:
         kinds = f"{', '.join(REPEATERS[:-1])} or {REPEATERS[-1]}"
         problem = f"sampler {kind!r} has its own order of trials; use {kinds}"
-    elif spec.search.objectives:
-        problem = "seeds are compared on one objective; remove it, or 'search.objectives'"
     elif not spec.seeds.confirm:
         problem = (
             "only early leaders would have several seeds and could be the sweep's best; add "
@@ -350,10 +308,6 @@ def _check_sampler(spec: SweepSpec) -> Iterator[Problem]:
         problem = "a sweep always continues with its own trials; leave its name out"
     elif len(set(names)) < len(names):
         problem = f"expected distinct sweeps, got {format_value(list(names))}"
-    elif names and (search.objectives or search.constraints):
-        problem = (
-            "only dev scores of other sweeps are used; remove it, or 'objectives' and 'constraints'"
-        )
     elif names and search.sampler.kind not in LEARNERS:
         kinds = f"{', '.join(LEARNERS[:-1])} or {LEARNERS[-1]}"
         problem = f"sampler {search.sampler.kind!r} cannot learn from other sweeps; use {kinds}"
@@ -375,7 +329,6 @@ def _check_secrets(spec: SweepSpec) -> Iterator[Problem]:
 RULES: tuple[tuple[tuple[str, ...], Callable[[SweepSpec], Iterator[Problem]]], ...] = (
     (("search",), _check_sampler),
     (("search", "resources"), _check_gpu_hours),
-    (("search", "dev", "resources"), _check_objectives),
     (("search", "seeds"), _check_seeds),
     ((), _check_secrets),
 )

@@ -170,28 +170,32 @@ class Launch(Recorded):
 _PARTS = {
     (dict,): ("fixed", "resources", "search", "seeds", "space"),
     (dict, list, str): ("dev",),
-    (list, tuple): ("tags", "search.objectives", "search.constraints"),
+    (list, tuple): ("tags",),
     (str,): ("storage", "experiment"),
 }
 """Parts of a sweep's file that are read from journals, by the types that they have."""
+_REMOVED = ("objectives", "constraints")
+"""Keys of `search` that development versions before 0.1.0 have written. They are ignored: the dev
+score is the only objective."""
 
 
-def _refuse_odd_parts(spec: dict[str, Any]) -> dict[str, Any]:
-    """Refuse parts that no version has written, as a journal from elsewhere may have them."""
+def _read_spec(spec: dict[str, Any]) -> dict[str, Any]:
+    """Leave out removed keys, and refuse parts that no version has written, as a journal from
+    elsewhere may have them.
+    """
     for kinds, names in _PARTS.items():
         for name in names:
-            part: Any = spec
-            for key in name.split("."):
-                part = (part or {}).get(key)
-            if part is not None and not isinstance(part, kinds):
+            if (part := spec.get(name)) is not None and not isinstance(part, kinds):
                 raise ValueError(f"{name} is {format_value(part)}, and no {kinds[0].__name__}")
     for tag in spec.get("tags") or ():
         if not isinstance(tag, str):
             raise ValueError(f"tags has {format_value(tag)}, and no text")
-    trials = (spec.get("search") or {}).get("trials")
+    if (search := spec.get("search")) is None:
+        return spec
+    trials = search.get("trials")
     if isinstance(trials, int) and trials > LAST_STEP:
         raise ValueError(f"search.trials is {format_value(trials)}, above {LAST_STEP}")
-    return spec
+    return {**spec, "search": {key: of for key, of in search.items() if key not in _REMOVED}}
 
 
 class SweepStarted(SweepEvent):
@@ -200,7 +204,7 @@ class SweepStarted(SweepEvent):
     kind: Literal["sweep_started"] = "sweep_started"
     method: Annotated[str, Field(min_length=1)]
     backbone: Annotated[str, Field(min_length=1)]
-    spec: Annotated[Values, AfterValidator(_refuse_odd_parts)]
+    spec: Annotated[Values, AfterValidator(_read_spec)]
     """The validated sweep file, as JSON."""
     best: Located[dict[str, str]] = Field(default_factory=dict)
     """The folder that replaces each reference to a best encoder, by its placeholder; also those of

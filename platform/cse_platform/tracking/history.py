@@ -195,12 +195,6 @@ class TrialHistory:
     """Step and location of the last complete checkpoint."""
     best_step: int | None = None
     best_value: float | None = None
-    best_metrics: dict[str, float] = field(default_factory=dict)
-    """All metrics of the best step."""
-    wall_seconds: float | None = None
-    """The wall time of the trial, once it has ended."""
-    gpus: float = 0.0
-    """Its share of a GPU, once it has ended."""
     model: str | None = None
     """Folder of the best checkpoint, if it was kept."""
     model_deleted: bool = False
@@ -373,9 +367,7 @@ class History:
                 trial.state, trial.error, trial.finished = event.state, event.error, event.time
                 trial.why, trial.cause = event.why, event.cause
                 trial.best_step, trial.best_value = event.best_step, event.best_value
-                trial.best_metrics = event.best_metrics
                 trial.model, trial.model_deleted = event.model, False
-                trial.wall_seconds, trial.gpus = event.wall_seconds, event.gpus
             case events.ModelDeleted():
                 trial = self._find_trial(event)
                 trial.model, trial.model_deleted = None, True
@@ -408,6 +400,18 @@ class History:
             if trial.state == "COMPLETE":
                 groups.setdefault(trial.configuration, []).append(trial)
         return groups
+
+    @property
+    def confirms_all(self) -> bool:
+        """Whether every configuration of the search gets the further seeds; False if the stored
+        file is of another version.
+        """
+        from cse_platform.sweep.spec import SweepSpec  # imports methods
+
+        try:
+            return SweepSpec.model_validate(self.spec).confirms_all
+        except ValidationError:
+            return False
 
     def _apply_request(self, event: events.SweepRequested) -> None:
         match event.action:
@@ -461,9 +465,6 @@ class History:
             kept=kept,
             best_step=event.best_step,
             best_value=event.best_value,
-            best_metrics=event.best_metrics,
-            wall_seconds=event.wall_seconds,
-            gpus=event.gpus,
             model=event.model,
             reused_from=event.reused_from,
         )

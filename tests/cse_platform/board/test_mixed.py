@@ -19,10 +19,10 @@ def another(board, reader) -> Callable[..., None]:
 
     def add(method: str, number: int, **how: object) -> None:
         key = f"{number:02x}" + "0" * 62
-        of = {"sweep": "hicl", "method": method, "configuration": f"{number:02x}" * 32}
+        of = {"sweep": method, "method": method, "configuration": f"{number:02x}" * 32}
         life = trial_life(50 + number, {0: 0.5, 9: 0.3}, trial=key, **of)
-        event = scored(key, noise=0.1, **how).model_copy(update={"sweep": "hicl"})
-        apply_events(board, [*life, event])
+        event = scored(key, noise=0.1, **how).model_copy(update={"sweep": method})
+        apply_events(board, [sweep_started(method, method=method), *life, event])
 
     return add
 

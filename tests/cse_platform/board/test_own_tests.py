@@ -10,7 +10,7 @@ from sweep_events import sweep_started, trial_life
 from cse_methods.evaluation.identity import settings_of_groups
 from cse_methods.tasks import SENTENCE_GROUPS, STS_TASKS
 from cse_platform.cli.leaderboard import main as cse_leaderboard
-from cse_platform.cli.outcome import outcome_lines
+from cse_platform.launch.outcome import outcome_lines
 from cse_platform.leaderboard.api import Leaderboard
 from cse_platform.leaderboard.records import Estimate, is_clean, task_of
 from cse_platform.stores.sql.store import open_store

@@ -66,10 +66,8 @@ class Drive(InProcessExecutor):
             with pytest.MonkeyPatch.context() as patch:
                 patch.setattr(driver, "Identity", lambda *of: identity)
                 patch.setattr(driver, "installed_packages", lambda: dict(packages or {}))
-                self.driver.identify()
-            self.driver.prepare()
-            self.driver.begin(self.recorder)
-            self.open(self.driver.state, places)
+                sweep = self.driver.identify(self.driver.find_stage_values())
+            self.open(self.driver.begin(self.driver.prepare(sweep), self.recorder), places)
         except BaseException:
             self.recorder.close(10)
             self.lease.close()

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from in_process import InProcessExecutor, NewDrive, new_spec
 
-from cse_platform.cli.run import run_stage, run_stages
 from cse_platform.control.requests import Requests
 from cse_platform.errors import SweepRefusedError
+from cse_platform.launch.run import run_stage, run_stages
 from cse_platform.render.table import Terminal
 from cse_platform.runner.driver import refuse_older_copy
 from cse_platform.signals import interrupt_handler_kept

@@ -212,12 +212,12 @@ def find(spec: SweepSpec, places: SweepStores) -> Callable[..., Any]:
     return find
 
 
-def test_the_value_is_that_of_what_the_stage_takes_for_the_best(early, spec, find) -> None:
+def test_the_value_is_that_of_what_the_stage_takes_for_the_best(early, find) -> None:
     """Two seeds go before a single lucky one, as on the leaderboard and for `evaluate: top`."""
     history = early((1, [0.9]), (2, [0.5, 0.7]), (3, [0.6, 0.5]))
     found = find()
     assert found.spec.fixed == {"kind": "b", "depth": 2}
-    (first, _) = chosen_trials(history, spec, top=1)
+    (first, _) = chosen_trials(history, top=1)
     assert first.values["depth"] == 2
     assert found.notes() == [f"depth=2 is the best depth of 'early', trial {first.number}"]
 
@@ -244,8 +244,8 @@ def test_a_sweep_that_was_started_keeps_its_value_and_refuses_another(early, fin
 
 
 def test_what_has_no_best_value_is_refused(early, find) -> None:
-    early((1, [0.9]), search={"constraints": ["seconds <= 0.1"]})
-    with pytest.raises(SweepRefusedError, match="takes the best depth of 'early', but no complete"):
+    early()
+    with pytest.raises(SweepRefusedError, match="takes the best depth of 'early', but no trial"):
         find()
 
 

@@ -36,7 +36,7 @@ def test_a_larger_budget_extends_and_a_smaller_one_starts_nothing(start) -> None
     assert third.start() == [] and third.state.finished
 
 
-SLOW = ("tpe", "gp", "cmaes", "qmc", "nsgaii", "nsgaiii")
+SLOW = ("tpe", "gp", "cmaes", "qmc")
 
 
 @pytest.mark.parametrize(

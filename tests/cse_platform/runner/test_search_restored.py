@@ -32,8 +32,8 @@ def _go_on(drive: Any, trials: int) -> None:
 
 def test_a_search_goes_on_as_if_it_had_not_been_cut_off(start) -> None:
     """It is cut off in the midst of a trial, or behind one that its pruner has stopped."""
-    search = {"sampler": {"kind": "nsgaii", "population": 3}, "trials": TRIALS}
-    search |= {"start_from": [{"kind": "b"}], "constraints": ["dev >= 0.3"]}
+    sampler = {"kind": "tpe", "startup_trials": 3}
+    search = {"sampler": sampler, "trials": TRIALS, "start_from": [{"kind": "b"}]}
     pruner = {"kind": "successive_halving", "min_step": 1}
     spec = new_spec(space=SPACE, search=search, pruner=pruner)
     undisturbed = start(spec, folder="whole")

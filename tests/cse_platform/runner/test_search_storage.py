@@ -29,7 +29,7 @@ from cse_platform.tracking.journal import read_journal, read_journal_id
 
 DRIVERS = 3
 CONFIRMED: dict[str, Any] = {
-    "search": {"sampler": "qmc", "trials": 5, "constraints": ["dev >= 0.4"]},
+    "search": {"sampler": "qmc", "trials": 5},
     "pruner": {"kind": "successive_halving", "min_step": 1},
     "seeds": {"confirm": {"top": 1, "seeds": [0]}},
 }

@@ -8,9 +8,9 @@ from in_process import NewDrive, new_spec, screen_lines
 from pydantic import SecretStr, ValidationError
 
 from cse_platform.cli.following import FollowedSweep
-from cse_platform.cli.progress import SweepProgress
-from cse_platform.cli.run import failure_notified, notify
 from cse_platform.errors import StoreDownError, SweepRefusedError
+from cse_platform.launch.progress import SweepProgress
+from cse_platform.launch.run import failure_notified, notify
 from cse_platform.leaderboard import Leaderboard
 from cse_platform.runner.driver import warnings_recorded
 from cse_platform.secrets import mask_text

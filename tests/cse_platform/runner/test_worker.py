@@ -14,7 +14,7 @@ import cse_platform.runner.worker, cse_platform.tracking.packing, cse_platform.t
 heavy = {"torch", "transformers", "sklearn", "mlflow", "optuna", "sqlalchemy"} & set(sys.modules)
 opens_test_sets = [name for name in sys.modules if name.startswith("cse_methods.evaluation")]
 assert not heavy and not opens_test_sets, (heavy, opens_test_sets)
-import cse_platform.cli.run  # which is of the driver
+import cse_platform.launch.run  # which is of the driver
 heavy = {"torch", "transformers", "scipy.stats", "mlflow"} & set(sys.modules)
 assert not heavy, heavy
 """

@@ -48,7 +48,7 @@ Both = (suites.BasicSamplerTestCase, suites.RelativeSamplerTestCase)
 
 
 @SLOW
-class NoisyGpSuite(*Both, suites.MultiObjectiveSamplerTestCase):  # type: ignore[misc]
+class NoisyGpSuite(*Both):  # type: ignore[misc]
     __test__ = True
 
     @pytest.fixture

@@ -1,6 +1,4 @@
-import math
 from itertools import combinations, product
-from typing import Literal
 
 import numpy as np
 import pytest
@@ -14,7 +12,6 @@ from cse_platform.leaderboard.statistics.searches import (
     border_side,
     expected_best,
     find_survivors,
-    non_dominated,
     winners_curse,
 )
 
@@ -162,27 +159,3 @@ def test_the_best_is_dropped_no_more_often_than_alpha(races, cases) -> None:
             noise += 2 * rng.standard_normal((races, 1, 5))
         wrong[configurations, gap, errors] = share_dropped(noise, -gap * np.arange(configurations))
     assert {case: share for case, share in wrong.items() if share > sure} == {}
-
-
-Direction = Literal["maximize", "minimize"]
-numbers = st.sampled_from([0.0, 0.1, 0.2, 0.3, math.inf, -math.inf, math.nan])
-both = st.sampled_from(["maximize", "minimize"])
-
-
-@given(objectives=st.integers(1, 4), data=st.data())
-def test_the_front_is_what_nothing_is_better_than(objectives: int, data: st.DataObject) -> None:
-    def dominates(one: tuple[float, ...], other: tuple[float, ...]) -> bool:
-        pairs = [
-            (a, b) if way == "maximize" else (b, a)
-            for a, b, way in zip(one, other, directions, strict=True)
-        ]
-        return all(a >= b for a, b in pairs) and any(a > b for a, b in pairs)
-
-    points = data.draw(st.lists(st.tuples(*[numbers] * objectives), max_size=12))
-    directions: list[Direction] = data.draw(st.tuples(*[both] * objectives).map(list))
-    front = non_dominated(points, directions)
-    assert front == [
-        place
-        for place, point in enumerate(points)
-        if not any(dominates(other, point) for other in points)
-    ]

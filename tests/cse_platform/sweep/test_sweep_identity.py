@@ -284,11 +284,6 @@ def test_a_complete_sweep_is_extended_by_trials_seeds_and_test_sets(stored: dict
 def test_every_dev_set_that_chose_is_named_once() -> None:
     dev = {"checkpoint": ["stsb", "sickr"], "search": "stsb", "also": ["transfer_dev"]}
     assert training_data({"dev": dev}, {}).chosen_on == ("stsb", "sickr")
-    search = {"objectives": [{"name": "transfer_dev"}, {"name": "uniformity"}]}
-    assert training_data({"dev": dev, "search": search}, {}).chosen_on == (
-        *("stsb", "sickr"),
-        "transfer_dev",
-    )
     assert training_data({}, {}).chosen_on == ("stsb",)
 
 

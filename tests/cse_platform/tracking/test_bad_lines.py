@@ -81,7 +81,6 @@ OUT_OF_RANGE = [
     ("sweep", "spec", {"dev": 3}),
     ("sweep", "spec", {"resources": "x"}),
     ("sweep", "spec", {"search": 7}),
-    ("sweep", "spec", {"search": {"objectives": 7}}),
     ("end", "error", "a\0b"),
     ("sweep", "provenance", {"method_source": "a\0b"}),
 ]

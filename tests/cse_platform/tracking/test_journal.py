@@ -161,6 +161,20 @@ def test_a_journal_of_0_1_0_is_read_whole(board) -> None:
     assert details.written.note.text == "good"
 
 
+def test_several_objectives_of_an_earlier_version_are_ignored(tmp_path) -> None:
+    header, start, *rest = RELEASED.read_text().splitlines(keepends=True)
+    event = json.loads(start)
+    aims = {"objectives": [{"name": "stsb"}, {"name": "seconds"}], "constraints": ["seconds <= 9"]}
+    event["spec"]["search"] |= aims
+    path = tmp_path / "journal"
+    path.write_text("".join([header, json.dumps(event), "\n", *rest]))
+    history, released = (
+        History(event for _, event in read_journal(journal)) for journal in (path, RELEASED)
+    )
+    assert history.spec == released.spec and SweepSpec.model_validate(history.spec)
+    assert history.trials.keys() == released.trials.keys()
+
+
 def test_what_is_no_journal_is_refused(tmp_path) -> None:
     (tmp_path / "notes").write_text('"no header"\n')
     with pytest.raises(JournalError, match="line 1 is not a header"):

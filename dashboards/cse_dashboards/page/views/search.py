@@ -23,11 +23,10 @@ def sweep_search(name: str) -> str:
     from cse_platform.search.findings import format_findings
 
     address, overview = read_address(SweepAddress, name=name), read_overview(name)
-    board = reader()
 
     def make(search: StudiedSearch) -> tuple[list[Picture], Sequence[str]]:
         sentences = [] if search.findings is None else format_findings(search.findings)
-        return search_pictures(board, overview, search), sentences
+        return search_pictures(search), sentences
 
     return _render_part("search", "Search", address, overview, make)
 

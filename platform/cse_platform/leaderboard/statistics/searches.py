@@ -1,6 +1,4 @@
-"""Statistics of a search: its Pareto front, a race over seeds, the gain of more trials, and the
-winner's curse.
-"""
+"""Statistics of a search: a race over seeds, the gain of more trials, and the winner's curse."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -259,32 +257,3 @@ def _estimate_residual(known: Mapping[str, Mapping[int, float]]) -> tuple[float,
     freedom = len(cells) - int(rank)
     left = float(((observed - design @ fitted) ** 2).sum())
     return (left / freedom if freedom else 0.0), freedom
-
-
-def non_dominated(
-    points: Sequence[Sequence[float]], directions: Sequence[Literal["maximize", "minimize"]]
-) -> list[int]:
-    """Find the indices of the points that no other point dominates; equal points are all included.
-
-    A point dominates another if it is better in one objective and worse in none. A point with a NaN
-    neither dominates nor is dominated. It takes a pass over the remaining points for each distinct
-    point of the front.
-
-    Args:
-        points: of equal length, a number for each objective.
-        directions: for each objective, whether higher or lower values are better.
-    """
-    if not points:
-        return []
-    signs = [1.0 if direction == "maximize" else -1.0 for direction in directions]
-    values = np.asarray(points, dtype=np.float64) * signs
-    on_front: NDArray[np.bool_] = np.asarray(np.isnan(values).any(axis=1))
-    compared = np.flatnonzero(~on_front)
-    different, which = np.unique(values[compared], axis=0, return_inverse=True)
-    front = np.zeros(len(different), dtype=np.bool_)
-    left = np.arange(len(different))[::-1]  # by the first column, then the next ones, highest first
-    while len(left):  # no point dominates one that is before it, so the first is on the front
-        front[left[0]] = True
-        left = left[(different[left] > different[left[0]]).any(axis=1)]
-    on_front[compared] = front[which.reshape(-1)]
-    return [int(index) for index in np.flatnonzero(on_front)]

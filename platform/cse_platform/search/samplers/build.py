@@ -4,13 +4,13 @@ import warnings
 
 import numpy as np
 from optuna.exceptions import ExperimentalWarning
-from optuna.samplers import BaseSampler, NSGAIIISampler, NSGAIISampler, RandomSampler, TPESampler
+from optuna.samplers import BaseSampler, RandomSampler, TPESampler
 
 from cse_platform.search.samplers.cmaes import build_cmaes
 from cse_platform.search.samplers.gp import build_gp
 from cse_platform.search.samplers.qmc import WholeSpaceQmc
 from cse_platform.sweep.blocks import Search
-from cse_platform.sweep.samplers import Auto, CmaEs, Gp, NsgaII, NsgaIII, Qmc, Sampler, Tpe
+from cse_platform.sweep.samplers import Auto, CmaEs, Gp, Qmc, Sampler, Tpe
 from cse_platform.sweep.space.space import Space
 
 AUTO_GP_TRIALS = 250
@@ -18,13 +18,7 @@ AUTO_GP_TRIALS = 250
 
 
 def build_sampler(
-    search: Search,
-    space: Space,
-    *,
-    trial: int,
-    dimension: int,
-    attempt: int = 0,
-    objectives: int = 1,
+    search: Search, space: Space, *, trial: int, dimension: int, attempt: int = 0
 ) -> BaseSampler:
     """Build a fresh sampler for one draw, seeded by (search seed, trial, dimension, attempt).
 
@@ -33,7 +27,7 @@ def build_sampler(
     """
     draw = [search.seed, trial, dimension] + [attempt] * (attempt > 0)
     seed = int(np.random.SeedSequence(draw).generate_state(1)[0])
-    options = choose_sampler(search.sampler, space, trial=trial, objectives=objectives)
+    options = choose_sampler(search.sampler, space, trial=trial)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ExperimentalWarning)
         match options:
@@ -41,9 +35,9 @@ def build_sampler(
                 return TPESampler(
                     seed=seed,
                     n_startup_trials=options.startup_trials,
-                    multivariate=objectives == 1,
+                    multivariate=True,
                     # Because conditional dimensions do not occur together with all others.
-                    group=objectives == 1,
+                    group=True,
                     constant_liar=True,  # running trials count as bad ones
                 )
             case Gp():
@@ -52,23 +46,18 @@ def build_sampler(
                 return build_cmaes(seed=seed)
             case Qmc():
                 return WholeSpaceQmc(space, seed=search.seed)
-            case NsgaII():
-                return NSGAIISampler(seed=seed, population_size=options.population)
-            case NsgaIII():
-                return NSGAIIISampler(seed=seed, population_size=options.population)
             case _:
                 return RandomSampler(seed=seed)
 
 
-def choose_sampler(sampler: Sampler, space: Space, *, trial: int, objectives: int = 1) -> Sampler:
+def choose_sampler(sampler: Sampler, space: Space, *, trial: int) -> Sampler:
     """Return the sampler of the trial with this number; only `auto` depends on it.
 
-    `auto` is `gp` for the first `AUTO_GP_TRIALS` trials of a search with one objective and no
-    conditions, because a Gaussian process needs the fewest trials. Otherwise it is `tpe`: a
-    Gaussian process ignores conditional dimensions, is slow with many trials, and is both for
-    several objectives.
+    `auto` is `gp` for the first `AUTO_GP_TRIALS` trials of a search without conditions, because a
+    Gaussian process needs the fewest trials. Otherwise it is `tpe`: a Gaussian process ignores
+    conditional dimensions, and is slow with many trials.
     """
     if not isinstance(sampler, Auto):
         return sampler
     conditional = any(dimension.when for _, dimension in space.items())
-    return Tpe() if conditional or objectives > 1 or trial >= AUTO_GP_TRIALS else Gp()
+    return Tpe() if conditional or trial >= AUTO_GP_TRIALS else Gp()

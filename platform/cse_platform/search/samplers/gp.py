@@ -39,7 +39,7 @@ class NoisyGp(GPSampler):
     - It proposes what may exceed the highest *expected* score of those tried, and not the highest
       *score*, which is a lucky one (the plug-in of Vazquez et al. 2008, Global optimization based
       on noisy evaluations; compared by Picheny et al. 2013, A benchmark of kriging-based infill
-      criteria for noisy optimization). For one objective without constraints.
+      criteria for noisy optimization).
     - A pruned trial has ended with its last dev point. Optuna's does not see pruned trials, and so
       proposes their neighbours again and again.
     - Values far below the others are raised to a floor, and failures, which are shown with the
@@ -79,8 +79,7 @@ class NoisyGp(GPSampler):
         from optuna._gp.search_space import SearchSpace
 
         space = SearchSpace(search_space)
-        adjusted = adjust_values(completed_trials, study.directions)
-        fitted = select_trials(adjusted, study.directions)
+        fitted = select_trials(adjust_values(completed_trials))
         self._feasibility = self._fit_feasibility(fitted, space)
         return super()._sample_relative_impl(study, fitted, running_trials, search_space)
 

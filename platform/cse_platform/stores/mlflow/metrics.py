@@ -8,13 +8,12 @@ from mlflow.entities import Metric, Param
 from cse_methods.data.dev_selection import dev_metric
 from cse_platform.stores.mlflow.tags import PARAM_LENGTH, clean_name, milliseconds, text
 from cse_platform.tracking import events
-from cse_platform.tracking.history import TRAIN_MINUTES, order_metrics, stored_dev
+from cse_platform.tracking.history import TRAIN_MINUTES, order_metrics
 
 _FOLDERS = {"test": "test", "dev": "evaluation"}
 """Metric prefixes by split; `dev/…` is used for the dev curve, which has another protocol."""
 SPACE = "space."
 """Prefix of the parameters that describe the search space in a sweep's run."""
-CONSTRAINTS = "search.constraints"
 
 Ended = events.TrialFinished | events.TrialReused
 
@@ -27,13 +26,10 @@ def start_params(event: events.TrialBegun | events.SweepStarted) -> list[Param]:
     if isinstance(event, events.TrialBegun):
         values = {**event.values, "seed": event.seed}
     else:
-        search, dev = event.spec.get("search") or {}, stored_dev(event.spec)
-        goals = search.get("objectives") or [{"name": dev.search_name, "direction": "maximize"}]
+        search = event.spec.get("search") or {}
         known = {
             "search.sampler": search.get("sampler"),
             "search.seed": search.get("seed"),
-            "search.objectives": ", ".join(f"{g['name']} ({g['direction']})" for g in goals),
-            CONSTRAINTS: search.get("constraints") or None,
             **{f"{SPACE}{name}": dim for name, dim in (event.spec.get("space") or {}).items()},
             **(event.spec.get("fixed") or {}),
         }

@@ -9,7 +9,6 @@ import json
 import zlib
 from collections import defaultdict
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
 from statistics import fmean
 from typing import Any
@@ -21,7 +20,6 @@ from cse_platform.render.table import HASH_DIGITS
 from cse_platform.secrets import mask_url
 from cse_platform.stores.mlflow import metrics, tags
 from cse_platform.stores.mlflow.metrics import (
-    CONSTRAINTS,
     SPACE,
     Ended,
     best_metric,
@@ -29,7 +27,6 @@ from cse_platform.stores.mlflow.metrics import (
     estimate_metrics,
 )
 from cse_platform.stores.mlflow.tags import VIEW, VIEW_OFFERED, clean_name, milliseconds
-from cse_platform.sweep.objectives import is_feasible
 from cse_platform.tracking import events
 from cse_platform.tracking.choice import LEAST_FURTHER
 from cse_platform.tracking.events import AnnotationWritten, SweepStarted
@@ -120,7 +117,7 @@ def offer_view(client: Any, experiment: str, event: SweepStarted) -> None:
 
 def _progress_tag(ended: int = 0, best: float | None = None) -> RunTag:
     """Make the tag of a sweep's run with its progress: the number of ended trials, where each
-    attempt counts, and the highest dev score of a complete trial that satisfies the constraints.
+    attempt counts, and the highest dev score of a complete trial.
     """
     return RunTag(tags.PROGRESS, json.dumps({"ended": ended, "best": best}))
 
@@ -167,13 +164,8 @@ class BestSoFarWriter:
                 step, added = int(stored_step), {}
         if step <= ended:
             return added
-        # The new best is complete, feasible and higher.
-        leads, value, constraints = False, event.best_value, list[str]()
-        with suppress(ValueError):  # MLflow had to truncate them
-            constraints = json.loads(sweep.data.params.get(CONSTRAINTS, "[]"))
-        if value is not None and getattr(event, "state", "COMPLETE") == "COMPLETE":
-            higher = best is None or value > best
-            leads = higher and is_feasible(constraints, [event])
+        value, complete = event.best_value, getattr(event, "state", "COMPLETE") == "COMPLETE"
+        leads = complete and value is not None and (best is None or value > best)
         best = value if leads else best
         self._known[run_id] = step, best
         self._points[run_id] += best_so_far_metrics(

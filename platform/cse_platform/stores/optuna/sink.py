@@ -121,8 +121,7 @@ class SearchStoreSink:
         try:
             return storage.get_study_id_from_name(self._spec.sweep)
         except KeyError:
-            directions = [StudyDirection[name.upper()] for name in self._spec.search.directions]
-            return storage.create_new_study(directions, self._spec.sweep)
+            return storage.create_new_study([StudyDirection.MAXIMIZE], self._spec.sweep)
 
     def _move_behind(self, storage: RDBStorage, study: int, journal: str) -> bool:
         """Move to where the study ends. Returns False if it is not of this journal.

@@ -16,7 +16,6 @@ from optuna.distributions import (
 )
 from optuna.trial import FrozenTrial, Trial, TrialState, create_trial
 
-from cse_platform.sweep.objectives import DEV_VALUE, compute_excesses, measure
 from cse_platform.sweep.space.dimensions import Choices, Dimension
 from cse_platform.sweep.space.space import find_value
 from cse_platform.sweep.spec import SweepSpec
@@ -62,16 +61,14 @@ def build_trial(trial: TrialHistory, spec: SweepSpec) -> FrozenTrial:
     }
     fixed = {} if notes.start_point is None else {FIXED: encode_point(notes.start_point)}
     ended = not why and trial.state in ("COMPLETE", "PRUNED")
-    points = {} if why or spec.search.objectives else dict(trial.kept)
     built = create_trial(
         state=TrialState.FAIL if why else TrialState[trial.state],
-        values=read_final_values(trial, spec) if ended else None,
+        value=read_final_value(trial) if ended else None,
         params=params,
         distributions={name: build_distribution(spec.space[name]) for name in params},
         user_attrs={name: value for name, value in user.items() if value is not None},
         system_attrs={**notes.trial, **trial.pruner_notes, **fixed},
-        intermediate_values=points,
-        constraints=(compute_excesses(spec.search.constraints, [trial]) or None) if ended else None,
+        intermediate_values={} if why else dict(trial.kept),
     )
     built.datetime_start = convert_to_local(trial.started)
     if built.state.is_finished():
@@ -89,17 +86,15 @@ def explain_closing(trial: TrialHistory, spec: SweepSpec) -> str | None:
     return f"proposed before; run with seed {trial.seed} instead"
 
 
-def read_final_values(trial: TrialHistory, spec: SweepSpec) -> list[float] | None:
-    """Read the values of an ended trial: of each objective, or of a pruned one its last dev point.
+def read_final_value(trial: TrialHistory) -> float | None:
+    """Read the value of an ended trial: its best dev score, or if pruned, its last dev point.
 
     Returns None if a pruned trial has none that is a number.
     """
     if trial.state == "PRUNED":
         last = trial.kept[max(trial.kept)] if trial.kept else math.nan
-        return None if spec.search.objectives or math.isnan(last) else [last]
-    names = [objective.name for objective in spec.search.objectives] or [DEV_VALUE]
-    values = (measure(trial, name) for name in names)
-    return [value for value in values if value is not None]
+        return None if math.isnan(last) else last
+    return trial.best_value
 
 
 def convert_to_local(time: datetime) -> datetime:

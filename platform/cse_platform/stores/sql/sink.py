@@ -10,7 +10,7 @@ from itertools import groupby, islice
 from pathlib import Path
 from typing import Any
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import ValidationError
 from sqlalchemy import delete, exists, func, literal, select, update
 from sqlalchemy.orm import Session, aliased
 
@@ -61,7 +61,6 @@ from cse_platform.stores.sql.trial_events import (
     trial_of,
     trial_or_none,
 )
-from cse_platform.sweep.objectives import ConstraintText, SearchObjective
 from cse_platform.sweep.spec import SweepSpec
 from cse_platform.tracking.events import (
     EVENT,
@@ -414,10 +413,6 @@ def start_sweep(session: Session, journal: str, event: SweepStarted) -> None:
         insert_once(session, SweepTagRecord, {"sweep_id": sweep.id, "tag": tag}, {})
 
 
-_OBJECTIVES = TypeAdapter(tuple[SearchObjective, ...])
-_CONSTRAINTS = TypeAdapter(tuple[ConstraintText, ...])
-
-
 def set_spec(sweep: SweepRecord, spec: Mapping[str, Any]) -> None:
     """Store the file of a sweep, and what the views need to know of it.
 
@@ -427,11 +422,6 @@ def set_spec(sweep: SweepRecord, spec: Mapping[str, Any]) -> None:
     sampler = search.get("sampler", "")
     sweep.spec, sweep.dev = dict(spec), stored_dev(spec).search_name
     sweep.sampler = str(sampler.get("kind", "") if isinstance(sampler, Mapping) else sampler)
-    sweep.objectives, sweep.constraints = {}, []
-    with suppress(ValidationError):
-        objectives = _OBJECTIVES.validate_python(search.get("objectives") or ())
-        sweep.constraints = list(_CONSTRAINTS.validate_python(search.get("constraints") or ()))
-        sweep.objectives = {goal.name: goal.direction for goal in objectives}
     sweep.planned, sweep.confirming, sweep.budget = None, 0, {}
     sweep.confirms_all = False
     with suppress(ValidationError):

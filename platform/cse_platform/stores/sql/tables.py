@@ -252,9 +252,6 @@ class SweepRecord(Base):
     """Empty if unknown."""
     dev: Mapped[str] = mapped_column(default="stsb")
     """The dev set that the search climbs, or several, e.g. `stsb+sickr`."""
-    objectives: Mapped[dict[str, Any]] = mapped_column(default=dict)
-    """The directions of its objectives, by name; empty if the dev score is the only one."""
-    constraints: Mapped[list[str]] = mapped_column(default=list)
     state: Mapped[str]
     started: Mapped[datetime]
     finished: Mapped[datetime | None]

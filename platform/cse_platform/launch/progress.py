@@ -15,7 +15,7 @@ from rich.live import Live
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from cse_platform.cli.sweep_lines import ShownTrial, SweepLine, SweepLines, breaks_constraint
+from cse_platform.launch.sweep_lines import ShownTrial, SweepLine, SweepLines
 from cse_platform.render.table import (
     Silence,
     Terminal,
@@ -45,8 +45,6 @@ Best = Mapping[str, float | None]
 
 class SweepView(ABC):
     """A sweep as text for people who follow it, in its driver or through the leaderboard."""
-
-    constraints: Sequence[str]
 
     @abstractmethod
     def new_lines(self) -> list[SweepLine]:
@@ -89,19 +87,13 @@ class SweepView(ABC):
         return Group(Text(self.summary()), table, *map(Text, below))
 
     def _find_best(self, trials: Sequence[ShownTrial], best: Best) -> ShownTrial | None:
-        """Find the trial with the best dev score so far, ended or not, except infeasible ones."""
-        scored = [
-            trial
-            for trial in trials
-            if best[trial.key] is not None and not breaks_constraint(trial, self.constraints)
-        ]
+        """Find the trial with the best dev score so far, ended or not."""
+        scored = [trial for trial in trials if best[trial.key] is not None]
         return max(scored, key=lambda trial: best[trial.key] or 0.0, default=None)
 
     def _format_cells(self, trial: ShownTrial, best: Best) -> tuple[str, ...]:
         step, value = trial.last_step, trial.last_value
         state = "starting" if trial.state == "RUNNING" and step is None else trial.state.lower()
-        if breaks_constraint(trial, self.constraints):
-            state = "infeasible"
         why = f": {trial.why}" if trial.why else ""
         return (
             str(trial.number),
@@ -167,8 +159,7 @@ class SweepProgress(SweepView):
         self.state = state
         self.started = time.monotonic()
         self._known_before, self._has_begun = len(self.trials), False
-        self.constraints = state.spec.search.constraints
-        self._lines = SweepLines(self.constraints, errors=errors)
+        self._lines = SweepLines(errors=errors)
         self._lines.new(self.trials, ())  # skip trials that ended before this start
 
     def new_lines(self) -> list[SweepLine]:

@@ -12,9 +12,9 @@ from filelock import FileLock, Timeout
 
 from cse_methods.errors import CseError
 from cse_methods.tasks import Tasks
-from cse_platform.cli.checks import check_and_fetch, check_stages
-from cse_platform.cli.run import run_stage
 from cse_platform.errors import SweepRefusedError
+from cse_platform.launch.check import check_and_fetch, check_stages
+from cse_platform.launch.run import run_stage
 from cse_platform.leaderboard.api import open_leaderboard
 from cse_platform.leaderboard.records import BOARD_FAMILIES, Filters
 from cse_platform.render.table import Terminal, format_count
@@ -135,7 +135,7 @@ def _examine_stage(spec: SweepSpec, folder: Path) -> tuple[str, list[str]]:
     if not history.configurations():
         return f"{total}; no numbers", failures or ["no trial is complete"]
     tasks = spec.evaluate.asked if spec.evaluate else Tasks()
-    chosen = chosen_trials(history, spec, top=spec.evaluate.top if spec.evaluate else 0)
+    chosen = chosen_trials(history, top=spec.evaluate.top if spec.evaluate else 0)
     done = [set().union(*trial.evaluated.values()) for trial in chosen]
     expected = {part for part in tasks.parts if not all(part in parts for parts in done)}
     with open_leaderboard(where.leaderboard) as board:

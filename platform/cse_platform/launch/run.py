@@ -10,19 +10,19 @@ from pathlib import Path
 
 from pydantic import SecretStr
 
-from cse_platform.cli.checks import Checked, check_and_fetch
-from cse_platform.cli.common import RUNS, say
-from cse_platform.cli.outcome import explain_no_result, outcome_lines, state_line
-from cse_platform.cli.progress import watching
 from cse_platform.control.annotations import replay_annotations
 from cse_platform.errors import JournalError, StoreError, SweepRefusedError
+from cse_platform.launch import RUNS
+from cse_platform.launch.check import Checked, check_and_fetch
+from cse_platform.launch.outcome import explain_no_result, outcome_lines, state_line
+from cse_platform.launch.progress import watching
 from cse_platform.leaderboard.api import open_leaderboard
 from cse_platform.render.table import Terminal, format_count
 from cse_platform.runner.driver import Executor, Outcome, drive_sweep
 from cse_platform.runner.tune import RayExecutor
 from cse_platform.secrets import mask_text, mask_url
 from cse_platform.signals import heed_sigterm, interrupts_enforced
-from cse_platform.standard_streams import echo, unwritable_dropped
+from cse_platform.standard_streams import echo, say, unwritable_dropped
 from cse_platform.stores.mlflow.store import experiment_id, is_server
 from cse_platform.stores.mlflow.tags import view_link
 from cse_platform.sweep.file import DraftFile

@@ -8,9 +8,9 @@ from pathlib import Path
 from urllib.error import URLError
 from urllib.request import urlopen
 
-from cse_platform.cli.common import say
 from cse_platform.errors import NoStoreError
 from cse_platform.secrets import mask_url
+from cse_platform.standard_streams import say
 from cse_platform.stores.mlflow.store import check_uri, is_server
 from cse_platform.stores.optuna.sink import check_search_url
 from cse_platform.stores.sql.store import open_for_reading

@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING
 from cse_methods.contract import MethodConfig
 from cse_methods.encoders.backbones import locate_backbone, resolve_backbone, weight_bytes
 from cse_methods.errors import DataError
-from cse_platform.cli.checks import Checked, check_stages
-from cse_platform.cli.common import say
 from cse_platform.errors import NoStoreError, StoreError, SweepRefusedError
+from cse_platform.launch.check import Checked, check_stages
 from cse_platform.leaderboard.trials import past_trials
 from cse_platform.render.table import clock, format_count
 from cse_platform.search.proposals import preview
-from cse_platform.standard_streams import echo
+from cse_platform.standard_streams import echo, say
 from cse_platform.stores.sql.store import open_for_reading
 from cse_platform.sweep import preflight
 from cse_platform.sweep.blocks import trials_within
@@ -127,7 +126,7 @@ def _scale_past_seconds(checked: Checked, work: float) -> list[float]:
     return seconds
 
 
-def dry_run(
+def print_plans(
     draft: DraftFile, *, runs: Path, address: str | None, ship: bool, offline: bool
 ) -> None:
     """Check data, encoders and stores of each stage; print ten configurations and the costs."""
@@ -256,11 +255,7 @@ def _format_head(spec: SweepSpec) -> str:
     limits = limits or ["every point of a grid"]
     at_most = "at most " if len(limits) > 1 else ""
     head = f"{spec.sweep}: {spec.method} on {spec.backbone}, {at_most}{', '.join(limits)}"
-    goals = ", ".join(map(str, spec.search.objectives))
-    aims = f"; objectives {goals}" if goals else ""
-    if spec.search.constraints:
-        aims += f"; with {' and '.join(spec.search.constraints)}"
-    return head + further + aims + tested
+    return head + further + tested
 
 
 def _gather_prior_results(checked: Checked, earlier: Sequence[SweepSpec]) -> "PriorResults":

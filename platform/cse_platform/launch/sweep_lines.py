@@ -1,13 +1,12 @@
 """Make the log lines of a sweep: its messages, and its trials' ends."""
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
 from cse_platform.leaderboard.records import Trial
 from cse_platform.render.table import HASH_DIGITS, percent, short_settings
-from cse_platform.sweep.objectives import is_feasible
 from cse_platform.tracking.events import DriverMessage
 from cse_platform.tracking.history import TrialHistory
 
@@ -28,9 +27,9 @@ class SweepLine:
 class SweepLines:
     """Returns each line once, in chronological order."""
 
-    def __init__(self, constraints: Sequence[str], *, errors: Path | None) -> None:
+    def __init__(self, *, errors: Path | None) -> None:
         """`errors` is the folder with the tracebacks of failed trials."""
-        self._constraints, self._errors = constraints, errors
+        self._errors = errors
         self._ended: set[tuple[str, datetime | None]] = set()
         self._said: set[tuple[datetime, str]] = set()
 
@@ -47,7 +46,7 @@ class SweepLines:
             end = (trial.key, trial.finished)
             if trial.state != "RUNNING" and end not in self._ended:
                 self._ended.add(end)
-                text = trial_line(trial, self._constraints, errors=self._errors)
+                text = trial_line(trial, errors=self._errors)
                 is_news = trial.state == "FAIL" or trial.reused_from is not None
                 lines.append(SweepLine(trial.finished or trial.started, text, is_news))
         return sorted(lines, key=lambda line: line.time)
@@ -58,12 +57,11 @@ def message_line(message: DriverMessage) -> str:
     return f"Error: {message.text}" if message.level == "error" else message.text
 
 
-def trial_line(trial: ShownTrial, constraints: Collection[str] = (), *, errors: Path | None) -> str:
+def trial_line(trial: ShownTrial, *, errors: Path | None) -> str:
     """Format a trial's outcome; for a failed trial, also where its traceback is."""
     value = percent(trial.best_value)
     at = f" at step {trial.best_step}" if trial.best_step is not None else ""
     head = f"trial {trial.number:>3} {trial.state:<8} dev {value:>6}{at}  seed {trial.seed}"
-    infeasible = "  infeasible" * breaks_constraint(trial, constraints)
     end = f": {trial.why}" if trial.why else ""
     if trial.reused_from is not None:
         end = f"  reused from {trial.reused_from} (same code)"
@@ -72,9 +70,4 @@ def trial_line(trial: ShownTrial, constraints: Collection[str] = (), *, errors: 
         where = f", traceback {traceback}" if traceback is not None and traceback.exists() else ""
         end = f": {trial.error} (key {trial.key[:HASH_DIGITS]}{where})"
     line = f"{head}  {short_settings(trial.searched_values)}".rstrip()
-    return f"{line}{infeasible}{end}"
-
-
-def breaks_constraint(trial: ShownTrial, constraints: Collection[str]) -> bool:
-    """Whether a trial has ended and breaks a constraint; before its end that is unknown."""
-    return trial.state in ("COMPLETE", "PRUNED") and not is_feasible(constraints, [trial])
+    return f"{line}{end}"

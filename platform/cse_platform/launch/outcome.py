@@ -16,19 +16,16 @@ from cse_platform.leaderboard.records import (
     family_named,
     is_own,
 )
-from cse_platform.leaderboard.sweeps import SweepOverview, format_measured
+from cse_platform.leaderboard.sweeps import SweepOverview
 from cse_platform.render.table import HASH_DIGITS, format_count, group_by, percent, short_settings
 from cse_platform.search.confirmation import (
     best_configurations,
     dev_values,
     select_counting_trials,
 )
-from cse_platform.sweep.objectives import is_feasible
 from cse_platform.tracking.choice import find_choosing_trials
 from cse_platform.tracking.history import TrialHistory
 
-SHOWN_OF_FRONT = 5
-"""The number of configurations of a front that are shown."""
 LEAST_SEARCHED = 10
 """The number of trials from which on the search itself is worth a look."""
 
@@ -43,8 +40,8 @@ def outcome_lines(board: Leaderboard, name: str, *, options: str = "") -> list[s
         complete = [trial for trial in trials if trial.state == "COMPLETE"]
         seeds = group_by(complete, lambda trial: trial.configuration).values()
         chose = find_choosing_trials(trials, confirms_all=sweep.confirms_all)
-        ranked = best_configurations(seeds, chose=chose, constraints=sweep.constraints)
-        lines = [*_describe_best(board, sweep, ranked, chose, options=options)]
+        ranked = best_configurations(seeds, chose=chose)
+        lines = [*_describe_best(sweep, ranked, chose)] if ranked else []
         rows = list[LeaderboardRow]()
         if ranked:  # the test scores of all main families, then of own sets
             best = Filters(sweep=name, configuration=ranked[0][0].configuration)
@@ -68,50 +65,25 @@ def outcome_lines(board: Leaderboard, name: str, *, options: str = "") -> list[s
 
 
 def _describe_best(
-    board: Leaderboard,
-    sweep: SweepOverview,
-    ranked: Sequence[list[Trial]],
-    chose: Collection[str],
-    *,
-    options: str,
+    sweep: SweepOverview, ranked: Sequence[list[Trial]], chose: Collection[str]
 ) -> Iterator[str]:
-    if not ranked:
-        if sweep.counts["COMPLETE"]:
-            bounds = " and ".join(sweep.constraints)
-            yield (
-                f"no configuration satisfies {bounds}, so none is best, and none gets further "
-                "seeds or test scores"
-            )
-        return
     first = ranked[0]
-    every = [trial for seeds in ranked for trial in seeds]
     best = max(
-        [trial for trial in every if is_feasible(sweep.constraints, [trial])] or every,
+        [trial for seeds in ranked for trial in seeds],
         key=lambda trial: (trial.best_value or 0.0, -trial.number),
     )
-    if sweep.objectives:
-        front = [row for row in board.front(sweep.name).rows if row.on_front]
-        yield f"{len(front)} on the Pareto front of {', '.join(sweep.objectives)}:"
-        for row in front[:SHOWN_OF_FRONT]:
-            means = ", ".join(f"{n} {format_measured(n, mean)}" for n, mean in row.measured.items())
-            over = f", means of {len(row.seeds)} seeds" * (len(row.seeds) > 1)
-            yield f"  {means}{over} (trial {row.trial}, {short_settings(row.values)})"
-        if len(front) > SHOWN_OF_FRONT:
-            more = len(front) - SHOWN_OF_FRONT
-            yield f"  {more} more: cse-leaderboard compare --front {sweep.name}{options}"
-    else:
-        yield (
-            f"best dev {sweep.dev}: {percent(best.best_value)}"
-            + f" at step {best.best_step}" * (best.best_step is not None)
-            + f" (trial {best.number}, seed {best.seed}{_format_settings(best)})"
-        )
+    yield (
+        f"best dev {sweep.dev}: {percent(best.best_value)}"
+        + f" at step {best.best_step}" * (best.best_step is not None)
+        + f" (trial {best.number}, seed {best.seed}{_format_settings(best)})"
+    )
     counted = select_counting_trials(first, chose)
     values, left_out = dev_values(counted), [trial for trial in first if trial not in counted]
     if len(values) > 1:
         other = f" (trial {first[0].number}{_format_settings(first[0])})"
         yield (
             f"best over seeds: dev {percent(fmean(values))} ±{percent(stdev(values))}"
-            + other * (sweep.objectives != () or first[0].configuration != best.configuration)
+            + other * (first[0].configuration != best.configuration)
             + f"; {_list_seeds(counted)}"
             + f"; chosen by {_list_seeds(left_out)}, which does not count" * bool(left_out)
         )

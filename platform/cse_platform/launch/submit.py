@@ -10,13 +10,12 @@ from tempfile import TemporaryDirectory
 import click
 
 from cse_methods.code_hash import outside_sources
-from cse_platform.cli.common import say
 from cse_platform.errors import SweepRefusedError
 from cse_platform.runner.jobs import SWEEP, JobServer, JobState
 from cse_platform.runner.pinned_packages import DRIVER_PACKAGES, find_pinned
 from cse_platform.runner.shipping import Shipment, shipment_of
 from cse_platform.signals import exit_code
-from cse_platform.standard_streams import echo
+from cse_platform.standard_streams import echo, say
 from cse_platform.sweep.bundle import SWEEP_FILE, SweepBundle, pack_sweep
 from cse_platform.sweep.preflight import own_sets
 from cse_platform.tracking.provenance import code_diffs, sweep_provenance, user_and_host
