@@ -15,9 +15,9 @@ from cse_platform.leaderboard.trials import best_kept_trial, dev_curves, trial_o
 from cse_platform.stores.sql.sink import LeaderboardSink
 from cse_platform.stores.sql.store import open_store
 from cse_platform.stores.sql.tables import (
+    AttemptRecord,
     ConfigurationRecord,
     SweepRecord,
-    TrialRecord,
     sweep_or_none,
 )
 from cse_platform.tracking.events import Event, SweepFinished, TestAccessed
@@ -34,7 +34,7 @@ def test_no_text_keeps_an_event_back(board, tmp_path) -> None:
             recorder.record(event)
         assert [sink.behind for sink in recorder.flush(60)] == [0]
     with board.session() as session:
-        trial = session.scalars(select(TrialRecord)).one()
+        trial = session.scalars(select(AttemptRecord)).one()
         assert (trial.state, trial.error) == ("FAIL", "no caf\\udce9\\x00")
 
 
