@@ -158,7 +158,7 @@ def test_of_equal_attempts_the_one_of_the_later_journal_is_shown_in_any_order(bo
     told: dict[str, list[Event]] = {}
     for name, value in {"a": 0.3, "b": 0.2}.items():
         lives = (
-            trial_life(number, {0: 0.1, 10: value}, sweep=name, state=state)
+            trial_life(number, {0: 0.1, 10: value}, sweep=name, state=state, code=name)
             for number, state in enumerate(ties)
         )
         events = [sweep_started(name), *(event for life in lives for event in life)]
@@ -169,6 +169,7 @@ def test_of_equal_attempts_the_one_of_the_later_journal_is_shown_in_any_order(bo
             curves = dev_curves(session, [f"c{number}-42" for number in range(len(ties))])
             shown = {key: [point.value for point in points] for key, points in curves.items()}
             journals = [(row.state, row.journal) for row in trials_of(session, "a")]
+            assert session.scalar(text("SELECT code FROM groups")) == "b"
         assert shown == {f"c{number}-42": [0.1, 0.2] for number in range(len(ties))}, order
         assert journals == [(state or "RUNNING", "b") for state in ties], order
         empty(board)
