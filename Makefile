@@ -11,7 +11,7 @@ PIP := $(BIN)/pip install --quiet --disable-pip-version-check --constraint const
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help plotly-js quickstart docs docs-record golden test check test-slow papers-smoke test-real test-postgres cluster-test release-check chaos screenshots bench bench-train bench-sweep bench-costs bench-hicl bench-gpu bench-eval bench-resampling bench-choosing bench-leaderboard bench-modules bench-store bench-rebuild bench-cluster bench-scale bench-dashboard bench-search bench-search-cost bench-search-parallel clean
+.PHONY: help plotly-js quickstart docs docs-record golden test check test-slow papers-smoke test-real test-postgres cluster-test release-check chaos screenshots bench bench-train bench-sweep bench-costs bench-hicl bench-gpu bench-eval bench-resampling bench-statistics bench-choosing bench-seeds bench-leaderboard bench-modules bench-size bench-store bench-rebuild bench-cluster bench-scale bench-dashboard bench-search bench-search-cost bench-search-parallel clean
 
 help:  ## show this
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 24
@@ -19,7 +19,7 @@ help:  ## show this
 quickstart: .venv/installed  ## run a first sweep and show its leaderboard
 	$(BIN)/cse-sweep sweeps/quickstart.yaml
 
-docs: .venv/installed-dev  ## update the outputs in README.md and docs/, and the tables of docs/api.md
+docs: .venv/installed-dev  ## update the outputs in README.md and docs/, and the tables of docs/api.md and docs/statistics.md
 	$(BIN)/python tests/documents/doc_api.py
 
 golden: .venv/installed-dev  ## regenerate tests/golden/outputs/: what commands, page and stores show
@@ -88,14 +88,23 @@ bench: bench-train bench-sweep bench-costs bench-eval bench-hicl  ## compare tra
 bench-resampling: .venv/installed  ## compare 10,000 resamples of a comparison with scipy
 	$(BIN)/python benchmarks/resampling_cost.py
 
+bench-statistics: .venv/installed  ## measure every error rate of docs/statistics.md by simulation, 8 minutes on two cores; BENCH="races --share 0.1"
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/error_rates/measure.py $(BENCH)
+
 bench-choosing: .venv/installed-real  ## measure what selecting on STS-B dev gains, with 200 trials on real data, 20 minutes of a core; BENCH="--seeds 1"
 	nice $(BIN)/python benchmarks/choosing_on_dev.py runs/choosing $(BENCH)
+
+bench-seeds: .venv/installed  ## measure how much equal seeds correlate between configurations, on real data, 30 minutes of a core; BENCH="--seeds 4"
+	nice $(BIN)/python benchmarks/seed_correlation.py runs/seeds $(BENCH)
 
 bench-leaderboard: .venv/installed  ## time queries of a leaderboard with a million trials, and of MLflow; BENCH="--trials 100000"
 	$(BIN)/python benchmarks/leaderboard_speed.py $(BENCH)
 
 bench-modules: .venv/installed-dev  ## print the modules that a query, each page view, a dev point and a sweep pass
 	$(BIN)/python benchmarks/modules_passed.py
+
+bench-size: .venv/installed  ## print the lines of code, the records and the functions of each room
+	$(BIN)/python benchmarks/code_size.py
 
 bench-store: .venv/installed-dev  ## measure the driver's load from 64 busy workers, on SQLite and PostgreSQL; BENCH="--seconds 10"
 	tests/with_postgres.sh $(BIN)/python benchmarks/store_load.py $(BENCH)

@@ -12,6 +12,7 @@ from rich.progress import track
 from sqlalchemy import Connection, Engine
 
 from cse_methods.tasks import AVG_STS, STS_TASKS
+from cse_platform.tracking.choice import rate_seeds, select_counting_seeds
 
 METHODS = ("simcse", "esimcse", "sncse", "compcse", "hicl", "rankcse", "whitenedcse")
 BACKBONES = ("bert-base", "bert-large", "roberta-base", "roberta-large", "mini")
@@ -59,8 +60,14 @@ COLUMNS = {
 
 
 SAME = {
-    "sweeps": {"journal": "j", "confirming": 0, "confirms_all": False, "budget": "{}"}
-    | {"sampler": "", "dev": "stsb"},
+    "sweeps": {
+        "journal": "j",
+        "confirming": 0,
+        "budget": "{}",
+        "sampler": "",
+        "dev": "stsb",
+        "confirms_all": False,
+    },
     "attempts": {
         **{"journal": "j", "reached": (POINTS - 1) * 125, "costs": "{}", "provenance": "{}"},
         "has_shown_model": True,
@@ -151,11 +158,13 @@ def _sweep(number: int, told: dict[str, list[tuple[Any, ...]]], dice: random.Ran
         configuration = number * len(seeds) + index + 1
         quality = dice.gauss(0.7, 0.03)
         values = [min(1.0, dice.gauss(quality, 0.01)) for _ in range(n)]
-        mean = sum(values) / n
+        counted = select_counting_seeds(range(n), [0])  # the search's own seed chose it
+        mean, standing = sum(values[seed] for seed in counted) / len(counted), rate_seeds(n, n - 1)
         settings = {"learning_rate": dice.uniform(1e-5, 5e-5), "temperature": dice.random()}
         row = (configuration, place + 1, _hash("c", configuration), 1, "wiki1m")
         searched = json.dumps(["learning_rate", "temperature"])
-        told["configurations"].append((*row, json.dumps(settings), searched, n, mean, min(n, 2)))
+        estimate = len(counted), mean, standing
+        told["configurations"].append((*row, json.dumps(settings), searched, *estimate))
         for seed, value in enumerate(values):
             trial += 1
             _trial(trial, configuration, seed, value, dev, started, told, dice)

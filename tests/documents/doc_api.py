@@ -1,6 +1,8 @@
-"""The generated parts of docs/api.md: the questions of a leaderboard, and what they return.
+"""The generated parts of pages: the questions of a leaderboard and what they return in docs/api.md,
+and the recorded error rates in docs/statistics.md.
 
-Launch: make docs, which writes them anew, and the console blocks of all pages.
+Launch: make docs, which writes them anew, the tables of doc_baselines.py, and the console blocks
+of all pages.
 """
 
 import inspect
@@ -10,7 +12,8 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from doc_blocks import ROOT, fill_generated
+import doc_baselines
+from doc_blocks import ERROR_RATES, ROOT, fill_generated, read_parts
 from doc_world import rewrite_all
 
 from cse_platform.leaderboard.api import Leaderboard
@@ -19,7 +22,7 @@ from cse_platform.leaderboard.statistics.compare import Comparison
 from cse_platform.leaderboard.sweeps import SweepOverview
 from cse_platform.leaderboard.trial_details import TrialDetails
 
-PAGE = ROOT / "docs" / "api.md"
+API, STATISTICS = ROOT / "docs" / "api.md", ROOT / "docs" / "statistics.md"
 RECORDS = (
     LeaderboardRow, Estimate, Comparison, SweepOverview, Trial, TrialDetails, DevPoint,
 )  # fmt: skip
@@ -60,12 +63,20 @@ def _type_text(annotation: Any) -> str:
     return re.sub(r"\b\w+\.(?=\w)", "", text)
 
 
-def filled(text: str) -> str:
-    """The page with its generated parts written anew."""
-    return fill_generated(text, {"questions": questions(), "records": records()}, page=PAGE)
+def filled_pages() -> dict[Path, str]:
+    """Each page that has generated parts, with these written anew."""
+    parts = {
+        API: {"questions": questions(), "records": records()},
+        STATISTICS: read_parts(ERROR_RATES),
+    }
+    return {
+        page: fill_generated(page.read_text(encoding="utf-8"), own, page=page)
+        for page, own in parts.items()
+    }
 
 
 if __name__ == "__main__":
-    PAGE.write_text(filled(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
+    for page, text in (filled_pages() | doc_baselines.filled_pages()).items():
+        page.write_text(text, encoding="utf-8")
     with tempfile.TemporaryDirectory() as folder:
         rewrite_all(Path(folder))

@@ -24,6 +24,9 @@ PAGES = [*(ROOT / name for name in _NOT_IN_DOCS), *sorted((ROOT / "docs").glob("
 LANGUAGES = ("console", "yaml", "toml", "python", "sh", "text")
 GAP = "…"
 
+ERROR_RATES = Path(__file__).parent / "recorded" / "error-rates.md"
+"""The tables of docs/statistics.md, recorded by `make bench-statistics`."""
+
 _BLOCK = re.compile(
     r"(?:<!-- lines (?P<lines>[\d, -]+) -->\n)?"
     r"^(?P<indent> *)```(?P<language>\w*)\n(?P<body>.*?)^ *```$",
@@ -119,3 +122,17 @@ def fill_generated(text: str, parts: Mapping[str, str], *, page: Path) -> str:
         )
         assert count == 1, f"{page.name} has no place for {name}"
     return text
+
+
+def format_parts(parts: Mapping[str, str]) -> str:
+    """Format generated parts for a file of their own, each between its markers."""
+    return "\n".join(
+        f"<!-- begin {name} -->\n{part}<!-- end {name} -->\n" for name, part in parts.items()
+    )
+
+
+def read_parts(file: Path) -> dict[str, str]:
+    """Read the parts that `format_parts` wrote; none if there is no file."""
+    text = file.read_text(encoding="utf-8") if file.exists() else ""
+    found = re.finditer(r"<!-- begin (.*) -->\n(.*?)<!-- end \1 -->", text, re.DOTALL)
+    return {match[1]: match[2] for match in found}

@@ -3,6 +3,12 @@
 Launch: python tests/documents/doc_record.py, on a clean checkout; it takes about three minutes.
 Run `make docs` afterwards. The machine's name, user and folders are replaced, where the code was
 cloned from is left out, and the pages' trials get their new keys.
+
+The baselines of doc_baselines.py need real data and take minutes. Run the first stage of
+
+    CSE_DATA=DATA cse-sweep sweeps/mini-rankcse.yaml --set stages.0.corpus.name=wiki_sentences
+
+and then, with the same CSE_DATA, `keep_journals(Path("runs"))`.
 """
 
 import getpass
@@ -53,8 +59,15 @@ def _run(file: str, runs: Path) -> str:
 
 def keep(runs: Path, printed: str) -> None:
     """Write the recording from a runs folder and the output of the quickstart."""
+    QUICKSTART.write_text(
+        f".venv/bin/cse-sweep sweeps/quickstart.yaml\n{_scrubbing(runs)(printed)}"
+    )
+    keep_journals(runs)
+
+
+def keep_journals(runs: Path) -> None:
+    """Write the recording of each journal of a runs folder."""
     scrub = _scrubbing(runs)
-    QUICKSTART.write_text(f".venv/bin/cse-sweep sweeps/quickstart.yaml\n{scrub(printed)}")
     for journal in runs.glob("sweeps/*/journal.jsonl"):
         recorded = RECORDED / f"{journal.parent.name}.jsonl.gz"
         lines = [json.dumps(_walk(json.loads(line), scrub)) for line in journal.open()]
@@ -87,11 +100,14 @@ def _scrubbing(runs: Path) -> Any:
         str(ROOT): HOME,
         f"{getpass.getuser()}@{socket.gethostname()}": "you@laptop",
     }
+    if "CSE_DATA" in os.environ:
+        places[os.environ["CSE_DATA"]] = f"{HOME}/data"
 
     def scrub(text: str) -> str:
         for place, name in places.items():
             text = text.replace(place, name)
-        return re.sub(rf"\b{re.escape(socket.gethostname())}\b", "laptop", text)
+        host = re.escape(socket.gethostname())
+        return re.sub(rf"(?<![\w+/]){host}(?![\w+/])", "laptop", text)  # cosines are base64
 
     return scrub
 

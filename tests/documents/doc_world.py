@@ -56,8 +56,8 @@ def build(folder: Path) -> Path:
     checkout = folder / "world" / "cse-platform"
     checkout.mkdir(parents=True)
     (checkout / "sweeps").symlink_to(ROOT / "sweeps")
-    _fill(checkout / "runs", "quickstart-simcse", "quickstart-rankcse")
-    _fill(folder / "world" / "colleague" / "runs", "colleague-esimcse")
+    fill_store(checkout / "runs", "quickstart-simcse", "quickstart-rankcse")
+    fill_store(folder / "world" / "colleague" / "runs", "colleague-esimcse")
     with open_leaderboard(f"sqlite:///{checkout / 'runs' / 'leaderboard.db'}") as board:
         best = board.sweep("quickstart-simcse").best
     assert best is not None
@@ -68,7 +68,8 @@ def build(folder: Path) -> Path:
     return folder
 
 
-def _fill(runs: Path, *sweeps: str) -> None:
+def fill_store(runs: Path, *sweeps: str) -> None:
+    """Put the recorded journals of these sweeps into a runs folder, and fill its leaderboard."""
     from cse_platform.stores.sql.sink import LeaderboardSink
     from cse_platform.stores.sql.store import open_store
     from cse_platform.tracking.journal import read_journal

@@ -10,8 +10,9 @@ from pathlib import Path
 
 import click
 import doc_api
+import doc_baselines
 import pytest
-from doc_blocks import LANGUAGES, PAGES, ROOT, Block, blocks
+from doc_blocks import ERROR_RATES, LANGUAGES, PAGES, ROOT, Block, blocks, read_parts
 from doc_world import (
     QUICKSTART,
     agrees,
@@ -235,9 +236,16 @@ def test_pages_name_every_page_picture_key_and_command() -> None:
         assert words and not [word for word in words if word not in where]
 
 
-def test_generated_parts_are_written_from_the_code_as_it_stands() -> None:
-    text = doc_api.PAGE.read_text()
-    assert text == doc_api.filled(text), "run: make docs"
+def test_generated_parts_are_written_from_the_code_and_records_as_they_stand() -> None:
+    stale = [page for page, text in doc_api.filled_pages().items() if page.read_text() != text]
+    assert not stale, "run: make docs"
+    shown = set(re.findall("<!-- begin (.*) -->", doc_api.STATISTICS.read_text()))
+    assert shown == read_parts(ERROR_RATES).keys()
+
+
+def test_scores_of_the_untrained_encoder_are_those_of_its_recorded_sweep() -> None:
+    for page, text in doc_baselines.filled_pages().items():
+        assert text == page.read_text(), "run: make docs"
 
 
 @pytest.mark.slow

@@ -46,7 +46,7 @@ from cse_platform.leaderboard.statistics.compare import (
     compare,
     compare_all,
 )
-from cse_platform.leaderboard.statistics.intervals import Contender, Progress
+from cse_platform.leaderboard.statistics.intervals import Contender, Design, Progress
 from cse_platform.leaderboard.trials import NAMES, find_trial, is_trial_reference
 from cse_platform.render.table import (
     HASH_DIGITS,
@@ -523,6 +523,7 @@ def _make_dev_contender(
     and a note says why.
     """
     scores = {task: [row.dev_score.values[seed] for seed in row.seeds]}
+    design = Design(row.method, row.backbone, tuple(row.seeds))
     from cse_methods.metrics import spearman  # torch: a second
 
     pairs_by_seed = list[DevPairs]()
@@ -538,10 +539,10 @@ def _make_dev_contender(
             pairs_by_seed.append(pairs)
     except CseError as problem:
         notes.append(f"{name} is compared over its seeds only: {problem}")
-        return Contender(name, scores)
+        return Contender(name, scores, design=design)
     cosines: NDArray[Any] = np.stack([pairs.cosines for pairs in pairs_by_seed])
     groups = {} if pairs.groups is None else {task: pairs.groups}
-    return Contender(name, scores, {task: cosines}, {task: pairs.gold}, groups)
+    return Contender(name, scores, {task: cosines}, {task: pairs.gold}, groups, design)
 
 
 SIGNIFICANT = {"**": 0.01, "*": ALPHA}

@@ -25,6 +25,7 @@ from cse_platform.leaderboard.records import (
 )
 from cse_platform.leaderboard.statistics.intervals import (
     Contender,
+    Design,
     Floats,
     Progress,
     RankInterval,
@@ -87,6 +88,7 @@ def build_contenders(
                 {task: np.stack([cosines[p][1] for p in ps]) for task, ps in paired.items()},
                 {task: gold[sha256] for task, sha256 in data.items()},
                 {task: g for task, sha256 in data.items() if (g := groups.get(sha256)) is not None},
+                Design(row.method, row.backbone, tuple(seeds)),
             )
         )
     return built

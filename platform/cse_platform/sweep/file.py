@@ -1,6 +1,6 @@
 """Read and check a whole sweep file: it loads, or one error names every problem."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -266,12 +266,17 @@ def _read_stage(
         data = {**data, "fixed": given}
     spec = _read_spec(data, inspection)
     # Absolute names of data files, so that trials on any node read the same ones.
-    files = {
-        "corpus": tuple(entry.from_folder(folder) for entry in spec.corpus),
-        "dev": spec.dev.with_files(lambda own: own.from_folder(folder)),
-        "evaluate": spec.evaluate and spec.evaluate.with_files(lambda own: own.from_folder(folder)),
+    absolute: dict[str, Callable[[], Any]] = {
+        "corpus": lambda: tuple(entry.from_folder(folder) for entry in spec.corpus),
+        "dev": lambda: spec.dev.with_files(lambda own: own.from_folder(folder)),
+        "evaluate": lambda: (
+            spec.evaluate and spec.evaluate.with_files(lambda own: own.from_folder(folder))
+        ),
     }
-    spec = spec.model_copy(update=files)
+    files = {
+        key: inspection.run_check((key,), name, needs=(key,)) for key, name in absolute.items()
+    }
+    spec = spec.model_copy(update={key: file for key, file in files.items() if file is not None})
     checked = []
     if inspection.is_sound("method"):
         try:

@@ -84,6 +84,8 @@ def read_yaml(text: str) -> YamlDocument:
         raise UnreadableYamlError(_format_too_deep(root.start_mark.line)) from None
     except MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
+        if mark is not None:
+            _refuse_common_slips(text, mark.line, error)
         line = f"line {mark.line + 1}: " if mark else ""
         problem = error.problem or error.context or "not YAML"
         hint = next((hint for part, hint in _SYNTAX_HINTS.items() if part in problem), "")
@@ -96,6 +98,25 @@ def read_yaml(text: str) -> YamlDocument:
         # For some broken escapes, tags and directives ruamel.yaml raises Python's own errors.
         raise UnreadableYamlError(f"not YAML: {(str(error).splitlines() or ['?'])[0]}") from None
     return reader.source
+
+
+def _refuse_common_slips(text: str, line: int, error: MarkedYAMLError) -> None:
+    """Raise UnreadableYamlError if the parser fails at a line, counted from 0, for a cause that its
+    own message hides: a no-break space, or a second document.
+    """
+    lines = text.split("\n")
+    for index in (line, line - 1):  # the parser notices it in the next line
+        content = lines[index] if 0 <= index < len(lines) else ""
+        before, space, _ = content.partition("\N{NO-BREAK SPACE}")
+        if space and not any(mark in before for mark in "#'\""):
+            after = f" after {before.strip()!r}" if before.strip() else ""
+            raise UnreadableYamlError(
+                f"line {index + 1}: a no-break space{after}; write an ordinary space"
+            ) from error
+    if "another document" in (error.problem or ""):
+        raise UnreadableYamlError(
+            f"a second document begins on line {line + 1}; put several sweeps under stages:"
+        ) from error
 
 
 def _format_too_deep(line: int) -> str:

@@ -121,6 +121,7 @@ def test_a_trial_is_one_seed_and_seeds_without_a_score_are_told(reader, board) -
     itself = reader.compare("hicl", "hicl")
     assert (itself.a, itself.b) == ("hicl (A)", "hicl (B)")
     assert itself.average is not None and (itself.average.effect, itself.average.p) == (0, 1)
+    assert itself.notes[0].startswith("seeds paired: ")
     more = trial_life(
         7, {0: 0.5, 9: 0.6}, sweep="sncse", method="sncse", configuration="c" * 64, seed=7,
         trial="0c07" + "0" * 60,

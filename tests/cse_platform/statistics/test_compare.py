@@ -15,6 +15,7 @@ from cse_platform.leaderboard.statistics.compare import compare, compare_all, ho
 from cse_platform.leaderboard.statistics.intervals import (
     BLOCK,
     Contender,
+    Design,
     Interval,
     sample,
     spearman_draws,
@@ -71,6 +72,49 @@ def test_seeds_alone_have_welchs_interval_and_add_to_pairs_what_these_leave(cont
     low, high = np.quantile(left.over_pairs["stsb"] - right.over_pairs["stsb"], (0.025, 0.975))
     row = compare(a, b, tasks=["stsb"], average=None, resamples=300).tasks[0]
     assert row.interval == Interval(pytest.approx(low), pytest.approx(high), "pairs")
+
+
+DESIGN = Design("simcse", "mini", (0, 1, 2))
+
+
+def test_rows_with_the_same_seeds_have_students_interval_of_their_differences(contender) -> None:
+    # The differences are 0.02, 0.03 and 0.04: their standard error is 0.01 / sqrt(3), and Student's
+    # t of 2 degrees of freedom is 4.3027 at 97.5 %, so the reach is 0.02484; t = 5.196 gives the p.
+    expected = Interval(pytest.approx(0.00516, abs=6e-4), pytest.approx(0.05484, abs=6e-4), "seeds")
+    ours, theirs = [0.70, 0.75, 0.80], [0.68, 0.72, 0.76]
+    a = Contender("a", {"mr": ours}, design=DESIGN)
+    b = Contender("b", {"mr": theirs}, design=DESIGN)
+    found = compare(a, b, tasks=["mr"], average=None, resamples=40_000)
+    assert found.tasks[0].interval == expected
+    assert found.tasks[0].p == pytest.approx(0.0351, rel=0.1)
+    assert found.notes[-1].startswith("seeds paired: ")
+    matrix = compare_all([a, b], tasks=["mr"], resamples=40_000)
+    assert (matrix.p[0][1], matrix.notes) == (found.tasks[0].p, found.notes)
+    # Pairs that say the same of both sides explain no difference between seeds.
+    a = replace(contender("a", [0.8, 0.9, 1.0], ["stsb"]), design=DESIGN)
+    b = replace(a, name="b", scores={"stsb": theirs})
+    a = replace(a, scores={"stsb": ours})
+    row = compare(a, b, tasks=["stsb"], average=None, resamples=40_000).tasks[0]
+    centred = Interval(pytest.approx(-0.02484, abs=6e-4), pytest.approx(0.02484, abs=6e-4), "seeds")
+    assert row.interval == centred
+
+
+def test_other_designs_and_two_seeds_are_not_paired() -> None:
+    ours, theirs = [0.70, 0.75, 0.80], [0.68, 0.72, 0.76]
+    two = DESIGN._replace(seeds=(0, 1))
+    for mine, other in (
+        (DESIGN, DESIGN._replace(seeds=(0, 1, 3))),
+        (DESIGN, DESIGN._replace(method="rankcse")),
+        (DESIGN, DESIGN._replace(backbone="bert-base")),
+        (DESIGN, None),
+        (two, two),
+    ):
+        n = len(mine.seeds)
+        a = Contender("a", {"mr": ours[:n]}, design=mine)
+        b = Contender("b", {"mr": theirs[:n]}, design=other)
+        found = compare(a, b, tasks=["mr"], average=None, resamples=1000)
+        bare = [replace(side, design=None) for side in (a, b)]
+        assert found == compare(*bare, tasks=["mr"], average=None, resamples=1000)
 
 
 @pytest.mark.parametrize("noise", [[0.8], [0.7, 0.8, 0.9]])

@@ -98,6 +98,18 @@ def test_a_data_file_lies_beside_the_sweep_file(tmp_path, monkeypatch) -> None:
     assert [one.name for one in corpus] == [*map(str, found), "wiki1m"]
 
 
+def test_a_variable_that_is_not_set_is_a_problem_among_the_others(tmp_path, monkeypatch) -> None:
+    monkeypatch.delenv("NO_SUCH_FOLDER", raising=False)
+    text = GOOD.replace("builtin", "${NO_SUCH_FOLDER}/x.txt").replace("trials: 4", "trials: none")
+    unset = "${NO_SUCH_FOLDER}: the environment has no variable of that name"
+    first, second, third = problems(
+        tmp_path, text + 'dev: {checkpoint: "${NO_SUCH_FOLDER}/d.tsv", search: stsb}\n'
+    )
+    assert first == f"  line 4, corpus: {unset}"
+    assert second.startswith("  line 11, search.trials: ")
+    assert third == f"  line 12, dev: {unset}"
+
+
 AIMS = [
     ("trails: 4", "trails: no such key; did you mean 'trials'?"),
     ("sampler: tpee", "sampler: expected 'tpe', 'gp', 'cmaes', 'qmc', 'random', 'grid' "

@@ -58,7 +58,12 @@ def test_lines_are_those_of_keys_and_items() -> None:
         ("a: 1\n\tb: 2", "line 2: .*; indent with spaces, not tabs"),
         ("a: [1,\nb: 2", "line 2: .*"),
         ("a: *b", "line 1: found undefined alias"),
-        ("a: 1\n---\nb: 2", "line 2: but found another document"),
+        ("a: 1\n---\nb: 2", "a second document begins on line 2; put several sweeps under stages:"),
+        ("a:\N{NO-BREAK SPACE}1\nb: 2", "line 1: a no-break space after 'a:'; write an ordinary"),
+        (
+            "a: 'x\N{NO-BREAK SPACE}y'\n# \N{NO-BREAK SPACE}\nb: 2: 3",
+            "line 3: mapping values",
+        ),
         ("a: \x00", "not YAML: .*"),
         ("&a [*a]", "line 1: values are nested deeper than 40"),
         ("[" * 1500, "line 1: values are nested deeper than 40"),

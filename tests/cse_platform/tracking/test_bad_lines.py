@@ -219,7 +219,7 @@ def test_a_bad_journal_is_named_and_the_others_are_rebuilt(tmp_path, leaderboard
 
 def test_recorded_journals_are_read_whole(tmp_path) -> None:
     records = sorted(RECORDED.glob("*.jsonl.gz"))
-    assert len(records) == 3
+    assert len(records) == 4
     for record in records:
         path = tmp_path / record.stem
         path.write_bytes(gzip.decompress(record.read_bytes()))

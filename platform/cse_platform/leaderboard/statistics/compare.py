@@ -105,8 +105,8 @@ def williams(r_a: float, r_b: float, r_ab: float, n: int) -> tuple[float, float]
               |R| = 1 - r_a^2 - r_b^2 - r_{ab}^2 + 2 r_a r_b r_{ab}
 
     with :math:`\bar r = (r_a + r_b) / 2`. It was derived for Pearson's r of normal variables, where
-    it keeps its level. Spearman's correlations vary more when they are high: in a test at 5 %,
-    about 7 in 100 comparisons of equal encoders at 0.78 came out significant. It covers the
+    it keeps its level. Spearman's correlations vary more when they are high, so that more of the
+    comparisons of equal encoders are significant; docs/statistics.md has the rates. It covers the
     sampling of pairs, not of seeds.
 
     Args:
@@ -276,6 +276,9 @@ def _list_limits(contenders: Sequence[Contender], tasks: Sequence[str]) -> tuple
     ]
     if without:
         notes.append(f"no cosines of the same pairs of {', '.join(without)}: over seeds only")
+    if any(a.shares_seeds(b) for a, b in combinations(contenders, 2)):
+        which = "configurations of one method on one backbone with the same seeds"
+        notes.append(f"seeds paired: {which} are compared seed by seed")
     return tuple(notes)
 
 

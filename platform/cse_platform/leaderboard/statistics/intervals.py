@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 from math import fsum, sqrt
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -212,10 +212,8 @@ def joint_ranks(
 ) -> list[RankInterval | None]:
     """Compute rank intervals of the rows of a board, from joint draws of all their scores.
 
-    They are conservative: in simulations of 5 or 10 normal rows, half to four standard deviations
-    of a seed apart, with 2 to 5 seeds each, the interval held the true rank at least 99 times in
-    100. For rows that are truly equal, it always held one of the ranks that they share; it held the
-    first of these, which equal scores get, 71 to 94 times in 100.
+    They are conservative. For rows that are truly equal, they cover some rank that these share, but
+    not always the first of these, which equal scores get. docs/statistics.md has their coverage.
 
     Each row is given as for `row_draws`; the resamples of pairs are the same for every row.
 
@@ -387,6 +385,21 @@ def _compute_correlations(counts: Ints, gold: _Order, encoders: Sequence[_Order]
     return correlations
 
 
+class Design(NamedTuple):
+    """What the random decisions of a contender's trainings follow from."""
+
+    method: str
+    backbone: str
+    seeds: tuple[int, ...]
+    """In the order of the scores."""
+
+
+FEWEST_PAIRED_SEEDS = 3
+"""The fewest seeds that are compared seed by seed: two differences leave one degree of freedom, and
+an interval of 12.7 standard errors.
+"""
+
+
 @dataclass(frozen=True, eq=False)
 class Contender:
     """One side of a comparison: a configuration over its seeds."""
@@ -402,10 +415,17 @@ class Contender:
     """The groups of pairs that share a sentence by task, shape (pairs,), where they are known;
     equal for all contenders on the same pairs.
     """
+    design: Design | None = None
+    """None if it is not known; the contender is then not compared seed by seed."""
 
     @property
     def seeds(self) -> int:
         return len(next(iter(self.scores.values())))
+
+    def shares_seeds(self, other: "Contender") -> bool:
+        """Whether the two are compared seed by seed: equal designs of at least three seeds."""
+        known = self.design is not None and self.design == other.design
+        return known and self.seeds >= FEWEST_PAIRED_SEEDS
 
     def shares_pairs(self, other: "Contender", task: str) -> bool:
         """Whether both have cosines of the same pairs, judged by their gold scores."""
@@ -429,9 +449,9 @@ class Sampled:
     """
     over_pairs: Mapping[str, Floats]
     """The means over seeds in resamples of the pairs, by task, shape (resamples,)."""
-    variances: Mapping[str, float]
-    """The variance between seeds that resampling the pairs explains, by task; tasks with pairs and
-    contenders with several seeds only.
+    deviations: Mapping[str, Floats]
+    """The scores of each seed in resamples of the pairs minus their mean over resamples, by task,
+    shape (seeds, resamples); tasks with pairs only.
     """
     seed: int
 
@@ -457,7 +477,7 @@ def sample(
     total = resamples * correlations
     step = None if progress is None else lambda done: progress(done, total)
     over_pairs: list[dict[str, Floats]] = [{} for _ in contenders]
-    variances: list[dict[str, float]] = [{} for _ in contenders]
+    deviations: list[dict[str, Floats]] = [{} for _ in contenders]
     for task in tasks:
         groups: list[list[int]] = []
         for index, contender in enumerate(contenders):
@@ -474,11 +494,9 @@ def sample(
             ends = np.cumsum([contenders[member].seeds for member in members])[:-1]
             for member, own in zip(members, np.split(draws, ends), strict=True):
                 over_pairs[member][task] = own.mean(axis=0)
-                if len(own) > 1:
-                    deviations = own - own.mean(axis=1, keepdims=True)
-                    variances[member][task] = float(deviations.var(axis=0, ddof=1).mean())
+                deviations[member][task] = own - own.mean(axis=1, keepdims=True)
     sampled = []
-    for contender, drawn, varied in zip(contenders, over_pairs, variances, strict=True):
+    for contender, drawn, deviated in zip(contenders, over_pairs, deviations, strict=True):
         by_seed = np.array([contender.scores[task] for task in tasks], dtype=np.float64).T
         errors = np.zeros((len(tasks), resamples))
         if contender.seeds > 1:
@@ -487,7 +505,7 @@ def sample(
             errors = normal_seed_errors(by_seed, resamples=resamples, rng=rng)
         scores = dict(zip(tasks, by_seed.T, strict=True))
         of_tasks = dict(zip(tasks, errors, strict=True))
-        sampled.append(Sampled(contender, scores, of_tasks, drawn, varied, seed))
+        sampled.append(Sampled(contender, scores, of_tasks, drawn, deviated, seed))
     return sampled
 
 
@@ -505,6 +523,9 @@ def difference(a: Sampled, b: Sampled, tasks: Sequence[str]) -> tuple[Floats, Sp
     seeds, times :math:`(V / S)^2`, as :math:`V_P` counts as known. Without that limit, the
     intervals of 2 seeds against 10 would cover the truth in 90 %.
 
+    If both sides have the same method, backbone and seeds, at least three, the sum has one term:
+    that of the differences by seed, with n - 1 degrees of freedom.
+
     Returns the draws, and what their errors are over. None if a side has only one seed and there is
     a task without shared pairs, because the spread is then unknown.
     """
@@ -519,19 +540,27 @@ def difference(a: Sampled, b: Sampled, tasks: Sequence[str]) -> tuple[Floats, Sp
         for task in tasks
     ]
     draws: Floats = np.mean(by_task, axis=0)
-    observed = [float(side.average(tasks).var(ddof=1)) / side.contender.seeds for side in several]
+    scores = [side.average(tasks) for side in several]
+    deviations = [[side.deviations[task] for task in paired] for side in several]
+    by_seed = a.contender.shares_seeds(b.contender)
+    if by_seed:
+        scores = [scores[0] - scores[1]]
+        deviations = [[own - other for own, other in zip(*deviations, strict=True)]]
+    observed = [float(own.var(ddof=1)) / len(own) for own in scores]
     explained = sum(
-        side.variances[task] / len(tasks) ** 2 / side.contender.seeds
-        for side in several
-        for task in paired
+        float(of_task.var(axis=0, ddof=1).mean()) / len(tasks) ** 2 / len(of_task)
+        for own in deviations
+        for of_task in own
     )
     if (spread := sum(observed)) > explained:
         share = spread / (float(draws.var()) + spread - explained)
-        freedoms = [side.contender.seeds - 1 for side in several]
-        freedom = freedom_of_difference(observed, freedoms, share)
+        freedom = freedom_of_difference(observed, [len(own) - 1 for own in scores], share)
         rng = np.random.default_rng(a.seed)
         factors = draw_t_factors(freedom, resamples=len(draws), rng=rng)
-        errors = np.mean([a.errors[task] - b.errors[task] for task in tasks], axis=0)
+        if by_seed:
+            [errors] = normal_seed_errors(scores[0][:, None], resamples=len(draws), rng=rng)
+        else:
+            errors = np.mean([a.errors[task] - b.errors[task] for task in tasks], axis=0)
         centre = draws.mean()
         draws = centre + (draws - centre + sqrt(1 - explained / spread) * errors) * factors
     # With a single seed on either side, the draws do not cover the spread of its seeds.
