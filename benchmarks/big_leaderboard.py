@@ -17,7 +17,7 @@ from cse_platform.tracking.choice import rate_seeds, select_counting_seeds
 METHODS = ("simcse", "esimcse", "sncse", "compcse", "hicl", "rankcse", "whitenedcse")
 BACKBONES = ("bert-base", "bert-large", "roberta-base", "roberta-large", "mini")
 DEV_SETS = ("builtin", "senteval")
-CONTESTS = tuple(product(METHODS, BACKBONES, DEV_SETS))
+GROUPS = tuple(product(METHODS, BACKBONES, DEV_SETS))
 
 TRIALS_A_SWEEP = 200
 SECONDS = 3600.0
@@ -39,22 +39,23 @@ SPEC = {
 
 
 COLUMNS = {
-    "contests": (
+    "groups": (
         "id method backbone dev_identity dev_checkpoint dev_search dev_source trials gpu_seconds"
     ),
     "machines": "id host hardware",
     "evaluations": "identity settings source",
     "sweeps": "id name method backbone spec state started finished",
     "sweep_tags": "sweep_id tag",
-    "configurations": ("id contest_id hash revision corpus values searched n mean standing"),
-    "trials": (
-        "id key configuration_id seed state started finished best_step best_value start_value "
-        "wall_seconds gpu_seconds machine_id provenance"
+    "configurations": ("id group_id hash revision corpus values searched n mean standing"),
+    "trials": "id key configuration_id seed gpu_seconds shown_attempt",
+    "attempts": (
+        "id trial_id state started finished best_step best_value start_value wall_seconds "
+        "machine_id"
     ),
     "sweep_trials": "sweep_id trial_id number role gpu_seconds",
-    "dev_points": "trial_id step reported_at value metrics",
-    "scores": "trial_id task split metric identity value measured",
-    "test_releases": "trial_id opened who command tasks source",
+    "dev_points": "attempt_id step reported_at value metrics",
+    "scores": "attempt_id task split metric identity value measured",
+    "test_accesses": "trial_id opened who command tasks source",
 }
 
 
@@ -67,7 +68,10 @@ SAME = {
         "dev": "stsb",
         "confirms_all": False,
     },
-    "trials": {"journal": "j", "costs": "{}"},
+    "attempts": {
+        **{"journal": "j", "reached": (POINTS - 1) * 125, "costs": "{}", "provenance": "{}"},
+        "has_shown_model": True,
+    },
 }
 """Columns with the same value in all rows."""
 
@@ -108,12 +112,12 @@ def gather(engine: Engine, *, name: str) -> None:
 
 
 def _frame(sweeps: int) -> dict[str, list[tuple[Any, ...]]]:
-    shares = [len(range(place, sweeps, len(CONTESTS))) for place in range(len(CONTESTS))]
+    shares = [len(range(place, sweeps, len(GROUPS))) for place in range(len(GROUPS))]
     return {
-        "contests": [
+        "groups": [
             (n, method, backbone, _hash("dev", dev), "stsb", "stsb", dev, *_effort(share))
             for n, ((method, backbone, dev), share) in enumerate(
-                zip(CONTESTS, shares, strict=True), start=1
+                zip(GROUPS, shares, strict=True), start=1
             )
         ],
         "machines": [(n, f"node-{n}", ("A100", "H200", "EPYC")[n % 3]) for n in range(1, 65)],
@@ -138,8 +142,8 @@ def _settings(dev: str, task: str) -> dict[str, Any]:
 
 
 def _sweep(number: int, told: dict[str, list[tuple[Any, ...]]], dice: random.Random) -> None:
-    place = number % len(CONTESTS)
-    method, backbone, dev = CONTESTS[place]
+    place = number % len(GROUPS)
+    method, backbone, dev = GROUPS[place]
     started = DAY_ONE + timedelta(minutes=number)
     identity = number + 1
     name = f"{method}-{backbone}-{number}"
@@ -166,7 +170,7 @@ def _sweep(number: int, told: dict[str, list[tuple[Any, ...]]], dice: random.Ran
             _trial(trial, configuration, seed, value, dev, started, told, dice)
             role = "confirm" if seed else "search"
             told["sweep_trials"].append((identity, trial, trial % TRIALS_A_SWEEP, role, SECONDS))
-    told["test_releases"].append(
+    told["test_accesses"].append(
         (trial, _at(started), "ann", "cse-sweep", json.dumps(["sts"]), dev)
     )
 
@@ -182,8 +186,9 @@ def _trial(
     dice: random.Random,
 ) -> None:
     finished = _at(started + timedelta(hours=1))
-    row = (trial, _hash("t", trial), configuration, seed, "COMPLETE", _at(started), finished)
-    told["trials"].append((*row, 2000, value, 0.5, SECONDS, SECONDS, trial % 64 + 1, "{}"))
+    told["trials"].append((trial, _hash("t", trial), configuration, seed, SECONDS, trial))
+    row = (trial, trial, "COMPLETE", _at(started), finished, 2000, value, 0.5, SECONDS)
+    told["attempts"].append((*row, trial % 64 + 1))
     for point in range(POINTS):
         reached = value - (POINTS - 1 - point) * 0.002
         metrics = {"dev/stsb_spearman": reached, "dev/sickr_spearman": reached, "train/loss": 0.1}

@@ -113,9 +113,10 @@ def _log(client: Any, experiment: str, name: str, told: Any, metric: Any) -> Non
     points: dict[int, list[Any]] = {}
     for trial, step, _, value, _ in told["dev_points"]:
         points.setdefault(trial, []).append(metric("dev/stsb_spearman", value, 0, step))
-    for trial, key, *_, best, _, _, _, _, _ in told["trials"]:
+    best_values = {trial: best for _, trial, _, _, _, _, best, *_ in told["attempts"]}
+    for trial, key, *_ in told["trials"]:
         run = client.create_run(experiment, tags={"sweep": name, "trial": key})
-        best_value = [metric("best", best, 0, 0)]
+        best_value = [metric("best", best_values[trial], 0, 0)]
         client.log_batch(run.info.run_id, [*scores[trial], *points[trial], *best_value], [], [])
 
 

@@ -60,7 +60,7 @@ def record_test_access(
     evaluation is writing to the journal.
     """
     sinks: list[Sink] = [
-        LeaderboardSink(leaderboard, file=journal),
+        LeaderboardSink(leaderboard),
         *([mlflow] if mlflow is not None else []),
     ]
     with Journal(journal) as log, Recorder(log, sinks) as recorder:

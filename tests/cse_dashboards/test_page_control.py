@@ -223,7 +223,7 @@ def test_forged_provenance_is_shown_as_it_is(stranger: FlaskClient, board: Store
     for forged, status in cases.items():
         with board.writing() as session:
             for change in (
-                "UPDATE trials SET provenance = :forged",
+                "UPDATE attempts SET provenance = :forged",
                 "UPDATE sweep_starts SET provenance = :forged, packages = :forged, diffs = :forged",
             ):
                 session.execute(text(change), {"forged": forged})

@@ -248,7 +248,7 @@ def test_markup_in_every_name_and_text(filled_with) -> None:
     url = filled_with(*events)
     client = create_app(url).test_client()
     with sqlite3.connect(url.removeprefix("sqlite:///")) as connection:
-        connection.execute("UPDATE trials SET error = ? WHERE state = 'FAIL'", [EVIL])
+        connection.execute("UPDATE attempts SET error = ? WHERE state = 'FAIL'", [EVIL])
         connection.execute("UPDATE sweeps SET name = ?", [EVIL])  # no journal brings it
     name, rows = quote(EVIL, safe=""), f"{'0' * 12},{'1' * 12}"
     addresses = (

@@ -27,7 +27,7 @@ def spent(board: Store) -> dict[str, list[float]]:
     queries = {
         "sweeps": "SELECT gpu_seconds FROM sweep_trials ORDER BY sweep_id, number",
         "trials": "SELECT gpu_seconds FROM trials ORDER BY id",
-        "contests": "SELECT gpu_seconds FROM contests ORDER BY id",
+        "groups": "SELECT gpu_seconds FROM groups ORDER BY id",
     }
     with board.session() as session:
         return {
@@ -40,11 +40,11 @@ def test_every_sweep_that_ran_a_trial_has_spent_its_own(board) -> None:
     apply_events(board, [sweep_started("a"), *ran("a", 5, "PRUNED")], journal="a")
     other = ran("b", 2, "COMPLETE", number=1, gpus=0.5)
     apply_events(board, [sweep_started("b"), *ran("b", 1, "COMPLETE"), *other], journal="b")
-    expected = {"sweeps": [5, 1, 1], "trials": [6, 1], "contests": [7]}
+    expected = {"sweeps": [5, 1, 1], "trials": [6, 1], "groups": [7]}
     assert spent(board) == expected
     # Also a sweep that ends after another one has completed the trial.
     apply_events(board, ran("a", 8, "COMPLETE"), journal="a")
-    assert spent(board)["contests"] == [10]
+    assert spent(board)["groups"] == [10]
     check_counters(board)
 
 
@@ -115,11 +115,11 @@ def test_a_resumed_trial_tells_its_time(board) -> None:
     begin = [sweep_started("a"), *ran("a", 2, "FAIL")]
     resumed = ran("a", 3, "FAIL")
     apply_events(board, begin + resumed, journal="a")
-    assert spent(board)["contests"] == [3]
+    assert spent(board)["groups"] == [3]
     # A trial that is given up tells no time: what it took stays.
     given_up = resumed[-1].model_copy(update={"wall_seconds": None, "gpus": 0.0})
     apply_events(board, [given_up], journal="a")
-    assert spent(board)["contests"] == [3]
+    assert spent(board)["groups"] == [3]
     apply_events(board, begin + resumed, journal="the same, with its cursor lost")
-    assert spent(board)["contests"] == [3]
+    assert spent(board)["groups"] == [3]
     check_counters(board)

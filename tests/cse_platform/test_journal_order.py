@@ -1,14 +1,15 @@
-import random
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 import pytest
 from board_contents import contents
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from sqlalchemy import text
-from stored_trials import apply_events, trials_of, write_journal
+from stored_trials import apply_events, stored_scores, trials_of
 from sweep_events import (
+    NOON,
     check_counters,
     opening,
     sweep_started,
@@ -18,16 +19,16 @@ from sweep_events import (
 )
 
 from cse_platform.errors import StoreDownError
+from cse_platform.leaderboard import Leaderboard
 from cse_platform.leaderboard.trials import dev_curves
 from cse_platform.stores.sql.sink import LeaderboardSink, store_reused_trials
 from cse_platform.stores.sql.store import Store
 from cse_platform.stores.sql.tables import Base, SchemaRecord
 from cse_platform.tracking.events import Event, SweepFinished, TrialState
-from cse_platform.tracking.journal import read_journal
 
 START = datetime(2030, 1, 1, tzinfo=UTC)
 ENDS = ("COMPLETE", "PRUNED", "FAIL")
-ACTS = ["point", "point", "point", "resume", "reuse", "test", *ENDS]
+ACTS = ["point", "point", "point", "resume", "anew", "reuse", "test", *ENDS]
 
 
 def test_an_older_copy_of_a_leaderboard_is_filled(board) -> None:
@@ -37,7 +38,7 @@ def test_an_older_copy_of_a_leaderboard_is_filled(board) -> None:
     assert sink.position("j1") == 0
     sink.apply("j1", entries[:3])
     with board.writing() as session:  # the copy is of a moment before that
-        for table in ("dev_points", "scores", "sweep_trials", "trials"):
+        for table in ("dev_points", "scores", "attempts", "sweep_trials", "trials"):
             session.execute(text(f"DELETE FROM {table}"))
         session.execute(text("UPDATE journal_cursors SET position = 1"))
     with pytest.raises(StoreDownError, match="older copy"):
@@ -74,28 +75,28 @@ class Writer:
             told += self._tested(trial, value)
         else:
             told += self._trained(trial, attempt, what, value, time)
-        for place, event in enumerate(told):
-            self.events.append(
-                event.model_copy(update={"time": time + timedelta(milliseconds=place)})
-            )
+        self.events += (event.model_copy(update={"time": time}) for event in told)
 
     def _trained(
         self, trial: int, attempt: Attempt, what: str, value: int, time: datetime
     ) -> list[Event]:
+        step = 0 if what == "anew" else len(attempt.curve)
         start, point, finish = trial_life(
-            trial, {len(attempt.curve): value / 4}, sweep=self.sweep, seed=trial,
+            trial, {step: value / 4}, sweep=self.sweep, seed=trial,
             configuration=f"c{trial // 2}", state=what if what in ENDS else "FAIL",
             code=f"code of {self.sweep}", searched=("tau2", "rank_loss")[: 1 + (self.sweep != "a")],
         )  # fmt: skip
         if attempt.state == "COMPLETE":
             return []
         told = []
-        if attempt.state != "RUNNING" or what == "resume":
+        if attempt.state != "RUNNING" or what in ("resume", "anew"):
+            if what == "anew":
+                attempt.curve.clear()
             if attempt.curve:
                 start = start.model_copy(update={"resumed_from": len(attempt.curve) - 1})
             attempt.state = "RUNNING"
             told.append(start)
-        attempt.curve[len(attempt.curve)] = value / 4
+        attempt.curve[step] = value / 4
         told.append(point)
         if what in ENDS:
             attempt.state, attempt.ended = what, time
@@ -104,7 +105,7 @@ class Writer:
         return told
 
     def _reused(self, trial: int) -> Event:
-        of = {"sweep": "c", "configuration": f"c{trial // 2}", "seed": trial}
+        of = {"sweep": "gone", "configuration": f"c{trial // 2}", "seed": trial}
         ran = trial_life(trial, {0: 0.5}, **of)
         return trial_reused(ran, self.sweep, started=START, finished=START)
 
@@ -118,68 +119,96 @@ class Writer:
         return [opened, trial_evaluated(key, scores, sweep=self.sweep)]
 
 
-@pytest.mark.parametrize("seeds", [range(1), pytest.param(range(1, 20), marks=pytest.mark.slow)])
-def test_the_order_of_two_journals_does_not_matter(board, tmp_path, seeds) -> None:
-    for seed in seeds:
-        rng, writers = random.Random(seed), {name: Writer(name) for name in "ab"}
-        for second in range(24):
-            writer, trial = writers[rng.choice("ab")], rng.randrange(3)
-            what, value = rng.choice(ACTS), rng.randrange(5)
-            writer.act(trial, what, value, START + timedelta(seconds=second))
-        orders = [[(rng.choice("ab"), rng.randint(1, 6)) for _ in range(8)] for _ in range(2)]
-        for writer in writers.values():
-            ended = writer.events[-1].time + timedelta(seconds=1)
-            end = SweepFinished(sweep=writer.sweep, state="COMPLETE", time=ended)
-            writer.events.append(end)
-        folder = tmp_path / str(seed)
-        folder.mkdir()
-        journals = write_journals(folder, {name: one.events for name, one in writers.items()})
-        held = []
-        for order in orders:
-            empty(board)
-            deal(board, journals, order)
-            held.append(contents(board))
-            check_counters(board)
-            assert_whole_attempts(board, [writer.attempts for writer in writers.values()])
-        assert held[0] == held[1], seed
+NAMES = st.sampled_from("abc")
+WRITTEN = st.lists(
+    st.tuples(NAMES, st.integers(0, 1), st.sampled_from(ACTS), st.integers(0, 2), st.booleans()),
+    min_size=16,
+    max_size=24,
+)
+"""Acts: the journal, the trial, what happens, a value, and whether a second has passed."""
+ORDERS = st.lists(st.tuples(NAMES, st.integers(1, 6)), max_size=12)
+"""Slices of the journals: of which one the next comes, and of how many events."""
 
 
-def test_of_equal_attempts_the_one_of_the_later_journal_is_shown_in_any_order(
-    board, tmp_path
-) -> None:
+@given(written=WRITTEN, orders=st.tuples(ORDERS, ORDERS))
+@settings(max_examples=8, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_the_order_of_journals_does_not_matter(board, written, orders) -> None:
+    """Attempts often end at the same time, or at the same step."""
+    writers, time = {name: Writer(name) for name in "abc"}, START
+    for name, trial, what, value, passes in written:
+        time += timedelta(seconds=passes)
+        writers[name].act(trial, what, value, time)
+    told = {
+        name: [*writer.events, SweepFinished(sweep=name, state="COMPLETE", time=time)]
+        for name, writer in writers.items()
+        if writer.events
+    }
+    held = []
+    for order in orders:
+        empty(board)
+        deal(board, told, [slice_ for slice_ in order if slice_[0] in told])
+        held.append(contents(board))
+        assert_best_attempts(board, {name: writers[name].attempts for name in told})
+        check_counters(board)
+    assert held[0] == held[1]
+
+
+def test_of_equal_attempts_the_one_of_the_later_journal_is_shown_in_any_order(board) -> None:
     ties: tuple[TrialState | None, ...] = (None, "FAIL", "COMPLETE")
     told: dict[str, list[Event]] = {}
     for name, value in {"a": 0.3, "b": 0.2}.items():
         lives = (
-            trial_life(number, {0: 0.1, 10: value}, sweep=name, state=state)
+            trial_life(number, {0: 0.1, 10: value}, sweep=name, state=state, code=name)
             for number, state in enumerate(ties)
         )
         events = [sweep_started(name), *(event for life in lives for event in life)]
         told[name] = [event.model_copy(update={"time": START}) for event in events]
-    files = write_journals(tmp_path, told)
     for order in ("ab", "ba"):
-        deal(board, files, [(name, len(told[name])) for name in order])
+        deal(board, told, [(name, len(told[name])) for name in order])
         with board.session() as session:
             curves = dev_curves(session, [f"c{number}-42" for number in range(len(ties))])
             shown = {key: [point.value for point in points] for key, points in curves.items()}
             journals = [(row.state, row.journal) for row in trials_of(session, "a")]
+            assert session.scalar(text("SELECT code FROM groups")) == "b"
         assert shown == {f"c{number}-42": [0.1, 0.2] for number in range(len(ties))}, order
         assert journals == [(state or "RUNNING", "b") for state in ties], order
         empty(board)
 
 
-def test_a_second_journal_with_a_sweep_s_name_is_left_out(board, tmp_path, caplog) -> None:
+def test_scores_of_the_model_that_is_shown_are_shown(board) -> None:
+    """Whether its own journal has them, that of an attempt with its value, or another one."""
+    told: dict[str, list[Event]] = {}
+    for name, value in {"a": 0.5, "b": 0.25, "c": 0.5}.items():
+        events = [sweep_started(name), *trial_life(0, {0: value}, sweep=name)]
+        events = [event.model_copy(update={"time": START}) for event in events]
+        scores = {"test/mr_accuracy": value, f"test/s{name}_accuracy": value}
+        told[name] = [*events, trial_evaluated("c0-42", scores, sweep=name)]
+    later = NOON + timedelta(hours=1)
+    told["evaluations"] = [trial_evaluated("c0-42", {"test/mr_accuracy": 0.75}, time=later)]
+    shown = {"mr": 0.75, "sa": 0.5, "sc": 0.5}
+    for order in (["a", "b", "c", "evaluations"], ["evaluations", "b", "a", "c"]):
+        deal(board, told, [(name, 9) for name in order])
+        with board.session() as session:
+            assert {one.task: one.value for one in stored_scores(session, "c0-42")} == shown
+        [row] = Leaderboard(board).rows(ranked=False)
+        assert (row.scores["mr"].mean, row.dev_score.mean) == (0.75, 0.5)
+        scores = Leaderboard(board).trial("a#0").scores
+        assert {one.task: one.value for one in scores if one.split == "test"} == shown
+        empty(board)
+
+
+def test_a_second_journal_with_a_sweep_s_name_is_left_out(board, caplog) -> None:
     mine = [sweep_started("a"), *trial_life(0, {0: 0.1}, sweep="a")]
-    deal(board, write_journals(tmp_path, {"a": mine}), [])
+    deal(board, {"a": mine}, [])
     before = contents(board)
     end = SweepFinished(sweep="a", state="COMPLETE")
     other = [sweep_started("a"), *trial_life(1, {0: 0.9}, sweep="a"), end]
-    deal(board, write_journals(tmp_path, {"b": other}), [])
+    deal(board, {"b": other}, [])
     assert contents(board) == before
     assert "sweep 'a' has another journal" in caplog.text
 
 
-def test_a_retry_takes_a_completed_number(board, tmp_path) -> None:
+def test_a_retry_takes_a_completed_number(board) -> None:
     failed = {"sweep": "a", "state": "FAIL"}
     mine = [
         sweep_started("a"),
@@ -196,10 +225,10 @@ def test_a_retry_takes_a_completed_number(board, tmp_path) -> None:
         *trial_life(5, {0: 0.1}, sweep="b"),
         *trial_life(6, {0: 0.1}, sweep="b", state=None),
     ]
-    files = write_journals(tmp_path, {"a": [*mine, *retried], "b": other})
+    told = {"a": [*mine, *retried], "b": other}
     numbers = [("d5-42", 5), ("d6-42", 6), ("c7-42", 7)]
     for order in ([("a", len(mine)), ("b", 9)], [("b", 9), ("a", len(mine))], [("b", 9)]):
-        deal(board, files, order)
+        deal(board, told, order)
         with board.session() as session:
             assert [(row.key, row.number) for row in trials_of(session, "a")] == numbers, order
         empty(board)
@@ -217,7 +246,7 @@ def test_a_reuse_counts_after_a_failure(board) -> None:
 
 @pytest.mark.parametrize("order", ["zy", "yz"])
 def test_a_reused_trial_is_shown_where_others_failed_and_the_journal_that_ran_it_is_gone(
-    board, tmp_path, order
+    board, order
 ) -> None:
     ran = trial_life(0, {0: 0.1, 10: 0.5}, sweep="x")
     failed = trial_life(0, {0: 0.1, 10: 0.2, 20: 0.3}, sweep="z", state="FAIL")
@@ -225,7 +254,7 @@ def test_a_reused_trial_is_shown_where_others_failed_and_the_journal_that_ran_it
         "z": [sweep_started("z"), *failed],
         "y": [sweep_started("y"), trial_reused(ran, "y", number=3, reused_from="x")],
     }
-    deal(board, write_journals(tmp_path, told), [(name, 9) for name in order])
+    deal(board, told, [(name, 9) for name in order])
     store_reused_trials(board)
     check_counters(board)
     with board.session() as session:
@@ -249,36 +278,36 @@ def empty(board: Store) -> None:
                 session.execute(table.delete())
 
 
-def write_journals(folder: Path, told: dict[str, list[Event]]) -> dict[str, Path]:
-    return {name: write_journal(folder / name, events) for name, events in told.items()}
-
-
-def deal(board: Store, files: dict[str, Path], order: Sequence[tuple[str, int]]) -> None:
-    """Apply batches of both journals as they come, each with what came before, then the rest."""
-    journals = {name: list(read_journal(file)) for name, file in files.items()}
-    seen = dict.fromkeys(journals, 0)
-    for name, more in [*order, *((name, len(all_)) for name, all_ in journals.items())]:
+def deal(board: Store, told: dict[str, list[Event]], order: Sequence[tuple[str, int]]) -> None:
+    """Apply slices of journals as they come, each with what came before, then the rest."""
+    seen = dict.fromkeys(told, 0)
+    for name, more in [*order, *((name, len(events)) for name, events in told.items())]:
         seen[name] += more
-        if batch := journals[name][: seen[name]]:
-            LeaderboardSink(board, file=files[name]).apply(name, batch)
+        LeaderboardSink(board).apply(name, list(enumerate(told[name][: seen[name]], 1)))
 
 
-def assert_whole_attempts(board: Store, told: list[dict[int, Attempt]]) -> None:
-    """Each trial shows one attempt, whole: a complete one, or else the one that went furthest."""
-    for trial in range(3):
-        attempts = [one[trial] for one in told if trial in one and one[trial].state]
-        of_trial = {"key": f"c{trial // 2}-{trial}"}
+def assert_best_attempts(board: Store, told: dict[str, dict[int, Attempt]]) -> None:
+    """Each trial shows one attempt, whole: the first complete one, else the one that went furthest,
+    of equal ones that of the later journal.
+    """
+
+    def rank(name: str, attempt: Attempt) -> tuple[bool, float, str]:
+        if attempt.state == "COMPLETE":
+            return True, -attempt.ended.timestamp(), name
+        return False, len(attempt.curve), name
+
+    query = (
+        "SELECT journal, state, step, value FROM trials t JOIN attempts a ON a.id = shown_attempt "
+        "LEFT JOIN dev_points ON attempt_id = a.id WHERE key = :key"
+    )
+    for trial in range(2):
+        attempts = {
+            name: of_trial[trial]
+            for name, of_trial in told.items()
+            if trial in of_trial and of_trial[trial].state
+        }
         with board.session() as session:
-            query = "SELECT step, value FROM dev_points p JOIN trials t ON t.id = p.trial_id "
-            found = session.execute(text(query + "WHERE key = :key"), of_trial)
-            curve = dict(map(tuple, found))
-            state = session.scalar(text("SELECT state FROM trials WHERE key = :key"), of_trial)
-        if not attempts:
-            assert not curve and state is None
-            continue
-        assert (state, curve) in [(one.state, one.curve) for one in attempts]
-        complete = [one for one in attempts if one.state == "COMPLETE"]
-        if complete:
-            assert curve == min(complete, key=lambda one: one.ended).curve
-        else:
-            assert len(curve) == max(len(one.curve) for one in attempts)
+            shown = session.execute(text(query), {"key": f"c{trial // 2}-{trial}"}).all()
+        best = max(attempts, key=lambda name: rank(name, attempts[name]), default="")
+        assert {row[:2] for row in shown} == {(n, attempts[n].state) for n in [best] if n}
+        assert {row.step: row.value for row in shown} == (attempts[best].curve if best else {})

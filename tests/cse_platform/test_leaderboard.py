@@ -15,9 +15,9 @@ from cse_platform.leaderboard.trials import best_kept_trial, dev_curves, trial_o
 from cse_platform.stores.sql.sink import LeaderboardSink
 from cse_platform.stores.sql.store import open_store
 from cse_platform.stores.sql.tables import (
+    AttemptRecord,
     ConfigurationRecord,
     SweepRecord,
-    TrialRecord,
     sweep_or_none,
 )
 from cse_platform.tracking.events import Event, SweepFinished, TestAccessed
@@ -34,7 +34,7 @@ def test_no_text_keeps_an_event_back(board, tmp_path) -> None:
             recorder.record(event)
         assert [sink.behind for sink in recorder.flush(60)] == [0]
     with board.session() as session:
-        trial = session.scalars(select(TrialRecord)).one()
+        trial = session.scalars(select(AttemptRecord)).one()
         assert (trial.state, trial.error) == ("FAIL", "no caf\\udce9\\x00")
 
 
@@ -122,7 +122,7 @@ def test_an_attempt_from_scratch_replaces_the_former(board) -> None:
         assert found and (found.state, found.step, found.value) == ("COMPLETE", 10, 0.8)
         first, second = trials_of(session, "first")
         assert first.start_value == 0.4
-        assert (second.state, second.error, second.steps) == ("COMPLETE", None, 20)
+        assert (second.state, second.error, second.reached) == ("COMPLETE", None, 20)
 
 
 def test_a_complete_trial_never_changes(board) -> None:
@@ -235,7 +235,7 @@ def test_a_reused_trial_is_in_both_sweeps(board) -> None:
         assert [row.sweep for row in board_rows(session, Filters(sweep="second"))] == ["second"]
         assert [row.sweep for row in board_rows(session)] == ["first"]
         [row] = trials_of(session, "first")
-        assert (row.number, row.best_value, row.best_step, row.steps) == (3, 0.75, 10, 10)
+        assert (row.number, row.best_value, row.best_step, row.reached) == (3, 0.75, 10, 10)
 
 
 def test_the_best_model_is_one_that_was_kept(board) -> None:
@@ -289,8 +289,8 @@ def test_the_tables_refuse_nonsense(board) -> None:
     apply_events(board, [sweep_started(), *trial_life(0, {0: 0.5})])
     for nonsense in (
         "UPDATE scores SET value = 75",
-        "UPDATE trials SET state = 'DONE'",
-        "UPDATE trials SET best_value = NULL",
+        "UPDATE attempts SET state = 'DONE'",
+        "UPDATE attempts SET best_value = NULL",
         "UPDATE trials SET configuration_id = 99",
         "UPDATE configurations SET n = -1",
         "UPDATE configurations SET n = 0",

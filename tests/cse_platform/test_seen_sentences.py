@@ -23,7 +23,7 @@ from cse_platform.cli.leaderboard import main
 from cse_platform.leaderboard import ranking
 from cse_platform.leaderboard.api import Leaderboard
 from cse_platform.stores.sql.store import open_store
-from cse_platform.stores.sql.tables import TrialRecord
+from cse_platform.stores.sql.tables import AttemptRecord
 
 KEY = "d" * 64
 
@@ -91,7 +91,7 @@ def test_a_trial_that_nobody_counted_says_what_counts(taught) -> None:
     assert "have not been counted" in text and "marks" not in text
     assert "counts them" not in text  # no model of it was kept
     with open_store(url(taught)) as board, board.session() as session, session.begin():
-        session.execute(update(TrialRecord).values(model="/models/c"))
+        session.execute(update(AttemptRecord).values(model="/models/c"))
     text = run(taught, "show", "c" * 8)
     assert f"cse-evaluate {'c' * 8} --runs {taught} counts them" in text
     run(taught, "audit", "--paper", "whitenedcse")

@@ -17,7 +17,7 @@ from sweeps import CHEAP, TINY, Sweep, write_sweep
 
 from cse_platform.stores.mlflow.store import open_experiment
 from cse_platform.stores.sql.store import open_store
-from cse_platform.stores.sql.tables import TrialRecord
+from cse_platform.stores.sql.tables import AttemptRecord
 from cse_platform.tracking.events import TrialFinished, TrialPoint, TrialReused, TrialStarted
 
 pytestmark = pytest.mark.slow
@@ -55,7 +55,7 @@ def test_an_older_copy_of_the_journal_is_refused_and_the_ways_out_work(new_sweep
 
 def _states(sweep: Sweep) -> Sequence[str]:
     with open_store(sweep.stores["leaderboard"]) as board, board.session() as session:
-        return session.scalars(select(TrialRecord.state)).all()
+        return session.scalars(select(AttemptRecord.state)).all()
 
 
 def test_killed_workers_then_ctrl_c(swept: Sweep, tmp_path: Path) -> None:

@@ -140,7 +140,8 @@ def _shapes(drawn: dict[str, object]) -> dict[str, object]:
 
 def _best_trial() -> str:
     with closing(sqlite3.connect(STORE)) as store:
-        query = "SELECT key FROM trials WHERE state = 'COMPLETE' ORDER BY best_value DESC, key"
+        shown = "trials JOIN attempts ON attempts.id = shown_attempt WHERE state = 'COMPLETE'"
+        query = f"SELECT key FROM {shown} ORDER BY best_value DESC, key"
         (key,) = store.execute(query).fetchone()
     return str(key)[:12]
 

@@ -20,6 +20,7 @@ from cse_platform.leaderboard.trials import find_place
 from cse_platform.stores.sql.lease import add_request, lease_owners, waiting_requests
 from cse_platform.stores.sql.store import HANG_SECONDS, Store, open_store
 from cse_platform.stores.sql.tables import (
+    AttemptRecord,
     SweepLeaseRecord,
     SweepStartRecord,
     SweepTrialRecord,
@@ -60,7 +61,8 @@ def send_request(
             numbers = [*numbers, *([] if number is None else [number])]
             stored, lease = find_sweep(session, sweep), session.get(SweepLeaseRecord, sweep)
             owner = lease_owners(session, sweep).get(sweep)
-            query = select(SweepTrialRecord.number, TrialRecord.state).join(SweepTrialRecord.trial)
+            query = select(SweepTrialRecord.number, AttemptRecord.state)
+            query = query.join(SweepTrialRecord.trial).join(TrialRecord.shown)
             rows = session.execute(query.where(SweepTrialRecord.sweep_id == stored.id))
             states = {row.number: row.state for row in rows}
             starts = select(SweepStartRecord.provenance).order_by(SweepStartRecord.started.desc())

@@ -17,10 +17,10 @@ from cse_platform.databases import expand_url, sqlite_url
 from cse_platform.errors import ImportRefusedError
 from cse_platform.imports.layout import NO_STEP, SCORED_BY, Layout, Run
 from cse_platform.secrets import mask_text
+from cse_platform.stores.disagreements import Results
 from cse_platform.stores.sql.sink import LeaderboardSink, apply_journal
 from cse_platform.stores.sql.store import Store, open_store
 from cse_platform.stores.sql.tables import sweep_or_none
-from cse_platform.stores.sql.trial_events import Rank, rank, read_attempt
 from cse_platform.sweep.blocks import Slug
 from cse_platform.sweep.identity import canonical_hash
 from cse_platform.sweep.problems import problems_in
@@ -132,8 +132,7 @@ def import_runs(
 
 
 def _apply(board: Store, journal: Path) -> None:
-    sink = LeaderboardSink(board, file=journal)
-    apply_journal(sink, journal, lambda _end: board.let_others_write())
+    apply_journal(LeaderboardSink(board), journal, lambda _end: board.let_others_write())
 
 
 def _refuse(problems: Sequence[str]) -> None:
@@ -295,9 +294,11 @@ def _find_record(attempt: Sequence[Event]) -> str:
     return last.provenance.get(_RECORD, "a run") if isinstance(last, TrialFinished) else ""
 
 
-def _rank(attempt: Sequence[Event]) -> Rank:
-    read = read_attempt(attempt)
-    return (False, -2, "") if read is None else rank(read.reached, read.completed)
+def _rank(attempt: Sequence[events.TrialEvent]) -> tuple[bool, float]:
+    results = Results()
+    for event in attempt:
+        results.follow(event)
+    return results.rank
 
 
 def _add_sweep(news: Sequence[Event], attempts: Sequence[_Attempt], source: str) -> list[Event]:

@@ -60,6 +60,7 @@ from cse_platform.leaderboard.records import (
 from cse_platform.stores.sql.estimates import CHOSE, aggregate_seeds, estimate_from
 from cse_platform.stores.sql.tables import (
     AnnotationRecord,
+    AttemptRecord,
     ConfigurationRecord,
     EvaluationRecord,
     GroupRecord,
@@ -98,16 +99,16 @@ def group_conditions(filters: Filters) -> list[ColumnElement[bool]]:
 
 
 def trial_conditions(filters: Filters) -> list[ColumnElement[bool]]:
-    """Build the SQL conditions on single trials."""
+    """Build the SQL conditions on single trials and the attempts that they show."""
     conditions: list[ColumnElement[bool]] = []
     if filters.hardware is not None:
         named = or_(
             MachineRecord.hardware.icontains(filters.hardware, autoescape=True),
             MachineRecord.host.icontains(filters.hardware, autoescape=True),
         )
-        conditions.append(TrialRecord.machine_id.in_(select(MachineRecord.id).where(named)))
+        conditions.append(AttemptRecord.machine_id.in_(select(MachineRecord.id).where(named)))
     if filters.since is not None:
-        conditions.append(TrialRecord.finished >= filters.since)
+        conditions.append(AttemptRecord.finished >= filters.since)
     held = select(SweepTrialRecord.trial_id).join(SweepTrialRecord.sweep)
     if filters.sweep is not None:
         conditions.append(TrialRecord.id.in_(held.where(SweepRecord.name == filters.sweep)))
@@ -136,7 +137,7 @@ def _select_debugging_trials() -> CompoundSelect[int]:
     debug = select(SweepRecord.id).where(_match_tagged_sweep("debug"))
     elsewhere = exists().where(other.trial_id == held.trial_id, other.sweep_id.not_in(debug))
     return union(
-        select(TrialRecord.id).where(TrialRecord.cause == "error"),
+        select(TrialRecord.id).join(TrialRecord.shown).where(AttemptRecord.cause == "error"),
         select(held.trial_id).where(held.sweep_id.in_(debug), ~elsewhere),
     )
 
@@ -248,6 +249,8 @@ def _select_among_trials(
             func.sum(case((debugging, 0), else_=1)).label("trials"),
             func.sum(case((debugging, 0.0), else_=TrialRecord.gpu_seconds)).label("gpu_seconds"),
         )
+        .select_from(TrialRecord)
+        .join(TrialRecord.shown)
         .where(*trial_conditions(filters))
         .group_by(TrialRecord.configuration_id)
     )
@@ -415,13 +418,15 @@ def _read_scores(
             ScoreRecord.measured,
         )
         .select_from(TrialRecord)
+        .join(TrialRecord.shown)
         .join(TrialRecord.scores)
         .where(
             TrialRecord.configuration_id.in_(configurations),
-            TrialRecord.state == "COMPLETE",
+            AttemptRecord.state == "COMPLETE",
             ScoreRecord.split == "test",
             ScoreRecord.metric.in_(sorted(MAIN_METRICS | set(COLUMN_METRICS))),
         )
+        .order_by(ScoreRecord.measured)
     )
     scored: dict[int, Scored] = defaultdict(dict)
     for configuration, seed, task, metric, identity, value, measured in session.execute(query):
@@ -655,9 +660,10 @@ def _select_complete_seeds(
     configurations: Sequence[int], filters: Filters
 ) -> Select[*tuple[Any, ...]]:
     """Select one line for each complete seed."""
-    tried = aliased(TrialRecord)
+    tried, shown = aliased(TrialRecord), aliased(AttemptRecord)
     of_configuration = tried.configuration_id == ConfigurationRecord.id
-    first_start = select(func.min(tried.started)).where(of_configuration)
+    first_start = select(func.min(shown.started)).join(tried.shown.of_type(shown))
+    first_start = first_start.where(of_configuration)
     first_choice = (
         select(func.min(SweepTrialRecord.chosen)).join(tried, SweepTrialRecord.trial)
     ).where(of_configuration)
@@ -677,11 +683,11 @@ def _select_complete_seeds(
             GroupRecord,
             TrialRecord.seed,
             TrialRecord.key,
-            TrialRecord.best_value,
-            TrialRecord.start_value,
-            TrialRecord.finished,
-            TrialRecord.wall_seconds,
-            TrialRecord.costs,
+            AttemptRecord.best_value,
+            AttemptRecord.start_value,
+            AttemptRecord.finished,
+            AttemptRecord.wall_seconds,
+            AttemptRecord.costs,
             MachineRecord.host,
             MachineRecord.hardware,
             CHOSE.label("chose"),
@@ -691,10 +697,11 @@ def _select_complete_seeds(
         )
         .join(ConfigurationRecord.group)
         .join(ConfigurationRecord.seeds)
-        .outerjoin(TrialRecord.machine)
+        .join(TrialRecord.shown)
+        .outerjoin(AttemptRecord.machine)
         .where(
             ConfigurationRecord.id.in_(configurations),
-            TrialRecord.state == "COMPLETE",
+            AttemptRecord.state == "COMPLETE",
             *trial_conditions(filters),
         )
         .order_by(ConfigurationRecord.id, TrialRecord.seed)

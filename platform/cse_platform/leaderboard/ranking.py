@@ -144,10 +144,11 @@ def _read_similarities(
                 packed_cosines.data_sha256,
                 packed_cosines.cosines,
             )
-            .select_from(packed_cosines)
-            .join(packed_cosines.trial)
+            .select_from(TrialRecord)
+            .join(TrialRecord.similarities)
             .join(TrialRecord.configuration)
             .where(ConfigurationRecord.hash.in_(batch), packed_cosines.task.in_(scored))
+            .order_by(packed_cosines.measured)
         )
         for configuration, seed, task, identity, data, packed in session.execute(stored):
             for column, own in wanted.get((configuration, task, identity), ()):

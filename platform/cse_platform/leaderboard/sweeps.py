@@ -15,7 +15,6 @@ from sqlalchemy.orm import Session, selectinload
 from cse_platform.leaderboard.board import annotations, best_first
 from cse_platform.leaderboard.records import Annotations, Trial
 from cse_platform.leaderboard.trials import (
-    LAST_STEP,
     LAST_VALUE,
     best_columns,
     best_trials,
@@ -27,6 +26,7 @@ from cse_platform.leaderboard.trials_table import TrialChoice, select_chosen
 from cse_platform.stores.sql.lease import LeaseOwner, lease_owners
 from cse_platform.stores.sql.store import Store
 from cse_platform.stores.sql.tables import (
+    AttemptRecord,
     ConfigurationRecord,
     DevPointRecord,
     DriverMessageRecord,
@@ -191,12 +191,12 @@ class SweepQueries:
             return read_trials(
                 session,
                 SweepTrialRecord.sweep_id == record.id,
-                TrialRecord.state == "RUNNING",
+                AttemptRecord.state == "RUNNING",
                 order=(SweepTrialRecord.number.desc(),),
                 limit=50,
                 space=space_of(record.spec),
                 curves="metrics" if curves else None,
-                last_step=LAST_STEP,
+                last_step=AttemptRecord.reached,
                 last_value=LAST_VALUE,
                 **best_columns(record),
             )
@@ -207,8 +207,8 @@ class SweepQueries:
         They have the best so far and their last points. A reused trial ended when the sweep reused
         it.
         """
-        ended = func.coalesce(SweepTrialRecord.reused, TrialRecord.finished)
-        runs = TrialRecord.state == "RUNNING"
+        ended = func.coalesce(SweepTrialRecord.reused, AttemptRecord.finished)
+        runs = AttemptRecord.state == "RUNNING"
         with self._store.session() as session:
             record = find_sweep(session, sweep)
             return read_trials(
@@ -217,7 +217,7 @@ class SweepQueries:
                 *([] if since is None else [or_(runs, ended >= since)]),
                 space=space_of(record.spec),
                 finished=ended,
-                last_step=LAST_STEP,
+                last_step=AttemptRecord.reached,
                 last_value=LAST_VALUE,
                 **best_columns(record),
             )
@@ -275,8 +275,8 @@ class SweepQueries:
             outcomes: Sequence[Row[Any]] = ()
             weights: dict[str, Any] = {}
             if total > limit:
-                columns = SweepTrialRecord.number, SweepTrialRecord.role, TrialRecord.state
-                hash_, value = ConfigurationRecord.hash, TrialRecord.best_value
+                columns = SweepTrialRecord.number, SweepTrialRecord.role, AttemptRecord.state
+                hash_, value = ConfigurationRecord.hash, AttemptRecord.best_value
                 query = select_trials(*columns, hash_.label("configuration"), value.label("value"))
                 query = query.where(*conditions).order_by(SweepTrialRecord.number)
                 outcomes = session.execute(query).all()
@@ -296,10 +296,11 @@ def _build_overviews(
     now = now or datetime.now(UTC)
     states: dict[int, dict[str, int]] = defaultdict(dict)
     by_state = (
-        select(SweepTrialRecord.sweep_id, TrialRecord.state, func.count())
+        select(SweepTrialRecord.sweep_id, AttemptRecord.state, func.count())
         .join(SweepTrialRecord.trial)
+        .join(TrialRecord.shown)
         .where(SweepTrialRecord.sweep_id.in_(sweeps))
-        .group_by(SweepTrialRecord.sweep_id, TrialRecord.state)
+        .group_by(SweepTrialRecord.sweep_id, AttemptRecord.state)
     )
     for sweep, trial_state, trials in session.execute(by_state):
         states[sweep][trial_state] = trials
@@ -366,17 +367,19 @@ def state_of(stored: str, holder: LeaseOwner | None) -> str:
 def _read_activity(session: Session, sweep: int, *, since: datetime) -> tuple[int, datetime]:
     """Count the trials of a sweep that ended since its last start, and read when it last moved."""
     held = (
-        select(func.max(TrialRecord.started))
+        select(func.max(AttemptRecord.started))
+        .select_from(TrialRecord)
+        .join(TrialRecord.shown)
         .join(TrialRecord.places)
         .where(SweepTrialRecord.sweep_id == sweep)
     )
     ended, finished = session.execute(
-        held.with_only_columns(func.count(), func.max(TrialRecord.finished)).where(
-            TrialRecord.finished >= since
+        held.with_only_columns(func.count(), func.max(AttemptRecord.finished)).where(
+            AttemptRecord.finished >= since
         )
     ).one()
-    runs = held.where(TrialRecord.state == "RUNNING")
-    of_running = DevPointRecord.trial_id.in_(runs.with_only_columns(TrialRecord.id))
+    runs = held.where(AttemptRecord.state == "RUNNING")
+    of_running = DevPointRecord.attempt_id.in_(runs.with_only_columns(AttemptRecord.id))
     reported = session.scalar(select(func.max(DevPointRecord.reported_at)).where(of_running))
     times = (since, finished, session.scalar(runs), reported)
     return ended, max(time for time in times if time is not None)
@@ -394,8 +397,9 @@ def _estimate_seconds_left(
     if sweep.budget and sweep.ended_by is None:
         columns = SweepTrialRecord.role, SweepTrialRecord.gpu_seconds
         query = (
-            select(*columns, TrialRecord.started, TrialRecord.finished)
+            select(*columns, AttemptRecord.started, AttemptRecord.finished)
             .join(SweepTrialRecord.trial)
+            .join(TrialRecord.shown)
             .where(SweepTrialRecord.sweep_id == sweep.id, SweepTrialRecord.reused.is_(None))
         )
         rows = session.execute(query).all()
@@ -426,8 +430,9 @@ def _select_sample(
     """Match the best trials, up to half the limit, and an even sample of the others; return the
     condition, and the weights of the trials.
     """
-    complete = held.join(SweepTrialRecord.trial).where(TrialRecord.state == "COMPLETE")
-    best_first = complete.order_by(TrialRecord.best_value.desc(), SweepTrialRecord.number)
+    complete = held.join(SweepTrialRecord.trial).join(TrialRecord.shown)
+    complete = complete.where(AttemptRecord.state == "COMPLETE")
+    best_first = complete.order_by(AttemptRecord.best_value.desc(), SweepTrialRecord.number)
     best = select(best_first.limit(limit // 2).cte("best").c.trial_id)
     best_count = session.scalar(select(func.count()).select_from(best.subquery())) or 0
     wanted, others = limit - best_count, total - best_count

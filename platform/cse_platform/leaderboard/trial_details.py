@@ -63,6 +63,7 @@ from cse_platform.safe_paths import find_link
 from cse_platform.stores.sql.estimates import CHOSE
 from cse_platform.stores.sql.store import Store
 from cse_platform.stores.sql.tables import (
+    AttemptRecord,
     ConfigurationRecord,
     PairSetRecord,
     PairSimilaritiesRecord,
@@ -255,11 +256,9 @@ class TrialDetails(Trained):
 
     def as_record(self) -> dict[str, Any]:
         """Return the fields that `cse-leaderboard show --json` prints."""
-        names = {"test_accesses": "openings"}
-        fields = {names.get(name, name): value for name, value in asdict(self).items()}
         columns = ("key", "seed", "value", "state")
         siblings = [{name: getattr(each, name) for name in columns} for each in self.siblings]
-        return fields | {
+        return asdict(self) | {
             "marks": self.marks,
             "scores": [score.model_dump() for score in self.scores],
             "siblings": siblings,
@@ -269,7 +268,7 @@ class TrialDetails(Trained):
 _ACCESS = ("opened", "who", "command", "tasks", "source")
 _WITH_ALL = (
     joinedload(TrialRecord.configuration).joinedload(ConfigurationRecord.group),
-    joinedload(TrialRecord.machine),
+    joinedload(TrialRecord.shown).joinedload(AttemptRecord.machine),
     selectinload(TrialRecord.places)
     .joinedload(SweepTrialRecord.sweep)
     .options(selectinload(SweepRecord.starts), selectinload(SweepRecord.tags)),
@@ -297,15 +296,17 @@ class TrialQueries:
             query = select(TrialRecord).where(TrialRecord.key == key).options(*_WITH_ALL)
             record = session.scalars(query).one()
             configuration, sweeps = record.configuration, [place.sweep for place in record.places]
-            scores = sorted(
-                (score for score in record.scores if score.metric not in DATA_METRICS),
-                key=lambda score: (score.split, score.task, score.metric, score.identity),
-            )
+            attempt = record.shown
+            scores = {
+                (score.split, score.task, score.metric, score.identity): score
+                for score in record.scores
+                if score.metric not in DATA_METRICS
+            }
             columns = (
-                *("key", "seed", "state", "error", "started", "finished", "wall_seconds", "costs"),
+                *("state", "error", "started", "finished", "wall_seconds", "costs"),
                 *("model", "model_deleted"),
             )
-            starts = _find_starts(record, sweeps)
+            starts = _find_starts(attempt, sweeps)
             places = {place.sweep.name: place for place in record.places}
             drivers = select(SweepLeaseRecord).where(SweepLeaseRecord.sweep.in_(places))
             leases = {lease.sweep: (lease.host, lease.folder) for lease in session.scalars(drivers)}
@@ -323,12 +324,14 @@ class TrialQueries:
                 **best_columns(sweeps[0]),
             )
             own = next(trial for trial in seeds if trial.key == key)
-            machine = record.machine
+            machine = attempt.machine
             return TrialDetails(
-                **{name: getattr(record, name) for name in columns},
+                key=key,
+                seed=record.seed,
+                **{name: getattr(attempt, name) for name in columns},
                 best_step=own.step,
                 best_value=own.value,
-                provenance=_format_facts(record.provenance),
+                provenance=_format_facts(attempt.provenance),
                 method=configuration.group.method,
                 revision=configuration.revision,
                 backbone=configuration.group.backbone,
@@ -337,7 +340,7 @@ class TrialQueries:
                 dev=dev_set(configuration.group),
                 gpu_hours=record.gpu_seconds / 3600,
                 machine=f"{machine.host} · {machine.hardware}" if machine else None,
-                untrained=record.start_value,
+                untrained=attempt.start_value,
                 sweeps=tuple(
                     SweepPlace(name, place.number, place.role, *leases.get(name, (None, None)))
                     for name, place in places.items()
@@ -349,7 +352,8 @@ class TrialQueries:
                 spec=next(s.spec for s in sweeps if not starts or s.name == starts[0].sweep),
                 curve=tuple(dev_curves(session, [key])[key]),
                 scores=tuple(
-                    TrialScore.model_validate(score, from_attributes=True) for score in scores
+                    TrialScore.model_validate(score, from_attributes=True)
+                    for _, score in sorted(scores.items())
                 ),
                 seen=read_seen_sentences(session, [configuration.id]).get(configuration.id, ()),
                 test_accesses=tuple(
@@ -398,13 +402,14 @@ class TrialQueries:
             key = find_one_trial(session, trial).key
             query = (
                 select(stored)
-                .join(stored.trial)
+                .select_from(TrialRecord)
+                .join(TrialRecord.similarities)
                 .join(stored.pair_set)
                 .options(contains_eager(stored.pair_set))
                 .where(TrialRecord.key == key, stored.task == task, which)
-                .order_by(stored.identity)
+                .order_by(stored.measured)
             )
-            records = session.scalars(query).all()
+            records = {record.identity: record for record in session.scalars(query)}
         if not records:
             under = "" if identity is None else f" under identity {identity!r}"
             raise NotFoundError(
@@ -414,9 +419,9 @@ class TrialQueries:
         if len(records) > 1:
             raise AmbiguousError(
                 f"trial {key!r} has similarities on {task!r} under several identities; "
-                f"name one of {', '.join(record.identity for record in records)}"
+                f"name one of {', '.join(sorted(records))}"
             )
-        [record] = records
+        [record] = records.values()
         pairs = record.pair_set
         return Similarities(
             task=record.task,
@@ -441,8 +446,9 @@ def _format_facts(stored: Any) -> dict[str, str]:
 def _estimate_over_seeds(session: Session, configuration: ConfigurationRecord) -> Estimate | None:
     """Estimate the dev score of a configuration over its complete seeds; None without one."""
     query = (
-        select(TrialRecord.seed, TrialRecord.best_value, CHOSE)
-        .where(TrialRecord.configuration_id == configuration.id, TrialRecord.state == "COMPLETE")
+        select(TrialRecord.seed, AttemptRecord.best_value, CHOSE)
+        .join(TrialRecord.shown)
+        .where(TrialRecord.configuration_id == configuration.id, AttemptRecord.state == "COMPLETE")
         .order_by(TrialRecord.seed)
     )
     lines = session.execute(query).all()
@@ -454,8 +460,8 @@ def _estimate_over_seeds(session: Session, configuration: ConfigurationRecord) -
     return estimate(values, group.dev_identity, group.dev_source, counted, chose)
 
 
-def _find_starts(trial: TrialRecord, sweeps: Sequence[SweepRecord]) -> tuple[SweepStart, ...]:
-    """Find the starts that the trial ran under; see `TrialDetails.starts`.
+def _find_starts(attempt: AttemptRecord, sweeps: Sequence[SweepRecord]) -> tuple[SweepStart, ...]:
+    """Find the starts that the attempt ran under; see `TrialDetails.starts`.
 
     Of the sweeps that hold the trial, the one that was started last before it is taken to have run
     it.
@@ -469,11 +475,11 @@ def _find_starts(trial: TrialRecord, sweeps: Sequence[SweepRecord]) -> tuple[Swe
             )
             for sweep in sweeps
             for start in sweep.starts
-            if trial.finished is None or start.started <= trial.finished
+            if attempt.finished is None or start.started <= attempt.finished
         ),
         key=lambda start: start.started,
     )
-    before = [start for start in starts if start.started <= trial.started]
+    before = [start for start in starts if start.started <= attempt.started]
     if not before:
         return ()
     later = starts[len(before) :]

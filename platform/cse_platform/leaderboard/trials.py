@@ -20,6 +20,7 @@ from cse_platform.errors import AmbiguousError, NotFoundError
 from cse_platform.leaderboard.records import DevPoint, Trial
 from cse_platform.render.table import HASH_DIGITS
 from cse_platform.stores.sql.tables import (
+    AttemptRecord,
     ConfigurationRecord,
     DevPointRecord,
     GroupRecord,
@@ -41,13 +42,12 @@ from cse_platform.values import is_number
 
 
 def _of_points(quantity: Any, *which: ColumnElement[bool]) -> ScalarSelect[Any]:
-    """Select a quantity of the dev points of a trial."""
-    query = select(quantity).where(DevPointRecord.trial_id == TrialRecord.id, *which)
-    return query.correlate(TrialRecord).scalar_subquery()
+    """Select a quantity of the dev points of an attempt."""
+    query = select(quantity).where(DevPointRecord.attempt_id == AttemptRecord.id, *which)
+    return query.correlate(AttemptRecord).scalar_subquery()
 
 
-LAST_STEP = _of_points(func.max(DevPointRecord.step))
-LAST_VALUE = _of_points(DevPointRecord.value, DevPointRecord.step == LAST_STEP)
+LAST_VALUE = _of_points(DevPointRecord.value, DevPointRecord.step == AttemptRecord.reached)
 
 
 def measured_value(name: str) -> ScalarSelect[float | None]:
@@ -55,11 +55,12 @@ def measured_value(name: str) -> ScalarSelect[float | None]:
     split, _, measure = name.partition("/")
     if split != "test":
         metric = DevPointRecord.metrics[name].as_float()
-        return _of_points(metric, DevPointRecord.step == TrialRecord.best_step)
+        return _of_points(metric, DevPointRecord.step == AttemptRecord.best_step)
     task, _, metric = measure.rpartition("_")
-    score = ScoreRecord
-    newest = select(score.value).where(
-        score.trial_id == TrialRecord.id,
+    score, scored = ScoreRecord, aliased(AttemptRecord)
+    newest = select(score.value).join(scored, scored.id == score.attempt_id)
+    newest = newest.where(
+        *(scored.trial_id == TrialRecord.id, scored.has_shown_model),
         *(score.task == task, score.metric == metric, score.split == split),
     )
     newest = newest.order_by(score.measured.desc(), score.identity).limit(1)
@@ -77,34 +78,36 @@ def best_columns(sweep: SweepRecord) -> dict[str, Any]:
 
     def select_so_far(quantity: Any) -> ColumnElement[Any]:
         best = select(case((point.value.is_not(None), quantity)))
-        best = best.where(point.trial_id == TrialRecord.id, point.step > 0, picks.is_not(None))
+        best = best.where(point.attempt_id == AttemptRecord.id, point.step > 0, picks.is_not(None))
         best = best.order_by(picks.desc(), point.step).limit(1)
-        return best.correlate(TrialRecord).scalar_subquery()
+        return best.correlate(AttemptRecord).scalar_subquery()
 
-    runs = TrialRecord.state == "RUNNING"
+    runs = AttemptRecord.state == "RUNNING"
     return {
-        "value": case((runs, select_so_far(point.value)), else_=TrialRecord.best_value),
-        "step": case((runs, select_so_far(point.step)), else_=TrialRecord.best_step),
+        "value": case((runs, select_so_far(point.value)), else_=AttemptRecord.best_value),
+        "step": case((runs, select_so_far(point.step)), else_=AttemptRecord.best_step),
     }
 
 
-_OF_TRIAL = ("key", "state", "seed", "started", "finished", "model", "error", "why", "wall_seconds")
+_OF_ATTEMPT = ("state", "started", "finished", "model", "error", "why", "wall_seconds")
 _COLUMNS: dict[str, Any] = {
-    **{name: getattr(TrialRecord, name) for name in (*_OF_TRIAL, "gpu_seconds")},
+    **{name: getattr(TrialRecord, name) for name in ("key", "seed", "gpu_seconds")},
+    **{name: getattr(AttemptRecord, name) for name in _OF_ATTEMPT},
     **{name: getattr(SweepTrialRecord, name) for name in ("number", "role", "reused_from")},
     **{name: getattr(ConfigurationRecord, name) for name in ("searched", "corpus", "code")},
     **{name: getattr(GroupRecord, name) for name in ("method", "backbone", "dev_identity")},
     "configuration": ConfigurationRecord.hash,
     "hyperparameters": ConfigurationRecord.values,
-    "value": TrialRecord.best_value,
-    "step": TrialRecord.best_step,
+    "value": AttemptRecord.best_value,
+    "step": AttemptRecord.best_step,
     "sweep": SweepRecord.name,
 }
 """The columns of each `Trial`, by field."""
 
 
 def select_trials(*columns: Any) -> Select[Any]:
-    """Select columns of trials, of their links to sweeps and of their configurations.
+    """Select columns of trials, of the attempts that they show, of their links to sweeps and of
+    their configurations.
 
     A trial appears once for each sweep that holds it.
     """
@@ -112,6 +115,7 @@ def select_trials(*columns: Any) -> Select[Any]:
         select(*columns)
         .select_from(SweepTrialRecord)
         .join(SweepTrialRecord.trial)
+        .join(TrialRecord.shown)
         .join(TrialRecord.configuration)
     )
 
@@ -138,7 +142,7 @@ def read_trials(
             `Trial.values` are those that the first sweep with the configuration searched.
         curves: whether to read the dev curves: their values, or their metrics too.
         measured: the metrics and test scores to read, as for `measured_value`.
-        columns: further fields of `Trial` by name, such as `last_step=LAST_STEP`, or other
+        columns: further fields of `Trial` by name, such as `last_value=LAST_VALUE`, or other
             expressions for the usual ones.
     """
     chosen = _COLUMNS | columns | {name: measured_value(name) for name in measured}
@@ -208,12 +212,13 @@ def dev_curves(
     Without `metrics`, the points have their values alone.
     """
     measured = DevPointRecord.metrics if metrics else null()
-    columns = (TrialRecord.key, TrialRecord.best_step, DevPointRecord.step, DevPointRecord.value)
+    columns = (TrialRecord.key, AttemptRecord.best_step, DevPointRecord.step, DevPointRecord.value)
     query = (
         select(*columns, measured)
-        .join(TrialRecord.points)
+        .join(TrialRecord.shown)
+        .join(AttemptRecord.points)
         .where(TrialRecord.key.in_(trials))
-        .order_by(DevPointRecord.trial_id, DevPointRecord.step)
+        .order_by(DevPointRecord.attempt_id, DevPointRecord.step)
     )
     curves: dict[str, list[DevPoint]] = {trial: [] for trial in trials}
     for key, best, step, value, measured_here in session.execute(query):
@@ -224,7 +229,7 @@ def dev_curves(
 def complete_trials(session: Session, sweep: SweepRecord) -> list[Trial]:
     """Read the complete trials of a sweep by number."""
     of_sweep = SweepTrialRecord.sweep_id == sweep.id
-    return read_trials(session, of_sweep, TrialRecord.state == "COMPLETE")
+    return read_trials(session, of_sweep, AttemptRecord.state == "COMPLETE")
 
 
 def best_trials(session: Session, sweeps: Sequence[int]) -> dict[str, Trial]:
@@ -234,13 +239,14 @@ def best_trials(session: Session, sweeps: Sequence[int]) -> dict[str, Trial]:
     reads the sweep's own trials and looks up each, with or without statistics; with an inner join
     and no statistics it would scan all sweeps.
     """
-    held, trial = aliased(SweepTrialRecord), aliased(TrialRecord)
+    held, trial, shown = aliased(SweepTrialRecord), aliased(TrialRecord), aliased(AttemptRecord)
     best_key = (
-        select(trial.key)
+        select(case((shown.id.is_not(None), trial.key)))
         .select_from(held)
-        .outerjoin(trial, (trial.id == held.trial_id) & (trial.state == "COMPLETE"))
+        .outerjoin(trial, trial.id == held.trial_id)
+        .outerjoin(shown, (shown.id == trial.shown_attempt) & (shown.state == "COMPLETE"))
         .where(held.sweep_id == SweepRecord.id)
-        .order_by(trial.best_value.desc().nulls_last(), held.number)
+        .order_by(shown.best_value.desc().nulls_last(), held.number)
         .limit(1)
         .correlate(SweepRecord)
         .scalar_subquery()
@@ -270,8 +276,8 @@ def complete_curves(
         GroupRecord.backbone == backbone,
         GroupRecord.dev_identity == dev_identity,
         ConfigurationRecord.corpus == corpus,
-        TrialRecord.state == "COMPLETE",
-        order=(TrialRecord.finished.desc(), TrialRecord.id.desc()),
+        AttemptRecord.state == "COMPLETE",
+        order=(AttemptRecord.finished.desc(), TrialRecord.id.desc()),
         limit=limit,
         curves="values",
     )
@@ -287,13 +293,13 @@ def past_trials(session: Session, *, method: str, backbone: str, gpu: bool) -> l
         FIRST_PLACE,
         GroupRecord.method == method,
         GroupRecord.backbone == backbone,
-        TrialRecord.state == "COMPLETE",
-        TrialRecord.wall_seconds > 0,
+        AttemptRecord.state == "COMPLETE",
+        AttemptRecord.wall_seconds > 0,
         (TrialRecord.gpu_seconds > 0) == gpu,
-        LAST_STEP > 0,
+        AttemptRecord.reached > 0,
         order=(TrialRecord.id.desc(),),
         limit=50,
-        last_step=LAST_STEP,
+        last_step=AttemptRecord.reached,
         first_reported=_of_points(func.min(DevPointRecord.reported_at)),
     )
 
@@ -414,8 +420,8 @@ def find_one_trial(session: Session, reference: str) -> Trial:
         best = best_of_sweep(session, sweep)
     elif at:
         held = find_configuration(session, digits, method=method, named=reference)
-        complete = TrialRecord.state == "COMPLETE", TrialRecord.configuration_id == held.id
-        order = (TrialRecord.best_value.desc(), TrialRecord.id)
+        complete = AttemptRecord.state == "COMPLETE", TrialRecord.configuration_id == held.id
+        order = (AttemptRecord.best_value.desc(), TrialRecord.id)
         best = next(iter(read_trials(session, FIRST_PLACE, *complete, order=order, limit=1)), None)
     else:
         return find_trial(session, reference)
@@ -464,9 +470,9 @@ def best_kept_trial(
         GroupRecord.method == method,
         GroupRecord.backbone == backbone,
         GroupRecord.dev_identity == dev_identity,
-        TrialRecord.state == "COMPLETE",
-        TrialRecord.model.is_not(None),
-        order=(TrialRecord.best_value.desc(), TrialRecord.id),
+        AttemptRecord.state == "COMPLETE",
+        AttemptRecord.model.is_not(None),
+        order=(AttemptRecord.best_value.desc(), TrialRecord.id),
         limit=1,
     )
     return next(iter(best), None)

@@ -34,6 +34,7 @@ from cse_platform.leaderboard.trials import (
 from cse_platform.render.table import group_by
 from cse_platform.stores.sql.store import Store, write_json
 from cse_platform.stores.sql.tables import (
+    AttemptRecord,
     ConfigurationRecord,
     DevPointRecord,
     ScoreRecord,
@@ -50,8 +51,8 @@ from cse_platform.values import canonical_json, is_number
 
 NUMBERS = ("number", "score", "seed", "step", "seconds")
 TEXTS: dict[str, ColumnElement[Any]] = {
-    "state": TrialRecord.state.expression,
-    "error": func.coalesce(TrialRecord.error, TrialRecord.why),
+    "state": AttemptRecord.state.expression,
+    "error": func.coalesce(AttemptRecord.error, AttemptRecord.why),
     "key": TrialRecord.key.expression,
 }
 OWN_COLUMNS = (*NUMBERS, *TEXTS)
@@ -77,7 +78,7 @@ class TrialColumns:
             "score": best["value"],
             "seed": TrialRecord.seed.expression,
             "step": best["step"],
-            "seconds": TrialRecord.wall_seconds.expression,
+            "seconds": AttemptRecord.wall_seconds.expression,
         }
 
     def order(self, name: str) -> list[ColumnElement[Any]]:
@@ -295,7 +296,7 @@ def _read_measured(session: Session, sweep: SweepRecord) -> list[str]:
     of_sweep, score = SweepTrialRecord.sweep_id == sweep.id, ScoreRecord
     points = (
         select_trials(DevPointRecord.metrics)
-        .join(TrialRecord.points)
+        .join(AttemptRecord.points)
         .where(of_sweep)
         .order_by(TrialRecord.id.desc(), DevPointRecord.step)
     )
@@ -348,7 +349,7 @@ def select_chosen(session: Session, sweep: SweepRecord, choice: TrialChoice) -> 
     query = select_trials(TrialRecord.id).where(
         SweepTrialRecord.sweep_id == sweep.id, *columns.conditions(choice.where)
     )
-    return query if choice.state is None else query.where(TrialRecord.state == choice.state)
+    return query if choice.state is None else query.where(AttemptRecord.state == choice.state)
 
 
 def _check_names(

@@ -197,7 +197,7 @@ class SweepDriver:
         open_sink, stores = self.executor.open_sink, self.stores
         experiment, artifacts = sweep.spec.experiment, stores.artifacts
         sinks: list[Sink] = [
-            LeaderboardSink(self.leaderboard, self.lease, file=self.journal.path),
+            LeaderboardSink(self.leaderboard, self.lease),
             open_sink(SearchStoreSink, stores, sweep.resolved),
             open_sink(MLflowMirror, stores.mlflow, experiment=experiment, artifacts=artifacts),
         ]

@@ -10,7 +10,6 @@ from pathlib import Path
 
 from cse_platform.stores.source_journals import SourceJournal, noting
 from cse_platform.stores.sql.tables import FREE_METRICS
-from cse_platform.stores.sql.trial_events import rank
 from cse_platform.tracking.events import (
     Event,
     ModelDeleted,
@@ -58,11 +57,19 @@ class Results:
 
     def add(self, other: "Results") -> None:
         """Add what another journal of the folder tells."""
-        ranks = [rank(max(r.curve, default=None), r.completed) for r in (self, other)]
-        if ranks[1] > ranks[0]:
+        if other.rank > self.rank:
             self.completed, self.curve, self.best = other.completed, other.curve, other.best
         self._add_scores(other.scores)
         self.cosines |= other.cosines
+
+    @property
+    def rank(self) -> tuple[bool, float]:
+        """The sort key, as the leaderboard ranks attempts: the one that was complete first is the
+        highest, then that which went furthest.
+        """
+        if self.completed is not None:
+            return True, -self.completed.timestamp()
+        return False, max(self.curve, default=-1)
 
     def _add_scores(self, scores: Mapping[str, tuple[datetime, float]]) -> None:
         for name, measured in scores.items():

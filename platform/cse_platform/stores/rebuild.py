@@ -232,9 +232,8 @@ def _apply_to_leaderboard(
     move: Callable[[int], None] = lambda end: None,
 ) -> None:
     change = settled.choose(journal)
-    sink = LeaderboardSink(store, file=journal.path, change=change)
     with noting(damage, journal.path):
-        apply_journal(sink, journal.path, move, change=change)
+        apply_journal(LeaderboardSink(store), journal.path, move, change=change)
 
 
 def _apply_tails(

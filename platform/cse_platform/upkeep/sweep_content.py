@@ -11,6 +11,7 @@ from cse_platform.leaderboard.trials import used_elsewhere
 from cse_platform.stores.sql.sink import select_going
 from cse_platform.stores.sql.tables import (
     AnnotationRecord,
+    AttemptRecord,
     ConfigurationRecord,
     DevPointRecord,
     DriverMessageRecord,
@@ -65,17 +66,19 @@ def find_content(session: Session, sweep: SweepRecord) -> SweepContent:
 
     name = sweep.name
     going = select_going(sweep.id)
-    of_trials: dict[str, type[Any]] = {
+    of_attempts: dict[str, type[Any]] = {
         "dev points": DevPointRecord,
         "scores": ScoreRecord,
         "similarities": PairSimilaritiesRecord,
     }
-    trials = select(TrialRecord.key, TrialRecord.model).where(TrialRecord.id.in_(going))
+    attempts = select(AttemptRecord.id).where(AttemptRecord.trial_id.in_(going))
+    trials = select(TrialRecord.key, AttemptRecord.model).join(TrialRecord.shown)
+    trials = trials.where(TrialRecord.id.in_(going))
     models: dict[str, str | None] = {row[0]: row[1] for row in session.execute(trials)}
     annotated = tuple(_find_annotated(session, sweep, going))
     rows = {
         "trials": len(models),
-        **{kind: count(table.trial_id.in_(going)) for kind, table in of_trials.items()},
+        **{kind: count(table.attempt_id.in_(attempts)) for kind, table in of_attempts.items()},
         "trials, configurations and sweeps with notes": len(annotated),
         "messages": count(DriverMessageRecord.sweep_id == sweep.id),
         "requests": count(SweepRequestRecord.sweep == name),
@@ -93,7 +96,7 @@ def find_content(session: Session, sweep: SweepRecord) -> SweepContent:
     for other, key in session.execute(others):
         shared.setdefault(other, []).append(key)
     size = func.sum(func.length(PairSimilaritiesRecord.cosines))
-    cosines = session.scalar(select(size).where(PairSimilaritiesRecord.trial_id.in_(going)))
+    cosines = session.scalar(select(size).where(PairSimilaritiesRecord.attempt_id.in_(attempts)))
     tested = func.count(TestAccessRecord.trial_id.distinct())
     return SweepContent(
         rows=rows,

@@ -12,6 +12,7 @@ from cse_platform.leaderboard import Leaderboard
 from cse_platform.leaderboard.records import Filters
 from cse_platform.stores.sql.store import Store, open_store
 from cse_platform.stores.sql.tables import (
+    AttemptRecord,
     ConfigurationRecord,
     GroupRecord,
     ScoreRecord,
@@ -38,8 +39,7 @@ def fill(url: str, *, sweeps: range, trials: int) -> None:
     named["journal"] = "j"
     made = [(sweep, sweep * trials + n) for sweep in sweeps for n in range(1, trials + 1)]
     configuration = {"group_id": 1, "revision": 1, "corpus": "c", "values": {}, "searched": []}
-    ended = {"seed": 1, "state": "COMPLETE", "started": TIME, "finished": TIME, "provenance": {}}
-    ended["journal"] = "j"
+    ended = {"journal": "j", "state": "COMPLETE", "started": TIME, "finished": TIME}
     rows: dict[Any, list[dict[str, Any]]] = {
         GroupRecord: [] if sweeps.start else [group],
         SweepRecord: [{"id": s + 1, "name": f"sweep-{s}", **named} for s in sweeps],
@@ -48,9 +48,10 @@ def fill(url: str, *, sweeps: range, trials: int) -> None:
             for _, n in made
         ],
         TrialRecord: [
-            {"id": n, "key": key_of(n), "configuration_id": n, "best_value": 1 / n, **ended}
+            {"id": n, "key": key_of(n), "configuration_id": n, "seed": 1, "shown_attempt": n}
             for _, n in made
         ],
+        AttemptRecord: [{"id": n, "trial_id": n, "best_value": 1 / n, **ended} for _, n in made],
         SweepTrialRecord: [
             {"sweep_id": s + 1, "trial_id": n, "number": n, "role": "search"} for s, n in made
         ],
@@ -140,7 +141,7 @@ def test_a_papers_table_reads_only_what_can_stand_in_it(tmp_path, empty_leaderbo
         connection.execute(update(ConfigurationRecord).values(values=settings))
         score = {"task": "sts12", "split": "test", "metric": "spearman", "identity": "i"}
         connection.execute(
-            insert(ScoreRecord), [{"trial_id": 3, "value": 0.7, "measured": TIME, **score}]
+            insert(ScoreRecord), [{"attempt_id": 3, "value": 0.7, "measured": TIME, **score}]
         )
     asked: list[str] = []
     with Leaderboard(store := open_store(url)) as board:

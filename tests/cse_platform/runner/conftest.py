@@ -58,9 +58,7 @@ class Drive(InProcessExecutor):
         except BaseException:
             journal.close()
             raise
-        self.recorder = Recorder(
-            journal, [LeaderboardSink(leaderboard, self.lease, file=journal.path)]
-        )
+        self.recorder = Recorder(journal, [LeaderboardSink(leaderboard, self.lease)])
         try:
             self.driver = SweepDriver(
                 spec, places, self, leaderboard, journal, self.lease, reuse=reuse

@@ -6,7 +6,7 @@ from sqlalchemy import select
 
 from cse_platform.errors import SweepRefusedError
 from cse_platform.stores.rebuild import rebuild
-from cse_platform.stores.sql.tables import TrialRecord
+from cse_platform.stores.sql.tables import AttemptRecord
 from cse_platform.sweep.stores import RUNS
 from cse_platform.tracking.events import TrialFinished, TrialReused
 from cse_platform.tracking.journal import read_journal
@@ -28,7 +28,7 @@ def named_in_journals(lab: Any) -> set[str | None]:
 
 def named_on_leaderboard(lab: Any) -> set[str | None]:
     with lab.board() as board, board.session() as session:
-        return {*session.scalars(select(TrialRecord.model))}
+        return {*session.scalars(select(AttemptRecord.model))}
 
 
 @pytest.fixture

@@ -23,7 +23,7 @@ from cse_platform.own_folders import OwnFolders
 from cse_platform.stores.rebuild import rebuild
 from cse_platform.stores.sql.lease import Lease
 from cse_platform.stores.sql.sink import LeaderboardSink
-from cse_platform.stores.sql.tables import TrialRecord
+from cse_platform.stores.sql.tables import AttemptRecord
 from cse_platform.tracking.events import DriverMessage, SweepDeleted
 from cse_platform.tracking.journal import Journal, append_deletion
 from cse_platform.upkeep import deletion
@@ -49,7 +49,7 @@ def assert_gone(lab: Any, others: dict[str, Any]) -> None:
     assert lab.ask("SELECT sweep FROM sweep_leases ORDER BY sweep") == ["heir", "third"]
     assert lab.ask("SELECT count(*) FROM journal_cursors") == [2]
     assert {name: rows(lab, name) for name in others} == others
-    kept = lab.ask("SELECT model FROM trials")
+    kept = lab.ask("SELECT model FROM attempts")
     assert len(kept) == 5
     assert lab.models() == {Path(model).name for model in kept}
     assert not lab.folder("small").exists()
@@ -143,7 +143,7 @@ def test_another_sweep_of_the_name_stays_when_a_deletion_is_finished(lab) -> Non
 def test_a_deletion_that_a_rebuild_interrupts_leaves_no_model(lab) -> None:
     append_deletion(lab.folder("small") / "journal.jsonl", SweepDeleted(sweep="small", who="ada"))
     rebuild(lab.url, [lab.runs], without=["small"])
-    models = {Path(model).name for model in lab.ask("SELECT model FROM trials")}
+    models = {Path(model).name for model in lab.ask("SELECT model FROM attempts")}
     carry_out(lab)
     assert lab.models() == models
     assert not lab.folder("small").exists()
@@ -176,7 +176,7 @@ def test_notes_of_a_deleted_sweep_do_not_come_back(lab) -> None:
 
 def test_a_model_that_another_sweep_trains_with_stays(lab) -> None:
     of_small = (
-        "SELECT model FROM trials JOIN sweep_trials ON trial_id = trials.id JOIN sweeps ON "
+        "SELECT model FROM attempts JOIN sweep_trials USING (trial_id) JOIN sweeps ON "
         "sweeps.id = sweep_id GROUP BY model HAVING group_concat(name) = 'small' ORDER BY model"
     )
     of_third = (
@@ -185,7 +185,7 @@ def test_a_model_that_another_sweep_trains_with_stays(lab) -> None:
         "WHERE name = 'third')"
     )
     with lab.board() as board, board.writing() as session:
-        teacher, other, *_ = session.scalars(text(of_small).columns(TrialRecord.model))
+        teacher, other, *_ = session.scalars(text(of_small).columns(AttemptRecord.model))
         session.execute(text(of_third), {"values": json.dumps({"teachers": [teacher]})})
     carry_out(lab)
     assert [Path(model).exists() for model in (teacher, other)] == [True, False]
@@ -224,7 +224,7 @@ def test_the_opening_of_test_sets_for_a_shared_trial_outlives_the_sweep(lab) -> 
         LeaderboardSink(board).apply(journal.id, entries[-1:])
     carry_out(lab)
     rebuild(lab.url, [lab.runs])
-    assert lab.ask("SELECT who FROM test_releases") == ["ada@lab"]
+    assert lab.ask("SELECT who FROM test_accesses") == ["ada@lab"]
 
 
 def test_what_a_driver_holds_is_not_deleted(lab) -> None:

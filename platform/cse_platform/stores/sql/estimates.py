@@ -9,6 +9,7 @@ from sqlalchemy import ColumnElement, Subquery, and_, case, exists, func, select
 from sqlalchemy.orm import Session, aliased
 
 from cse_platform.stores.sql.tables import (
+    AttemptRecord,
     ConfigurationRecord,
     SweepRecord,
     SweepTrialRecord,
@@ -55,14 +56,14 @@ CHOSE = _match_choosing_trials()
 
 
 def aggregate_seeds() -> list[ColumnElement[Any]]:
-    """Build the columns that `estimate_from` takes, for a query that groups trials by their
-    configurations.
+    """Build the columns that `estimate_from` takes, for a query that groups trials, with the
+    attempts that they show, by their configurations.
     """
-    complete = TrialRecord.state == "COMPLETE"
+    complete = AttemptRecord.state == "COMPLETE"
     columns = list[ColumnElement[Any]]()
     for name, which in {"complete": complete, "further": and_(complete, ~CHOSE)}.items():
         columns.append(func.sum(case((which, 1), else_=0)).label(name))
-        columns.append(func.avg(case((which, TrialRecord.best_value))).label(f"mean_of_{name}"))
+        columns.append(func.avg(case((which, AttemptRecord.best_value))).label(f"mean_of_{name}"))
     return columns
 
 
@@ -92,8 +93,10 @@ def estimate_configurations(session: Session, configurations: Collection[int]) -
     depend on the order in which trials arrive.
     """
     query = (
-        select(TrialRecord.configuration_id, TrialRecord.seed, TrialRecord.best_value, CHOSE)
-    ).where(TrialRecord.state == "COMPLETE")
+        select(TrialRecord.configuration_id, TrialRecord.seed, AttemptRecord.best_value, CHOSE)
+        .join(TrialRecord.shown)
+        .where(AttemptRecord.state == "COMPLETE")
+    )
     for ids in in_batches(sorted(configurations)):
         values, chose = defaultdict[int, dict[int, float]](dict), defaultdict[int, set[int]](set)
         of_these = query.where(TrialRecord.configuration_id.in_(ids))

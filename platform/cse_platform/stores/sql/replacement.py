@@ -41,7 +41,10 @@ SCHEMA = "cse_rebuild"
 REBUILD_LOCK = 0x0C5E_AE30
 """Key of an advisory lock; arbitrary, but not used by another program on the server."""
 
-_TABLES = {*Base.metadata.tables, "other_attempts", "other_points"}
+_TABLES = {
+    *Base.metadata.tables,
+    *("contests", "test_releases", "other_attempts", "other_points"),
+}
 """The tables of a leaderboard of this schema and of earlier ones."""
 _DEPENDED_ON = "2BP01"
 """PostgreSQL's code of the error that other objects depend on what is to be dropped."""
@@ -50,6 +53,8 @@ _OF_TRIAL = (
     "SELECT s.name, count(*) FROM {old}.sweeps s JOIN {old}.sweep_trials l ON l.sweep_id = s.id "
     "JOIN {old}.trials t ON t.id = l.trial_id "
 )
+_SCORES = "JOIN {old}.attempts a ON a.trial_id = t.id JOIN {old}.scores o ON o.attempt_id = a.id"
+_OLD_SCORES = "JOIN {old}.scores o ON o.trial_id = t.id"
 _BY_NAME = (
     "AND n.about = o.about AND n.name = o.name AND n.field = o.field AND n.word = o.word "
     "AND n.time >= o.time"
@@ -61,14 +66,14 @@ _LACKING: Mapping[str, tuple[str, ...]] = {
         "WHERE m.name = s.name AND n.key = t.key) GROUP BY s.name",
     ),
     "scores": (
-        _OF_TRIAL + "JOIN {old}.scores o ON o.trial_id = t.id WHERE NOT EXISTS "
-        "(SELECT 1 FROM {new}.trials n JOIN {new}.scores c ON c.trial_id = n.id "
+        _OF_TRIAL + "{scores} WHERE NOT EXISTS (SELECT 1 FROM {new}.trials n "
+        "JOIN {new}.attempts b ON b.trial_id = n.id JOIN {new}.scores c ON c.attempt_id = b.id "
         "WHERE n.key = t.key AND c.task = o.task AND c.split = o.split AND c.metric = o.metric "
         "AND c.identity = o.identity) GROUP BY s.name",
     ),
     "openings of test sets": (
-        _OF_TRIAL + "JOIN {old}.test_releases o ON o.trial_id = t.id WHERE NOT EXISTS "
-        "(SELECT 1 FROM {new}.trials n JOIN {new}.test_releases c ON c.trial_id = n.id "
+        _OF_TRIAL + "JOIN {old}.{accesses} o ON o.trial_id = t.id WHERE NOT EXISTS "
+        "(SELECT 1 FROM {new}.trials n JOIN {new}.test_accesses c ON c.trial_id = n.id "
         "WHERE n.key = t.key AND c.opened = o.opened AND c.who = o.who) GROUP BY s.name",
     ),
     "notes, tags and stars": (
@@ -152,14 +157,18 @@ class Replacement(ABC):
     def _find_lacking(self, connection: Connection) -> Lacking:
         lacking: dict[str, dict[str, int]] = defaultdict(dict)
         there = inspect(connection).get_table_names(schema=self._schemas["old"])
+        scores, accesses = _OLD_SCORES, "test_releases"
+        if "attempts" in there:  # else it is of an earlier schema
+            scores, accesses = _SCORES, "test_accesses"
+        named = self._schemas | {"scores": scores.format(**self._schemas), "accesses": accesses}
         query = "SELECT name FROM {old}.sweeps EXCEPT SELECT name FROM {new}.sweeps"
-        for name in connection.scalars(text(query.format(**self._schemas))):
+        for name in connection.scalars(text(query.format(**named))):
             lacking[name] = {}
         for kind, queries in _LACKING.items():
             if kind.startswith("notes") and "annotations" not in there:  # of an early schema
                 continue
             for query in queries:
-                for name, count in connection.execute(text(query.format(**self._schemas))):
+                for name, count in connection.execute(text(query.format(**named))):
                     lacking[name][kind] = lacking[name].get(kind, 0) + count
         return dict(sorted(lacking.items()))
 

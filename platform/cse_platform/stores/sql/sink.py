@@ -4,8 +4,7 @@ The rows of a sweep and of its trials go by cascade; trials that other sweeps ho
 """
 
 import logging
-from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import groupby, islice
 from pathlib import Path
@@ -22,6 +21,7 @@ from cse_platform.stores.sql.lease import Lease, take_request
 from cse_platform.stores.sql.store import SLICE_ROWS, Store
 from cse_platform.stores.sql.tables import (
     AnnotationRecord,
+    AttemptRecord,
     ConfigurationRecord,
     DriverMessageRecord,
     EarlyEventRecord,
@@ -46,27 +46,20 @@ from cse_platform.stores.sql.tables import (
     sweep_or_none,
 )
 from cse_platform.stores.sql.trial_events import (
-    Attempt,
     Held,
     add_evaluation,
     add_identities,
     add_points,
-    begin_attempt,
-    find_reached,
+    find_attempts,
     finish_trial,
     holding,
+    is_complete,
     link,
-    rank,
-    rank_shown,
-    read_attempt,
-    show_from_beginning,
     start_trial,
     store_reused,
     store_starts,
     trial_of,
     trial_or_none,
-    trials_of,
-    write_points,
 )
 from cse_platform.sweep.spec import SweepSpec
 from cse_platform.tracking.events import (
@@ -120,12 +113,9 @@ def store_reused_trials(leaderboard: Store) -> None:
             if not isinstance(event, TrialReused):
                 continue
             trial = trial_or_none(session, event.trial)
-            if trial is not None and trial.state == "COMPLETE":
-                continue
-            if trial is not None:
-                show_from_beginning(session, trial, journal, Attempt(event.started))
-            store_reused(session, journal, event)
-            _apply_held_back(session, event.trial)
+            if trial is None or not is_complete(session, trial):
+                store_reused(session, journal, event)
+                _apply_held_back(session, event.trial)
 
 
 def add_annotation(session: Session, event: AnnotationWritten) -> None:
@@ -158,27 +148,16 @@ class LeaderboardSink:
     """The SQL leaderboard as a sink: a batch and its cursor are written in one transaction.
 
     Given the lease of the sweep's driver, it refuses to write once another driver holds the sweep.
-    `file` is the journal, from which an attempt at a trial is read that outdoes the one shown here,
-    and `change` is applied to each of its events.
     """
 
     name = "leaderboard"
     can_be_refilled = False
     rest = 1.0  # a transaction for each event would take a driver of short trials twice the time
 
-    def __init__(
-        self,
-        leaderboard: Store,
-        lease: Lease | None = None,
-        *,
-        file: Path | None = None,
-        change: Change = _keep,
-    ) -> None:
-        self._leaderboard, self._lease, self._file, self._change = leaderboard, lease, file, change
+    def __init__(self, leaderboard: Store, lease: Lease | None = None) -> None:
+        self._leaderboard, self._lease = leaderboard, lease
         self._positions: dict[str, int] = {}
         """The last known position of each journal."""
-        self._starts: dict[str, int] = {}
-        """Offsets before which the journal speaks of no attempt that goes on, by trial."""
         self._told: set[str] = set()
         """Reasons that were already logged, so that each is logged only once."""
 
@@ -212,11 +191,7 @@ class LeaderboardSink:
                 since `position`; then nothing is applied.
             LeaseLostError: if another driver has taken over the sweep.
         """
-        after = before = self._positions.get(journal, 0)
-        for end, event in entries:
-            if isinstance(event, TrialStarted) and event.resumed_from is None:
-                self._starts.setdefault(event.trial, before)
-            before = end
+        after = self._positions.get(journal, 0)
         try:
             self.apply_whole(journal, entries, after=after)
         except CONTRADICTIONS as error:
@@ -257,7 +232,7 @@ class LeaderboardSink:
                 for kind, some in groupby(begun, type)
                 if kind is TrialStarted
             ]
-            with holding(session) as held:
+            with holding(session):
                 kinds = groupby(news, lambda entry: isinstance(entry[1], TrialPoint))
                 for are_points, some in kinds:
                     if are_points:
@@ -268,28 +243,8 @@ class LeaderboardSink:
                         if starts and event is starts[0][0]:
                             store_starts(session, journal, starts.pop(0))
                         apply_event(session, journal, end, event)
-                if held.rivals:
-                    earlier = dict(self._read_trials(held.rivals, entries[-1][0]))
-                    _show_better(session, journal, sorted({**earlier, **dict(entries)}.items()))
             reached = news[-1][0] if news else position
             session.merge(JournalCursorRecord(journal=journal, position=reached))
-
-    def _read_trials(self, trials: Collection[str], last: int) -> Iterable[Entry]:
-        """Read the events of some trials from the journal, up to the one that ends at `last`.
-
-        Without a file, there are no others. Raises JournalError if the file cannot be read.
-        """
-        if self._file is None:
-            return
-        offset = min(self._starts.get(trial, 0) for trial in trials)
-        try:
-            for end, event in read_journal(self._file, offset=offset, last=last, trials=trials):
-                if (changed := self._change(end, event)) is not None:
-                    yield end, changed
-        except OSError as error:
-            raise JournalError(
-                f"cannot read {self._file} ({error.strerror}); put it back where it was"
-            ) from error
 
 
 def apply_journal(
@@ -369,70 +324,34 @@ def apply_event(session: Session, journal: str, position: int, event: Event) -> 
                 _apply_held_back(session, event.trial)
         case ModelDeleted():
             trial = trial_of(session, event.trial)
-            if trial.journal == journal:
-                trial.model, trial.model_deleted = None, event.time
+            for attempt in find_attempts(session, journal, [trial]).values():
+                attempt.model, attempt.model_deleted = None, event.time
         case TrialReused() | TestAccessed() | TrialEvaluated():
             _apply_or_hold_back(session, journal, position, event)
 
 
 def _apply_held_back(session: Session, key: str) -> None:
-    """Apply the events that are held back for a trial, and no longer have to be."""
+    """Apply the events that are held back for a trial, and no longer have to be.
+
+    Those that contradict the store are skipped and logged.
+    """
     if key not in _trials_with_held_back(session):
         return
     trial, of_trial = trial_of(session, key), EarlyEventRecord.trial == key
     order = EarlyEventRecord.journal, EarlyEventRecord.position
     for held in session.scalars(select(EarlyEventRecord).where(of_trial).order_by(*order)).all():
         event = EVENT.validate_json(held.event)
-        if trial.state == "COMPLETE" or not isinstance(event, TrialReused):
-            session.delete(held)
-            _apply_to_trial(session, held.journal, held.position, event)
-
-
-def _apply_to_trial(session: Session, journal: str, position: int, event: Event) -> None:
-    """Apply an event of a stored trial; if it contradicts the store, skip and log it."""
-    try:
-        with session.begin_nested():
-            if isinstance(event, TrialEvaluated):
-                add_identities(session, event)
-                add_evaluation(session, trial_of(session, event.trial), event)
-            else:
-                apply_event(session, journal, position, event)
-    except CONTRADICTIONS as error:
-        if isinstance(event, TestAccessed):
-            raise
-        reason = mask_text(str(error) or repr(error))
-        _log.warning("sweep %s: a %s is left out: %s", event.sweep, event.kind, reason)
-
-
-_OF_ATTEMPT = (TrialStarted, TrialPoint, TrialFinished, ModelDeleted, TrialEvaluated)
-
-
-def _show_better(session: Session, journal: str, entries: Iterable[Entry]) -> None:
-    """Show a journal's attempts at trials where they are better than what is shown.
-
-    Otherwise only evaluations are applied, unless they are of another model than the one shown.
-    `entries` are those of the journal so far, at least of the trials where it may be so.
-    """
-    rivals, by_trial = session.info[Held].rivals, defaultdict[str, list[Entry]](list)
-    for end, event in entries:
-        if isinstance(event, _OF_ATTEMPT) and event.trial in rivals:
-            by_trial[event.trial].append((end, event))
-    write_points(session)
-    trials = trials_of(session, by_trial)
-    reached = find_reached(session, [*trials.values()])
-    for key, some in by_trial.items():
-        trial, attempt = trials[key], read_attempt(event for _, event in some)
-        if attempt is not None:
-            of_attempt = rank(attempt.reached, attempt.completed, journal)
-            if of_attempt > rank_shown(trial, reached[trial.id]):
-                show_from_beginning(session, trial, journal, attempt)
-            elif attempt.value not in (None, trial.best_value):
-                continue
-        for end, event in some:
-            if trial.journal == journal and isinstance(event, TrialStarted):
-                begin_attempt(session, trial, journal, event)  # its number may be another's by now
-            elif trial.journal == journal or isinstance(event, TrialEvaluated):
-                _apply_to_trial(session, journal, end, event)
+        if isinstance(event, TrialReused) and not is_complete(session, trial):
+            continue
+        session.delete(held)
+        try:
+            with session.begin_nested():
+                apply_event(session, held.journal, held.position, event)
+        except CONTRADICTIONS as error:
+            if isinstance(event, TestAccessed):
+                raise
+            reason = mask_text(str(error) or repr(error))
+            _log.warning("sweep %s: a %s is left out: %s", event.sweep, event.kind, reason)
 
 
 def _apply_or_hold_back(
@@ -443,7 +362,7 @@ def _apply_or_hold_back(
 ) -> None:
     """Apply an event, or store it until its trial is stored, or complete if the event reuses it."""
     trial, reuses = trial_or_none(session, event.trial), isinstance(event, TrialReused)
-    if trial is None or (reuses and trial.state != "COMPLETE"):
+    if trial is None or (reuses and not is_complete(session, trial)):
         lacks = "not complete" if reuses else "not"
         says = "sweep %s: trial %s is %s on this leaderboard yet"
         _log.warning(says, event.sweep, event.trial, lacks)
@@ -461,10 +380,7 @@ def _apply_or_hold_back(
             insert_once(session, TestAccessRecord, key, details)
         case TrialEvaluated():
             add_identities(session, event)
-            if trial.journal == journal:
-                add_evaluation(session, trial, event)
-            else:  # it may be of another model
-                session.info[Held].rivals.add(trial.key)
+            add_evaluation(session, journal, event)
 
 
 def _read_position(session: Session, journal: str) -> int:
@@ -548,7 +464,7 @@ def remove_sweep(session: Session, name: str, journal: str) -> None:
     remove_cursors(session, {journal})
     session.execute(delete(EarlyEventRecord).where(EarlyEventRecord.journal == journal))
     users: list[tuple[Any, list[Any]]] = [
-        (MachineRecord.id, [TrialRecord.machine_id]),
+        (MachineRecord.id, [AttemptRecord.machine_id]),
         (PairSetRecord.data_sha256, [PairSimilaritiesRecord.data_sha256]),
         (EvaluationRecord.identity, [ScoreRecord.identity, PairSimilaritiesRecord.identity]),
     ]
@@ -589,18 +505,20 @@ def _recount_trials(
     estimate_configurations(session, configurations)
     session.flush()
     for group in groups:
-        columns = ConfigurationRecord.code, TrialRecord.started
-        of_group = select(*columns).join(TrialRecord.configuration)
+        of_group = select(TrialRecord).join(TrialRecord.configuration)
         of_group = of_group.where(ConfigurationRecord.group_id == group)
         sums = of_group.with_only_columns(func.count(), func.sum(TrialRecord.gpu_seconds))
         count, seconds = session.execute(sums).one()
         if not count:
             session.execute(delete(GroupRecord).where(GroupRecord.id == group))
             continue
-        newest = of_group.order_by(TrialRecord.started.desc()).limit(1)
+        newest = of_group.join(AttemptRecord, AttemptRecord.trial_id == TrialRecord.id)
+        newest = newest.where(AttemptRecord.started.is_not(None))
+        newest = newest.order_by(AttemptRecord.started.desc()).limit(1)
+        code = newest.with_only_columns(ConfigurationRecord.code, AttemptRecord.started)
         record = session.get_one(GroupRecord, group)
         record.trials, record.gpu_seconds = count, seconds
-        record.code, record.code_since = session.execute(newest).one()
+        record.code, record.code_since = session.execute(code).one()
         session.flush()
 
 

@@ -213,7 +213,10 @@ KeyOfSweep = Annotated[
 KeyOfTrial = Annotated[
     int, mapped_column(ForeignKey("trials.id", ondelete="CASCADE"), primary_key=True)
 ]
-"""Part of the key of rows that go with their sweep or trial."""
+KeyOfAttempt = Annotated[
+    int, mapped_column(ForeignKey("attempts.id", ondelete="CASCADE"), primary_key=True)
+]
+"""Part of the key of rows that go with their sweep, trial or attempt."""
 
 
 def read_only(**options: Any) -> Any:
@@ -306,7 +309,7 @@ class SweepTagRecord(Base):
 class GroupRecord(Base):
     """A group whose configurations compete: one method, one backbone, one dev identity."""
 
-    __tablename__ = "contests"
+    __tablename__ = "groups"
     __table_args__ = (
         UniqueConstraint("method", "backbone", "dev_identity"),
         CheckConstraint("trials >= 0 AND gpu_seconds >= 0", "effort"),
@@ -347,7 +350,7 @@ class ConfigurationRecord(Base):
     )
 
     id: Mapped[int] = mapped_column(primary_key=True)
-    group_id: Mapped[int] = mapped_column("contest_id", ForeignKey("contests.id"), key="group_id")
+    group_id: Mapped[int] = mapped_column(ForeignKey("groups.id"))
     hash: Mapped[str] = mapped_column(unique=True)
     revision: Mapped[int]
     code: Mapped[str | None]
@@ -379,16 +382,66 @@ class MachineRecord(Base):
     """The GPU, else the CPU, as its maker names it."""
 
 
+_OF_SHOWN_MODEL = {
+    "secondary": "attempts",
+    "primaryjoin": (
+        "and_(AttemptRecord.trial_id == TrialRecord.id, AttemptRecord.has_shown_model)"
+    ),
+}
+
+
 class TrialRecord(Base):
-    """One configuration with one seed, and the attempt at it that is shown."""
+    """One configuration with one seed."""
 
     __tablename__ = "trials"
+    __table_args__ = (UniqueConstraint("configuration_id", "seed"),)
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    key: Mapped[str] = mapped_column(unique=True)
+    configuration_id: Mapped[int] = mapped_column(ForeignKey("configurations.id"))
+    seed: Mapped[int] = mapped_column(LongNumber)
+    gpu_seconds: Mapped[float] = mapped_column(default=0.0)
+    """GPU seconds of all attempts in all sweeps."""
+    shown_attempt: Mapped[int | None]
+    """Id of the attempt that is shown, which `stores.sql.trial_events` chooses at the end of each
+    transaction. Attempts refer to their trials, so this is no foreign key.
+    """
+
+    configuration: Mapped[ConfigurationRecord] = read_only()
+    places: Mapped[list["SweepTrialRecord"]] = read_only(order_by="SweepTrialRecord.sweep_id")
+    # By both columns, so that a query can begin with the trial or with the attempt.
+    shown: Mapped["AttemptRecord"] = read_only(
+        primaryjoin="and_(foreign(TrialRecord.shown_attempt) == AttemptRecord.id,"
+        " AttemptRecord.trial_id == TrialRecord.id)"
+    )
+    scores: Mapped[list["ScoreRecord"]] = read_only(
+        **_OF_SHOWN_MODEL,
+        secondaryjoin="ScoreRecord.attempt_id == AttemptRecord.id",
+        order_by="ScoreRecord.measured",
+    )
+    similarities: Mapped[list["PairSimilaritiesRecord"]] = read_only(
+        **_OF_SHOWN_MODEL,
+        secondaryjoin="PairSimilaritiesRecord.attempt_id == AttemptRecord.id",
+    )
+    """Scores and similarities of the model that is shown. Several journals can have one of equal
+    identity, of which the last measured one counts.
+    """
+    test_accesses: Mapped[list["TestAccessRecord"]] = read_only()
+
+
+class AttemptRecord(Base):
+    """One journal's record of a trial.
+
+    A journal that only has scores of the trial has a record without a state.
+    """
+
+    __tablename__ = "attempts"
     __table_args__ = (
-        UniqueConstraint("configuration_id", "seed"),
+        UniqueConstraint("trial_id", "journal"),
         CheckConstraint("state IN ('RUNNING', 'COMPLETE', 'PRUNED', 'FAIL')", "state"),
         CheckConstraint("state <> 'COMPLETE' OR best_value IS NOT NULL", "complete_has_a_value"),
         Index(
-            "ix_trials_failed",
+            "ix_attempts_failed",
             "cause",
             sqlite_where=text("cause IS NOT NULL"),
             postgresql_where=text("cause IS NOT NULL"),
@@ -396,13 +449,14 @@ class TrialRecord(Base):
     )
 
     id: Mapped[int] = mapped_column(primary_key=True)
-    key: Mapped[str] = mapped_column(unique=True)
-    configuration_id: Mapped[int] = mapped_column(ForeignKey("configurations.id"))
-    seed: Mapped[int] = mapped_column(LongNumber)
+    trial_id: Mapped[int] = mapped_column(ForeignKey("trials.id", ondelete="CASCADE"))
     journal: Mapped[str]
-    """Id of the journal that the attempt is from."""
-    state: Mapped[str]
-    started: Mapped[datetime]
+    """Id of the journal."""
+    state: Mapped[str] = mapped_column(nullable=True)
+    started: Mapped[datetime] = mapped_column(nullable=True)
+    """NULL, like `state`, in a record that only has scores, which is never shown."""
+    reached: Mapped[int | None]
+    """The last step of its dev curve; NULL if it has no point."""
     finished: Mapped[datetime | None] = mapped_column(index=True)
     best_step: Mapped[int | None]
     best_value: Mapped[float | None]
@@ -421,15 +475,14 @@ class TrialRecord(Base):
     """Its costs by name; unknown ones are absent."""
     machine_id: Mapped[int | None] = mapped_column(ForeignKey("machines.id"), index=True)
     provenance: Mapped[dict[str, Any]] = mapped_column(default=dict)
-    gpu_seconds: Mapped[float] = mapped_column(default=0.0)
-    """GPU seconds of all attempts in all sweeps."""
+    has_shown_model: Mapped[bool] = mapped_column(default=True)
+    """Whether its scores are of the model that the trial shows: a complete attempt's are if it has
+    the dev score of the shown one; other ones are of a model that the journal has from elsewhere.
+    """
 
-    configuration: Mapped[ConfigurationRecord] = read_only()
+    trial: Mapped[TrialRecord] = read_only()
     machine: Mapped[MachineRecord | None] = read_only()
-    places: Mapped[list["SweepTrialRecord"]] = read_only(order_by="SweepTrialRecord.sweep_id")
     points: Mapped[list["DevPointRecord"]] = read_only(order_by="DevPointRecord.step")
-    scores: Mapped[list["ScoreRecord"]] = read_only()
-    test_accesses: Mapped[list["TestAccessRecord"]] = read_only()
 
 
 class SweepTrialRecord(Base):
@@ -461,12 +514,12 @@ class SweepTrialRecord(Base):
 
 
 class DevPointRecord(Base):
-    """One point of a trial's dev curve."""
+    """One point of the dev curve of an attempt."""
 
     __tablename__ = "dev_points"
     __table_args__ = (CheckConstraint("step >= 0", "step"),)
 
-    trial_id: Mapped[KeyOfTrial]
+    attempt_id: Mapped[KeyOfAttempt]
     step: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
     reported_at: Mapped[datetime]
     value: Mapped[float | None]
@@ -487,14 +540,14 @@ FREE_METRICS = ("alignment", "effective_rank", "uniformity")
 
 
 class ScoreRecord(Base):
-    """One score of a finished trial on a task and split."""
+    """One score of a finished trial on a task and split, from one journal."""
 
     __tablename__ = "scores"
     __table_args__ = (
         CheckConstraint(f"metric IN {FREE_METRICS} OR value BETWEEN -1 AND 1", "fraction"),
     )
 
-    trial_id: Mapped[KeyOfTrial]
+    attempt_id: Mapped[KeyOfAttempt]
     task: Mapped[str] = mapped_column(primary_key=True)
     split: Mapped[str] = mapped_column(primary_key=True)
     metric: Mapped[str] = mapped_column(primary_key=True)
@@ -532,25 +585,25 @@ class PairSetRecord(Base):
 
 
 class PairSimilaritiesRecord(Base):
-    """The cosines that a trial gives to the pairs of one task."""
+    """The cosines that a trial gives to the pairs of one task, from one journal."""
 
     __tablename__ = "pair_similarities"
 
-    trial_id: Mapped[KeyOfTrial]
+    attempt_id: Mapped[KeyOfAttempt]
     task: Mapped[str] = mapped_column(primary_key=True)
     identity: Mapped[str] = mapped_column(primary_key=True)
     data_sha256: Mapped[str] = mapped_column(ForeignKey("pair_sets.data_sha256"))
     cosines: Mapped[bytes]
     """zlib of little-endian float32."""
+    measured: Mapped[datetime]
 
-    trial: Mapped[TrialRecord] = read_only()
     pair_set: Mapped[PairSetRecord] = read_only()
 
 
 class TestAccessRecord(Base):
     """One opening of test sets for a trial, whether or not it led to a score."""
 
-    __tablename__ = "test_releases"
+    __tablename__ = "test_accesses"
     __table_args__ = (
         UniqueConstraint("trial_id", "opened", "who"),
         CheckConstraint("source IN ('builtin', 'hub', 'senteval')", "source"),

@@ -1,9 +1,9 @@
-"""Stores the events of a trial's attempts: start, dev points, end, evaluations.
+"""Stores the events of trials: starts, dev points, ends, evaluations.
 
-A trial has one attempt here, as a whole: the first that is complete, otherwise the one that went
-furthest. What other journals tell of the trial stays in those journals. When one of them gets
-better, its events are read there again and take the place of what is shown. So the order in which
-journals arrive does not matter, except that a trial which its sweep begins anew stays shown.
+Each journal has one attempt at a trial here, whichever other journals there are. A trial shows its
+best attempt: the one that was complete first, otherwise the one that went furthest. That is decided
+at the end of each transaction from the attempts alone, so the order in which journals arrive does
+not matter.
 """
 
 import logging
@@ -16,13 +16,14 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import bindparam, delete, func, or_, select
-from sqlalchemy.orm import Session
+from sqlalchemy import bindparam, case, delete, exists, func, or_, select, update
+from sqlalchemy.orm import Session, aliased
 
 from cse_platform.errors import StoreLostError
 from cse_platform.stores.sql.estimates import estimate_configurations
 from cse_platform.stores.sql.tables import (
     FREE_METRICS,
+    AttemptRecord,
     ConfigurationRecord,
     DevPointRecord,
     EvaluationRecord,
@@ -44,7 +45,6 @@ from cse_platform.stores.sql.tables import (
     take_new,
 )
 from cse_platform.tracking.events import (
-    Event,
     TrialBegun,
     TrialEvaluated,
     TrialFinished,
@@ -57,41 +57,76 @@ from cse_platform.tracking.events import (
 from cse_platform.tracking.packing import compress_similarities
 
 _log = logging.getLogger(__name__)
-SCORE_KEY = ("trial_id", "task", "split", "metric", "identity")
+SCORE_KEY = ("attempt_id", "task", "split", "metric", "identity")
 
 
 @dataclass
 class Held:
-    """What a transaction that applies events of a journal writes or decides at its end."""
+    """What a transaction that applies events of journals writes or decides at its end."""
 
     points: list[dict[str, Any]] = field(default_factory=list)
     """The rows of dev points; the first value for a step stays."""
-    own_scores: dict[str, dict[int, list[dict[str, Any]]]] = field(default_factory=dict)
-    """The rows of trials' own dev scores, by dev identity and trial."""
+    own_scores: list[dict[str, Any]] = field(default_factory=list)
+    """The rows of the dev scores of complete attempts."""
+    trials: set[int] = field(default_factory=set)
+    """Those whose attempts have changed, by id."""
     configurations: set[int] = field(default_factory=set)
     """Those whose estimates are to be computed again."""
     joined: dict[int, set[int]] = field(default_factory=lambda: defaultdict(set))
     """The configurations whose trials join the search of a sweep, by the sweep's id."""
-    rivals: set[str] = field(default_factory=set)
-    """Keys of trials that show another journal's attempt, which this journal's outdoes, or of whose
-    model it may have scores.
-    """
-    reached: dict[int, int | None] = field(default_factory=dict)
-    """The last steps that other journals' attempts show, by the trial's id, as far as read."""
 
 
 @contextmanager
-def holding(session: Session) -> Iterator[Held]:
-    """Collect dev points, own scores and configurations to count, and write them at the end."""
+def holding(session: Session) -> Iterator[None]:
+    """Collect what events hold back, and write it at the end, with what follows from it."""
     held = session.info[Held] = Held()
     with session.no_autoflush:  # whoever needs something flushed does so
-        yield held
+        yield
     write_points(session)
-    write_own_scores(session)
+    insert_rows(session, ScoreRecord, SCORE_KEY, held.own_scores, replaced="older")
+    show_best_attempts(session, held.trials)
     for sweep, joined in held.joined.items():
         held.configurations |= _find_only_earlier(session, sweep, joined)
     estimate_configurations(session, held.configurations)
     del session.info[Held]
+
+
+_BEST_FIRST = (
+    (AttemptRecord.state == "COMPLETE").desc(),
+    case((AttemptRecord.state == "COMPLETE", AttemptRecord.finished)),
+    case((AttemptRecord.state != "COMPLETE", func.coalesce(AttemptRecord.reached, -1))).desc(),
+    AttemptRecord.journal.desc(),
+)
+"""The order of the attempts at a trial: those that are complete by the time of their end, then the
+others from the one that went furthest; of equal ones, that of the later id of a journal is first.
+"""
+
+
+def show_best_attempts(session: Session, trials: Collection[int]) -> None:
+    """Make trials show their best attempts, and the scores of the models of these."""
+    best = select(AttemptRecord.id).where(
+        AttemptRecord.trial_id == TrialRecord.id, AttemptRecord.state.is_not(None)
+    )
+    best_id = best.order_by(*_BEST_FIRST).limit(1).correlate(TrialRecord).scalar_subquery()
+    shown = aliased(AttemptRecord)
+    value = select(shown.best_value).join(TrialRecord, TrialRecord.shown_attempt == shown.id)
+    value = value.where(TrialRecord.id == AttemptRecord.trial_id).correlate(AttemptRecord)
+    is_same_model = or_(
+        func.coalesce(AttemptRecord.state, "") != "COMPLETE",
+        AttemptRecord.best_value == value.scalar_subquery(),
+    )
+    for ids in in_batches(sorted(trials)):
+        of_trials = update(TrialRecord).where(TrialRecord.id.in_(ids))
+        of_attempts = update(AttemptRecord).where(AttemptRecord.trial_id.in_(ids))
+        for statement in (
+            of_trials.where(TrialRecord.shown_attempt.is_distinct_from(best_id)).values(
+                shown_attempt=best_id
+            ),
+            of_attempts.where(AttemptRecord.has_shown_model != is_same_model).values(
+                has_shown_model=is_same_model
+            ),
+        ):
+            session.execute(statement, execution_options={"synchronize_session": False})
 
 
 def _find_only_earlier(session: Session, sweep: int, joined: set[int]) -> set[int]:
@@ -137,6 +172,38 @@ def trial_or_none(session: Session, key: str) -> TrialRecord | None:
     return known or session.scalars(query).one_or_none()
 
 
+def find_attempts(
+    session: Session, journal: str, trials: Collection[TrialRecord]
+) -> dict[str, AttemptRecord]:
+    """Find the records that a journal has of these trials, by the keys of the trials."""
+    known = known_records(session)
+    unread = [t.id for t in trials if (AttemptRecord, t.id, journal) not in known]
+    for ids in in_batches(unread):
+        query = select(AttemptRecord).where(AttemptRecord.trial_id.in_(ids))
+        for attempt in session.scalars(query.where(AttemptRecord.journal == journal)):
+            known[AttemptRecord, attempt.trial_id, journal] = attempt
+    found = {trial.key: known.get((AttemptRecord, trial.id, journal)) for trial in trials}
+    return {key: attempt for key, attempt in found.items() if attempt is not None}
+
+
+def attempts_of(session: Session, journal: str, keys: Collection[str]) -> dict[str, AttemptRecord]:
+    """Find a journal's attempts at trials, by their keys. Raises StoreLostError if it has not
+    started one.
+    """
+    attempts = find_attempts(session, journal, trials_of(session, keys).values())
+    for key in sorted(keys):
+        if key not in attempts or not attempts[key].state:
+            raise StoreLostError(f"the journal speaks of trial {key!r} before it starts")
+    return attempts
+
+
+def is_complete(session: Session, trial: TrialRecord) -> bool:
+    """Whether an attempt at a trial is complete."""
+    session.flush()
+    complete = AttemptRecord.trial_id == trial.id, AttemptRecord.state == "COMPLETE"
+    return bool(session.scalar(select(exists().where(*complete))))
+
+
 def add_identities(session: Session, event: TrialEvaluated) -> None:
     """Store the settings behind each identity of an evaluation; fill in a missing source."""
     for identity, settings in event.identities.items():
@@ -148,33 +215,32 @@ def add_identities(session: Session, event: TrialEvaluated) -> None:
             stored.source = source
 
 
-def add_evaluation(session: Session, trial: TrialRecord, event: TrialEvaluated) -> None:
+def add_evaluation(session: Session, journal: str, event: TrialEvaluated) -> None:
     """Store scores and similarities, replacing those of an earlier evaluation of equal identity."""
-    write_own_scores(session)
-    rows = _make_score_rows(trial, event.scores, measured=event.time)
-    stored = insert_rows(session, ScoreRecord, SCORE_KEY, rows, replaced="older")
-    outdated = {(row["task"], row["identity"]) for row in rows}
-    outdated -= {(row.task, row.identity) for row in stored}
+    trial = trial_of(session, event.trial)
+    key = {"trial_id": trial.id, "journal": journal}
+    attempt = insert_record(session, AttemptRecord, key, {}).id
+    rows = _make_score_rows(event.trial, attempt, event.scores, measured=event.time)
+    insert_rows(session, ScoreRecord, SCORE_KEY, rows, replaced="older")
     for similarities in event.similarities:
-        if (similarities.task, similarities.identity) not in outdated:
-            cosines, gold, count = compress_similarities(similarities)
-            pairs = similarities.model_dump(include={"task", "split", "subsets"})
-            pairs |= {"pairs": count, "gold": gold}
-            sha256 = {"data_sha256": similarities.data_sha256}
-            is_new = insert_once(session, PairSetRecord, sha256, pairs)
-            query = select(PairSetRecord.pairs).filter_by(**sha256)
-            if not is_new and (known := session.scalar(query)) != count:
-                raise StoreLostError(
-                    f"{similarities.task} has {count} pairs, and data {similarities.data_sha256} "
-                    f"has {known}"
-                )
-            key = {"trial_id": trial.id} | similarities.model_dump(include={"task", "identity"})
-            row = {**key, **sha256, "cosines": cosines}
-            insert_rows(session, PairSimilaritiesRecord, tuple(key), [row], replaced="all")
+        cosines, gold, count = compress_similarities(similarities)
+        pairs = similarities.model_dump(include={"task", "split", "subsets"})
+        pairs |= {"pairs": count, "gold": gold}
+        sha256 = {"data_sha256": similarities.data_sha256}
+        is_new = insert_once(session, PairSetRecord, sha256, pairs)
+        query = select(PairSetRecord.pairs).filter_by(**sha256)
+        if not is_new and (known := session.scalar(query)) != count:
+            raise StoreLostError(
+                f"{similarities.task} has {count} pairs, and data {similarities.data_sha256} "
+                f"has {known}"
+            )
+        key = {"attempt_id": attempt} | similarities.model_dump(include={"task", "identity"})
+        row = {**key, **sha256, "cosines": cosines, "measured": event.time}
+        insert_rows(session, PairSimilaritiesRecord, tuple(key), [row], replaced="older")
 
 
 def _make_score_rows(
-    trial: TrialRecord, scores: Iterable[TrialScore], *, measured: datetime
+    trial: str, attempt: int, scores: Iterable[TrialScore], *, measured: datetime
 ) -> list[dict[str, Any]]:
     """Make the rows of scores.
 
@@ -184,24 +250,11 @@ def _make_score_rows(
     for score in scores:
         free = score.metric in FREE_METRICS and math.isfinite(score.value)
         if free or -1 <= score.value <= 1:
-            rows.append(score.model_dump() | {"trial_id": trial.id, "measured": measured})
+            rows.append(score.model_dump() | {"attempt_id": attempt, "measured": measured})
         else:
             name = f"{score.split}/{score.task}_{score.metric}={score.value}"
-            _log.warning("trial %s: %s is not a fraction and was not stored", trial.key, name)
+            _log.warning("trial %s: %s is not a fraction and was not stored", trial, name)
     return rows
-
-
-def write_own_scores(session: Session) -> None:
-    """Write the dev scores that are held back, so that a query finds them."""
-    held = session.info[Held].own_scores
-    for identity, scores in held.items():
-        for ids in in_batches(list(scores)):
-            some = ScoreRecord.trial_id.in_(ids)
-            own = ScoreRecord.identity == identity, ScoreRecord.split == "dev"
-            session.execute(delete(ScoreRecord).where(some, *own))
-        rows = [row for rows in scores.values() for row in rows]
-        insert_rows(session, ScoreRecord, SCORE_KEY, rows, replaced="older")
-    held.clear()
 
 
 def _find_group(session: Session, trial: TrialRecord) -> GroupRecord:
@@ -209,121 +262,24 @@ def _find_group(session: Session, trial: TrialRecord) -> GroupRecord:
     return session.get_one(GroupRecord, configuration.group_id)
 
 
-Rank = tuple[bool, float, str]
-
-
 def write_points(session: Session) -> None:
     """Write the dev points that are held back, so that a query finds them."""
     rows = session.info[Held].points
-    insert_rows(session, DevPointRecord, ("trial_id", "step"), rows)
+    insert_rows(session, DevPointRecord, ("attempt_id", "step"), rows)
     rows.clear()
 
 
-def is_shown(
-    session: Session,
-    trial: TrialRecord,
-    journal: str,
-    *,
-    reached: int | None = None,
-    completed: datetime | None = None,
-) -> bool:
-    """Whether a trial shows this journal's attempt, and that is not complete yet.
-
-    If it shows another one, and this journal's outdoes it by the step that it has `reached`, or
-    because it is `completed`, note that.
-    """
-    if trial.journal == journal:
-        return trial.state != "COMPLETE"
-    held = session.info[Held]
-    if trial.key not in held.rivals and (completed is not None or trial.state != "COMPLETE"):
-        if trial.id not in held.reached:
-            held.reached |= find_reached(session, [trial])
-        if rank(reached, completed, journal) > rank_shown(trial, held.reached[trial.id]):
-            held.rivals.add(trial.key)
-    return False
-
-
-def rank(reached: int | None, completed: datetime | None, journal: str = "") -> Rank:
-    """Rank an attempt: a trial shows the attempt with the highest rank.
-
-    The attempt that was complete first ranks highest, then that with the latest last step
-    `reached`; of equal ones, that of the later id of a journal.
-    """
-    if completed is not None:
-        return True, -completed.timestamp(), journal
-    return False, -1 if reached is None else reached, journal
-
-
-def rank_shown(trial: TrialRecord, reached: int | None) -> Rank:
-    """Rank the attempt that a trial shows, which has `reached` a last step."""
-    return rank(reached, trial.finished if trial.state == "COMPLETE" else None, trial.journal)
-
-
-def find_reached(session: Session, trials: Sequence[TrialRecord]) -> dict[int, int | None]:
-    """Find the last step of each trial, by its id; None if it has no dev point."""
-    query = select(DevPointRecord.trial_id, func.max(DevPointRecord.step))
-    query = query.group_by(DevPointRecord.trial_id)
-    reached: dict[int, int | None] = dict.fromkeys(trial.id for trial in trials)
-    for ids in in_batches(list(reached)):
-        rows = session.execute(query.where(DevPointRecord.trial_id.in_(ids)))
-        reached |= {row[0]: row[1] for row in rows}
-    return reached
-
-
-@dataclass
-class Attempt:
-    """A journal's attempt at a trial, as its events tell it."""
-
-    started: datetime
-    reached: int | None = None
-    completed: datetime | None = None
-    value: float | None = None
-    """Its dev score, if it is complete."""
-
-
-def read_attempt(events: Iterable[Event]) -> Attempt | None:
-    """Read a journal's attempt at a trial from the trial's events; None if it made none."""
-    attempt: Attempt | None = None
-    for event in events:
-        match event:
-            case TrialStarted() if attempt is None or event.resumed_from is None:
-                attempt = Attempt(event.time)
-            case TrialPoint() if attempt is not None:
-                attempt.reached = max(attempt.reached or 0, event.step)
-            case TrialFinished(state="COMPLETE") if attempt is not None:
-                attempt.completed, attempt.value = event.time, finite_or_null(event.best_value)
-                return attempt
-            case _:
-                pass
-    return attempt
-
-
-def show_from_beginning(
-    session: Session, trial: TrialRecord, journal: str, attempt: Attempt
-) -> None:
-    """Make a trial show a journal's attempt instead, whose events are to be applied next."""
-    if trial.state == "COMPLETE" and trial.best_value != attempt.value:
-        # All but its own dev scores belong to a model that the trial no longer shows.
-        write_own_scores(session)
-        foreign = ScoreRecord.identity != _find_group(session, trial).dev_identity
-        session.execute(delete(ScoreRecord).where(ScoreRecord.trial_id == trial.id, foreign))
-        similarities = PairSimilaritiesRecord.trial_id == trial.id
-        session.execute(delete(PairSimilaritiesRecord).where(similarities))
-    begin(session, trial, started=attempt.started)
-    trial.journal, trial.provenance, trial.machine_id = journal, {}, None
-
-
-def begin(session: Session, trial: TrialRecord, *, started: datetime | None) -> None:
-    """Set the shown attempt to running. With `started`, it restarts from scratch: its dev points
-    are deleted.
+def begin(session: Session, attempt: AttemptRecord, *, started: datetime | None) -> None:
+    """Set an attempt to running. With `started`, it restarts from scratch: its dev points are
+    deleted.
     """
     if started is not None:
         write_points(session)
-        session.execute(delete(DevPointRecord).where(DevPointRecord.trial_id == trial.id))
-        trial.started, trial.start_value = started, None
-    trial.state, trial.finished, trial.error, trial.model = "RUNNING", None, None, None
-    trial.best_step, trial.best_value, trial.wall_seconds = None, None, None
-    trial.model_deleted, trial.why, trial.cause, trial.costs = None, None, None, {}
+        session.execute(delete(DevPointRecord).where(DevPointRecord.attempt_id == attempt.id))
+        attempt.started, attempt.start_value, attempt.reached = started, None, None
+    attempt.state, attempt.finished, attempt.error, attempt.model = "RUNNING", None, None, None
+    attempt.best_step, attempt.best_value, attempt.wall_seconds = None, None, None
+    attempt.model_deleted, attempt.why, attempt.cause, attempt.costs = None, None, None, {}
 
 
 def finite_or_null(value: float | None) -> float | None:
@@ -332,7 +288,8 @@ def finite_or_null(value: float | None) -> float | None:
 
 
 def store_starts(session: Session, journal: str, events: Sequence[TrialStarted]) -> None:
-    """Store the configurations, trials and links of a journal's starts, in few statements.
+    """Store the configurations, trials, attempts and links of a journal's starts, in few
+    statements.
 
     A link whose trial or number the sweep has already is left to `start_trial`.
     """
@@ -358,9 +315,18 @@ def store_starts(session: Session, journal: str, events: Sequence[TrialStarted])
     known, rows = known_records(session), {}
     for key, event in trials.items():
         configuration = known[ConfigurationRecord, event.configuration].id
-        first = {"configuration_id": configuration, "seed": event.seed, "state": "RUNNING"}
-        rows[key] = first | {"journal": journal, "started": event.time}
+        rows[key] = {"configuration_id": configuration, "seed": event.seed}
     insert_records(session, TrialRecord, "key", rows)
+    begun = find_attempts(session, journal, trials_of(session, trials).values())
+    attempts = [
+        {
+            "trial_id": known[TrialRecord, key].id,
+            **{"journal": journal, "state": "RUNNING", "started": event.time},
+        }
+        for key, event in trials.items()
+        if key not in begun
+    ]
+    insert_new(session, AttemptRecord, ("trial_id", "journal"), attempts)
     links = [
         {
             "sweep_id": sweep_of(session, event.sweep, journal).id,
@@ -373,15 +339,16 @@ def store_starts(session: Session, journal: str, events: Sequence[TrialStarted])
 
 
 def start_trial(session: Session, journal: str, event: TrialStarted) -> bool:
-    """Store that a journal starts or resumes an attempt. Returns True if the trial is new.
+    """Store that a journal starts or resumes its attempt. Returns True if the trial is new.
 
     An attempt that is complete is not changed.
     """
     known = known_records(session)
-    needed = {(TrialRecord, event.trial), (ConfigurationRecord, event.configuration)}
-    if not needed <= known.keys():
+    trial: TrialRecord | None = known.get((TrialRecord, event.trial))
+    place = AttemptRecord, None if trial is None else trial.id, journal
+    if not {place, (ConfigurationRecord, event.configuration)} <= known.keys():
         store_starts(session, journal, [event])
-    trial = known[TrialRecord, event.trial]
+    trial = trial_of(session, event.trial)
     configuration = known[ConfigurationRecord, event.configuration]
     if configuration.searched != list(event.searched):
         configuration.searched = sorted({*configuration.searched, *event.searched})
@@ -390,35 +357,34 @@ def start_trial(session: Session, journal: str, event: TrialStarted) -> bool:
     if new:
         group.trials += 1
     link(session, journal, event, trial)
-    if trial.journal == journal and trial.state == "COMPLETE":
+    attempt: AttemptRecord = known[AttemptRecord, trial.id, journal]
+    if attempt.state == "COMPLETE":
         return new
     is_fresh = event.resumed_from is None
-    if is_fresh and (group.code_since is None or group.code_since < event.time):
+    since = event.time, event.code or ""
+    if is_fresh and (group.code_since is None or (group.code_since, group.code or "") < since):
         group.code, group.code_since = event.code, event.time
-    if not new:
-        begin_attempt(session, trial, journal, event)
+    if not take_new(session, AttemptRecord, trial.id, journal):
+        begin(session, attempt, started=event.time if is_fresh or not attempt.state else None)
+    session.info[Held].trials.add(trial.id)
     return new
-
-
-def begin_attempt(session: Session, trial: TrialRecord, journal: str, event: TrialStarted) -> None:
-    """Set a trial to running if it shows the journal's attempt."""
-    if is_shown(session, trial, journal):
-        begin(session, trial, started=event.time if event.resumed_from is None else None)
 
 
 def add_points(session: Session, journal: str, events: Sequence[TrialPoint]) -> None:
     """Store dev points in few queries; the first value stored for a step stays."""
-    trials = trials_of(session, {event.trial for event in events})
+    attempts, held = attempts_of(session, journal, {event.trial for event in events}), session.info
     for event in events:
-        trial = trials[event.trial]
-        if not is_shown(session, trial, journal, reached=event.step):
+        attempt = attempts[event.trial]
+        if attempt.state == "COMPLETE":
             continue
         value = finite_or_null(event.value)
-        if event.step == 0 and trial.start_value is None:
-            trial.start_value = value
-        row = {"trial_id": trial.id, "step": event.step, "reported_at": event.time, "value": value}
-        row["metrics"] = {name: finite_or_null(value) for name, value in event.metrics.items()}
-        session.info[Held].points.append(row)
+        if event.step == 0 and attempt.start_value is None:
+            attempt.start_value = value
+        attempt.reached = max(event.step, attempt.reached or 0)
+        row = {"attempt_id": attempt.id, "step": event.step, "reported_at": event.time}
+        metrics = {name: finite_or_null(value) for name, value in event.metrics.items()}
+        held[Held].points.append({**row, "value": value, "metrics": metrics})
+        held[Held].trials.add(attempt.trial_id)
 
 
 _DEV_SCORE = re.compile(r"dev/(?P<task>[\w.-]+)_(?P<metric>spearman|accuracy)")
@@ -427,35 +393,36 @@ _DEV_SCORE = re.compile(r"dev/(?P<task>[\w.-]+)_(?P<metric>spearman|accuracy)")
 def finish_trial(session: Session, journal: str, event: TrialFinished) -> None:
     """Store the end of an attempt, its GPU time, and a complete one's dev scores."""
     trial = trial_of(session, event.trial)
+    attempt = attempts_of(session, journal, {event.trial})[event.trial]
+    group = _find_group(session, trial)
     sweep = sweep_of(session, event.sweep, journal).id
     row = known_records(session).get((SweepTrialRecord, sweep, trial.id))
     row = row or session.get(SweepTrialRecord, {"sweep_id": sweep, "trial_id": trial.id})
     if row is not None and event.wall_seconds:
         more = max(0.0, event.wall_seconds * event.gpus - row.gpu_seconds)
-        for record in (row, trial, _find_group(session, trial)):
+        for record in (row, trial, group):
             record.gpu_seconds += more
-    completed = event.time if event.state == "COMPLETE" else None
-    if not is_shown(session, trial, journal, completed=completed):
+    if attempt.state == "COMPLETE":
         return
-    trial.state, trial.finished, trial.error = event.state, event.time, event.error
-    trial.best_step, trial.best_value = event.best_step, finite_or_null(event.best_value)
-    trial.model, trial.wall_seconds = event.model, event.wall_seconds
-    trial.why, trial.cause = event.why, event.cause
-    trial.costs = {name: cost for name, cost in event.costs.items() if math.isfinite(cost)}
-    trial.provenance = dict(event.provenance)
-    facts, trial.machine_id = event.provenance, None
+    held = session.info[Held]
+    held.trials.add(trial.id)
+    attempt.state, attempt.finished, attempt.error = event.state, event.time, event.error
+    attempt.best_step, attempt.best_value = event.best_step, finite_or_null(event.best_value)
+    attempt.model, attempt.wall_seconds = event.model, event.wall_seconds
+    attempt.why, attempt.cause = event.why, event.cause
+    attempt.costs = {name: cost for name, cost in event.costs.items() if math.isfinite(cost)}
+    attempt.provenance = dict(event.provenance)
+    facts, attempt.machine_id = event.provenance, None
     if (hardware := facts.get("gpu") or facts.get("cpu")) and "host" in facts:
         machine = {"host": facts["host"], "hardware": hardware}
-        trial.machine_id = insert_record(session, MachineRecord, machine, {}).id
-    if trial.state == "COMPLETE":
-        held, identity = session.info[Held], _find_group(session, trial).dev_identity
+        attempt.machine_id = insert_record(session, MachineRecord, machine, {}).id
+    if attempt.state == "COMPLETE":
         scores = [
-            TrialScore(split="dev", value=value, identity=identity, **named.groupdict())
+            TrialScore(split="dev", value=value, identity=group.dev_identity, **named.groupdict())
             for name, value in event.best_metrics.items()
             if math.isfinite(value) and (named := _DEV_SCORE.fullmatch(name))
         ]
-        rows = _make_score_rows(trial, scores, measured=event.time)
-        held.own_scores.setdefault(identity, {})[trial.id] = rows
+        held.own_scores += _make_score_rows(trial.key, attempt.id, scores, measured=event.time)
         held.configurations.add(trial.configuration_id)
 
 
