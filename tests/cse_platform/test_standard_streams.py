@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.text import Text
 
 from cse_platform.cli import submitted, sweep
-from cse_platform.cli.common import say, shows_errors
+from cse_platform.cli.common import shows_errors
 from cse_platform.errors import StoreError
 from cse_platform.render.table import (
     Terminal,
@@ -25,7 +25,7 @@ from cse_platform.render.table import (
     text_table,
 )
 from cse_platform.signals import interrupt, interrupt_handler_kept
-from cse_platform.standard_streams import echo, escape_controls, unwritable_dropped
+from cse_platform.standard_streams import echo, escape_controls, say, unwritable_dropped
 from cse_platform.tracking.submission import ORDER_FILE, SUBMISSION
 
 

@@ -109,14 +109,14 @@ def _without_ray() -> Iterator[RunHere]:
     """Runs `cse-sweep` in this process, in which the methods train, too."""
     from in_process import TrainingExecutor
 
-    from cse_platform.cli import run, smoke
     from cse_platform.cli.sweep import main
+    from cse_platform.launch import rehearse, run
 
     def run_sweep(sweep: Sweep, *arguments: str, **how: Any) -> Result:
         return invoke(main, sweep.file, "--runs", sweep.runs, *arguments, **how)
 
     with pytest.MonkeyPatch.context() as patch:
-        for module in (run, smoke):
+        for module in (run, rehearse):
             patch.setattr(module, "RayExecutor", lambda **how: TrainingExecutor())
         yield run_sweep
 

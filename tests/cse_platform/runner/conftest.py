@@ -67,7 +67,8 @@ class Drive(InProcessExecutor):
                 patch.setattr(driver, "Identity", lambda *of: identity)
                 patch.setattr(driver, "installed_packages", lambda: dict(packages or {}))
                 sweep = self.driver.identify(self.driver.find_stage_values())
-            self.open(self.driver.begin(self.driver.prepare(sweep), self.recorder), places)
+            self.prepared = self.driver.prepare(sweep)
+            self.open(self.driver.begin(self.prepared, self.recorder), places)
         except BaseException:
             self.recorder.close(10)
             self.lease.close()

@@ -9,7 +9,7 @@ import pytest
 from in_process import NewDrive
 from rich.console import Console
 
-from cse_platform.cli import progress
+from cse_platform.launch import progress
 from cse_platform.launch.progress import SweepLog, SweepProgress, watching
 from cse_platform.launch.sweep_lines import trial_line
 from cse_platform.render.table import Silence
