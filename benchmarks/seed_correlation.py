@@ -21,6 +21,7 @@ import json
 import os
 from argparse import Namespace
 from collections.abc import Iterator, Mapping
+from itertools import chain
 from math import sqrt
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -238,7 +239,7 @@ def main() -> None:
         for key, measure in MEASURES.items():
             sides = (np.array([scores[key] for scores in known[name]]) for name in (a, b))
             say(f"{a} against {b}, {measure}: {describe_contrast(*sides)}")
-    for line in (*describe_error_rates(), *describe_coverage_over_pairs()):
+    for line in chain(describe_error_rates(), describe_coverage_over_pairs()):
         say(line)
 
 

@@ -1,11 +1,17 @@
 import ast
 import re
+import sys
+import tomllib
 from importlib import import_module
+from importlib.metadata import packages_distributions
+from itertools import chain
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 
 import pytest
 from commands import invoke
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 from processes import python
 
 from cse_methods import load_encoder, read_published
@@ -38,6 +44,32 @@ def test_every_public_name_exists_where_type_checkers_look_and_is_on_the_page() 
         rows = re.findall(r"^\| (`.*?) \|", section, re.MULTILINE)
         named = [name for row in rows for name in re.findall(r"`(\w+)`", row)]
         assert sorted(named) == sorted(module.__all__)
+
+
+def test_what_the_packages_import_is_declared() -> None:
+    """Except spaCy, whose models are in no registry, and the installed package itself."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    extras = chain.from_iterable(project["optional-dependencies"].values())
+    declared = {
+        canonicalize_name(Requirement(text).name) for text in (*project["dependencies"], *extras)
+    }
+    imported = set[str]()
+    for package in ("methods/cse_methods", "platform/cse_platform", "dashboards/cse_dashboards"):
+        for file in (ROOT / package).rglob("*.py"):
+            for node in ast.walk(ast.parse(file.read_text())):
+                if isinstance(node, ast.Import):
+                    imported.update(alias.name.partition(".")[0] for alias in node.names)
+                elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+                    imported.add(node.module.partition(".")[0])
+    outside = {name for name in imported - sys.stdlib_module_names if not name.startswith("cse_")}
+    assert {"torch", "werkzeug"} <= outside
+    homes = packages_distributions() | {"umap": ["umap-learn"]}
+    undeclared = {
+        name
+        for name in outside - {"spacy"}
+        if declared.isdisjoint(map(canonicalize_name, homes.get(name, [name])))
+    }
+    assert not undeclared
 
 
 def test_importing_a_package_loads_none_of_its_libraries() -> None:
