@@ -67,7 +67,7 @@ def compare_command(
     if on == "dev" and (not a or tasks):
         raise click.UsageError("--on dev needs A and B, and excludes --tasks")
     from cse_platform.leaderboard.api import open_leaderboard
-    from cse_platform.leaderboard.comparisons import comparison_document, matrix_document
+    from cse_platform.presentation.comparison import comparison_document, matrix_document
     from cse_platform.render.table import progress_bar
 
     family: FamilyName = tasks or "sts"

@@ -6,10 +6,10 @@ from cse_platform.cli.common import print_json
 from cse_platform.launch.outcome import outcome_lines
 from cse_platform.launch.sweep_lines import message_line
 from cse_platform.leaderboard.api import open_leaderboard
-from cse_platform.leaderboard.columns import STARRED
 from cse_platform.leaderboard.records import Trial
 from cse_platform.leaderboard.sweeps import SweepOverview
-from cse_platform.leaderboard.trial_details import written_lines
+from cse_platform.presentation.board_columns import STARRED
+from cse_platform.presentation.trial import written_lines
 from cse_platform.render.table import (
     HASH_DIGITS,
     Block,

@@ -75,6 +75,8 @@ BOARD_FAMILIES = {
     )
 }
 
+DEV = "dev"
+"""The column of dev scores."""
 SCORE_COLUMNS = {c: None for family in BOARD_FAMILIES.values() for c in family.columns}
 """The columns of all families, in their order."""
 

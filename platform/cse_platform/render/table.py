@@ -294,15 +294,6 @@ def read_path(row: object, path: str) -> Any:
 
 
 @dataclass(frozen=True)
-class Order(Generic[_R]):
-    """A sort order of rows: its name, its key, and whether the highest comes first."""
-
-    name: str
-    key: Callable[[_R], Any]
-    descending: bool = True
-
-
-@dataclass(frozen=True)
 class Column(Generic[_R]):
     """A column: its name, its value for a row, and how people see it.
 
@@ -323,8 +314,8 @@ class Column(Generic[_R]):
     """The pandas dtype of the values."""
     compared: Callable[[_R], float | None] | None = None
     """Returns the fraction that decides the best and second-best rows; None to compare none."""
-    order: "Order[Any] | None" = None
-    """The order by this column, if rows can be sorted by it."""
+    sort: str = ""
+    """The order of rows by this column; empty if they cannot be sorted by it."""
     shown: Callable[[_R], Any] | None = None
     """Returns the value that people see, if it differs."""
     csv: Callable[[Any], str] = as_text
@@ -351,8 +342,7 @@ class Column(Generic[_R]):
     @property
     def head(self) -> ColumnHead:
         """The head of the column for people."""
-        sort = self.order.name if self.order else ""
-        return ColumnHead(self.title or self.name.replace("_", " "), self.align, sort)
+        return ColumnHead(self.title or self.name.replace("_", " "), self.align, self.sort)
 
 
 def to_table(
