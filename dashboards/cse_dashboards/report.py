@@ -28,7 +28,7 @@ from cse_platform.leaderboard.records import LeaderboardRow, family_of
 from cse_platform.leaderboard.sweeps import SweepOverview
 from cse_platform.presentation.board import board_tables
 from cse_platform.presentation.board_columns import Board
-from cse_platform.render.text import to_html
+from cse_platform.presentation.formats import to_html
 
 if TYPE_CHECKING:
     from cse_dashboards.encoded import Embeddings

@@ -24,8 +24,8 @@ from cse_platform.kept_models import local_copy, trial_in
 from cse_platform.leaderboard.api import Leaderboard
 from cse_platform.leaderboard.records import Trial
 from cse_platform.leaderboard.trials import find_one_trial, is_trial_reference, trial_of_key
+from cse_platform.presentation.terminal import progress_lines
 from cse_platform.presentation.trial import explain_missing_model, explain_reproduction
-from cse_platform.render.table import progress_lines
 from cse_platform.standard_streams import echo
 from cse_platform.stores.mlflow.mirror import MLflowMirror
 from cse_platform.stores.sql.sink import LeaderboardSink

@@ -37,7 +37,8 @@ from cse_platform.leaderboard.sorting import ORDERS
 from cse_platform.leaderboard.statistics.compare import Comparison
 from cse_platform.leaderboard.sweeps import SweepOverview
 from cse_platform.leaderboard.trials_table import Hyperparameters
-from cse_platform.render.table import Table, TableRow, clock, percent
+from cse_platform.numbers import clock, percent
+from cse_platform.presentation.tables import Table, TableRow
 from cse_platform.secrets import mask_url
 from cse_platform.sweep.conditions import SIGNS, Condition, write_value
 

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from cse_platform.leaderboard.records import FamilyName, Filters
     from cse_platform.leaderboard.statistics.compare import Comparison
     from cse_platform.presentation.board_columns import Board
-    from cse_platform.render.text import Format
+    from cse_platform.presentation.formats import Format
 
 _IMPORT = (
     "cse-leaderboard import FILE --sweep NAME, where FILE is a table in the layout of "
@@ -135,7 +135,7 @@ def _answer(question: _Question, *, url: str) -> None:
     from cse_platform.leaderboard.published.rows import merge_repeated_rows, published_rows
     from cse_platform.presentation.board import board_document
     from cse_platform.presentation.board_columns import Board
-    from cse_platform.render.table import progress_bar
+    from cse_platform.presentation.terminal import progress_bar
 
     try:
         reader = open_leaderboard(url, published=question.published_files)

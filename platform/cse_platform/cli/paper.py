@@ -15,7 +15,7 @@ from cse_platform.cli.common import (
 from cse_platform.standard_streams import echo, say
 
 if TYPE_CHECKING:
-    from cse_platform.render.text import Format
+    from cse_platform.presentation.formats import Format
 
 
 @click.command("paper")

@@ -8,20 +8,11 @@ from cse_platform.launch.sweep_lines import message_line
 from cse_platform.leaderboard.api import open_leaderboard
 from cse_platform.leaderboard.records import Trial
 from cse_platform.leaderboard.sweeps import SweepOverview
+from cse_platform.numbers import HASH_DIGITS, clock, percent, short_settings, utc
 from cse_platform.presentation.board_columns import STARRED
+from cse_platform.presentation.tables import Block, Page, Paragraph, text_table
+from cse_platform.presentation.terminal import print_page
 from cse_platform.presentation.trial import written_lines
-from cse_platform.render.table import (
-    HASH_DIGITS,
-    Block,
-    Page,
-    Paragraph,
-    clock,
-    percent,
-    print_page,
-    short_settings,
-    text_table,
-    utc,
-)
 from cse_platform.standard_streams import echo
 from cse_platform.tracking.events import DriverMessage
 

@@ -6,7 +6,7 @@ from datetime import datetime
 from pathlib import Path
 
 from cse_platform.leaderboard.records import Trial
-from cse_platform.render.table import HASH_DIGITS, percent, short_settings
+from cse_platform.numbers import HASH_DIGITS, percent, short_settings
 from cse_platform.tracking.events import DriverMessage
 from cse_platform.tracking.history import TrialHistory
 

@@ -27,7 +27,7 @@ from cse_platform.leaderboard.statistics.compare import (
     seeds_to_decide,
 )
 from cse_platform.leaderboard.statistics.intervals import Interval
-from cse_platform.render.table import group_by
+from cse_platform.values import group_by
 
 HEADLINES = {AVG_STS: STS_TASKS, AVG_TRANSFER: TRANSFER_TASKS}
 """The averages that claims are about, and the tasks that each averages."""

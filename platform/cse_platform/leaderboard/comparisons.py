@@ -32,7 +32,7 @@ from cse_platform.leaderboard.records import (
 from cse_platform.leaderboard.statistics.compare import Comparison, Matrix, compare, compare_all
 from cse_platform.leaderboard.statistics.intervals import Contender, Design, Progress
 from cse_platform.leaderboard.trials import NAMES, find_trial, is_trial_reference
-from cse_platform.render.table import HASH_DIGITS, percent, signed_percent
+from cse_platform.numbers import HASH_DIGITS, percent, signed_percent
 from cse_platform.stores.sql.store import Store
 from cse_platform.stores.sql.tables import (
     AnnotationRecord,

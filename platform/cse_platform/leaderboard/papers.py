@@ -31,11 +31,11 @@ from cse_platform.leaderboard.records import (
     best_key,
 )
 from cse_platform.leaderboard.statistics.intervals import Interval, gap_interval
-from cse_platform.render.table import group_by
 from cse_platform.sweep.file import load_sweep
 from cse_platform.sweep.shipped import SHIPPED
 from cse_platform.sweep.spec import SweepSpec
 from cse_platform.tracking.history import COSTS, EPOCH_MINUTES, TRAIN_MINUTES
+from cse_platform.values import group_by
 
 RELEASED, BASELINES = "released", "baselines"
 """Names used in place of a paper: for the file of released encoders, which are scored and not

@@ -39,7 +39,7 @@ from cse_platform.leaderboard.trials import (
     find_one_trial,
     read_trials,
 )
-from cse_platform.render.table import HASH_DIGITS
+from cse_platform.numbers import HASH_DIGITS
 from cse_platform.safe_paths import find_link
 from cse_platform.stores.sql.estimates import CHOSE
 from cse_platform.stores.sql.store import Store

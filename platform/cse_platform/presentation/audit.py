@@ -6,19 +6,18 @@ from functools import partial
 
 from cse_methods.tasks import AVG_STS, AVG_TRANSFER
 from cse_platform.leaderboard.audit import AGREEMENT, Claim, Verdict
+from cse_platform.numbers import percent, signed_percent
 from cse_platform.presentation.board_columns import interval_cell
-from cse_platform.render.table import (
+from cse_platform.presentation.tables import (
     Cell,
     Column,
     Document,
     Table,
-    group_by,
-    percent,
-    signed_percent,
     to_csv,
     to_record,
     to_table,
 )
+from cse_platform.values import group_by
 
 VERDICT_MARKS: dict[Verdict, str] = {"apart": "≠", "apart, if not selected": "∼", "not apart": "≈"}
 

@@ -27,6 +27,7 @@ from cse_platform.leaderboard.records import (
     task_of,
 )
 from cse_platform.leaderboard.statistics.compare import Comparison, expected_maximum
+from cse_platform.numbers import percent, signed_percent
 from cse_platform.presentation.board_columns import (
     ABOVE,
     ALPHA,
@@ -54,20 +55,18 @@ from cse_platform.presentation.board_columns import (
     short_hash,
     shown_dev_set,
 )
-from cse_platform.render.table import (
+from cse_platform.presentation.tables import (
     Cell,
     Column,
     Document,
     Table,
-    group_by,
-    percent,
-    signed_percent,
     to_csv,
     to_frame,
     to_record,
     to_table,
 )
 from cse_platform.tracking.history import COSTS
+from cse_platform.values import group_by
 
 if TYPE_CHECKING:
     import pandas as pd

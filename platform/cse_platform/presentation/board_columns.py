@@ -26,18 +26,8 @@ from cse_platform.leaderboard.records import (
 )
 from cse_platform.leaderboard.statistics.compare import Comparison
 from cse_platform.leaderboard.statistics.intervals import Interval
-from cse_platform.render.table import (
-    HASH_DIGITS,
-    Align,
-    Cell,
-    Column,
-    clock,
-    flatten,
-    percent,
-    read_path,
-    short_settings,
-    signed_percent,
-)
+from cse_platform.numbers import HASH_DIGITS, clock, percent, short_settings, signed_percent
+from cse_platform.presentation.tables import Align, Cell, Column, flatten, read_path
 from cse_platform.tracking.events import IMPORTED
 from cse_platform.tracking.history import (
     COSTS,

@@ -6,6 +6,7 @@ from itertools import permutations
 
 from cse_platform.leaderboard.records import BOARD_FAMILIES
 from cse_platform.leaderboard.statistics.compare import Comparison, Matrix, TaskComparison
+from cse_platform.numbers import percent, probability, signed_percent
 from cse_platform.presentation.board_columns import (
     ALPHA,
     OVER_PAIRS,
@@ -13,17 +14,7 @@ from cse_platform.presentation.board_columns import (
     interval_cell,
     join_marks,
 )
-from cse_platform.render.table import (
-    Cell,
-    Column,
-    Document,
-    Table,
-    percent,
-    probability,
-    signed_percent,
-    to_csv,
-    to_table,
-)
+from cse_platform.presentation.tables import Cell, Column, Document, Table, to_csv, to_table
 
 SIGNIFICANT = {"**": 0.01, "*": ALPHA}
 """Marks by their limit of p, strictest first."""

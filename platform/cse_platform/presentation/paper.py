@@ -8,20 +8,19 @@ from pathlib import Path
 from typing import Any
 
 from cse_platform.leaderboard.papers import WHOLE, PaperLine, PaperProgress, PaperTable, Verdict
+from cse_platform.numbers import HASH_DIGITS, signed_percent
 from cse_platform.presentation.board_columns import ESTIMATE_PARTS, published_cell, score_cell
-from cse_platform.render.table import (
-    HASH_DIGITS,
+from cse_platform.presentation.tables import (
     Cell,
     Column,
     Document,
     Table,
-    group_by,
     read_path,
-    signed_percent,
     to_csv,
     to_table,
 )
 from cse_platform.tracking.history import COSTS
+from cse_platform.values import group_by
 
 VERDICT_MARKS: dict[Verdict, str] = {
     "within noise": "≈",

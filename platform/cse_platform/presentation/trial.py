@@ -4,31 +4,19 @@ import json
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from cse_methods.data.dev_selection import dev_metric
 from cse_methods.published.released import declared_training, teachers_of
 from cse_methods.tasks import GEOMETRY_METRICS
 from cse_platform.leaderboard.records import Annotations, DevPoint, Place
+from cse_platform.leaderboard.trial_details import SweepStart, TrialDetails
+from cse_platform.numbers import HASH_DIGITS, percent, utc
 from cse_platform.presentation.board_columns import COST_HEADS, STARRED, cost_cell
-from cse_platform.render.table import (
-    HASH_DIGITS,
-    Block,
-    Curve,
-    Heading,
-    Paragraph,
-    Table,
-    percent,
-    text_table,
-    utc,
-)
+from cse_platform.presentation.tables import Block, Curve, Heading, Paragraph, Table, text_table
 from cse_platform.tracking.events import TrialScore
 from cse_platform.tracking.history import EPOCH_MINUTES, EPOCHS
 from cse_platform.tracking.method_code import METHOD_SOURCE
-
-if TYPE_CHECKING:
-    pass
-from cse_platform.leaderboard.trial_details import SweepStart, TrialDetails
 
 IDENTITY_DIGITS = 12
 """Number of digits of an identity on the page; --json has all of them."""

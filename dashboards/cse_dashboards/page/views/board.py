@@ -17,14 +17,14 @@ from cse_platform.leaderboard.sorting import sort_rows
 from cse_platform.leaderboard.statistics.compare import Comparison
 from cse_platform.presentation.board import board_document, board_tables
 from cse_platform.presentation.board_columns import PUBLISHED, Board
+from cse_platform.presentation.formats import TextFormat, render_document
 from cse_platform.presentation.paper import (
     paper_document,
     paper_layout,
     papers_document,
     papers_layout,
 )
-from cse_platform.render.table import Document, Table, TableRow
-from cse_platform.render.text import TextFormat, render_document
+from cse_platform.presentation.tables import Document, Table, TableRow
 
 SHOWN = 200
 """Most rows if all configurations are shown."""

@@ -11,9 +11,9 @@ from cse_platform.leaderboard.statistics.intervals import Interval
 from cse_platform.presentation.board import board_document
 from cse_platform.presentation.board_columns import Board
 from cse_platform.presentation.comparison import comparison_document, matrix_document
+from cse_platform.presentation.formats import Format
 from cse_platform.presentation.paper import paper_document
-from cse_platform.render.table import Document
-from cse_platform.render.text import Format
+from cse_platform.presentation.tables import Document
 
 
 @pytest.fixture(scope="session")

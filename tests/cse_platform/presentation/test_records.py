@@ -17,7 +17,7 @@ from cse_platform.leaderboard.statistics.compare import Matrix
 from cse_platform.leaderboard.statistics.intervals import Interval, RankInterval
 from cse_platform.presentation.board_columns import Board, data_columns
 from cse_platform.presentation.comparison import verdict
-from cse_platform.render.table import Column, to_csv
+from cse_platform.presentation.tables import Column, to_csv
 
 ONE_SEED = "‡ Over the pairs of a single seed; other seeds may differ."
 
