@@ -16,7 +16,7 @@ from cse_dashboards.picture_html import LIBRARY, STATIC
 from cse_dashboards.report import Chapter, chapters, render_document, render_report, rows_of
 from cse_platform.export.folders import make_empty
 from cse_platform.leaderboard import Leaderboard
-from cse_platform.render.table import Terminal
+from cse_platform.presentation.terminal import Terminal
 from cse_platform.standard_streams import echo
 
 IMAGE_SIZE = {"width": 900, "height": 560}

@@ -24,11 +24,11 @@ from cse_dashboards.picture_html import standalone
 from cse_methods.data.dev_selection import dev_metric
 from cse_platform.errors import QueryError
 from cse_platform.leaderboard import Filters, Leaderboard
-from cse_platform.leaderboard.board_tables import board_tables
-from cse_platform.leaderboard.columns import Board
 from cse_platform.leaderboard.records import LeaderboardRow, family_of
 from cse_platform.leaderboard.sweeps import SweepOverview
-from cse_platform.render.text import to_html
+from cse_platform.presentation.board import board_tables
+from cse_platform.presentation.board_columns import Board
+from cse_platform.presentation.formats import to_html
 
 if TYPE_CHECKING:
     from cse_dashboards.encoded import Embeddings

@@ -24,7 +24,8 @@ from cse_platform.kept_models import local_copy, trial_in
 from cse_platform.leaderboard.api import Leaderboard
 from cse_platform.leaderboard.records import Trial
 from cse_platform.leaderboard.trials import find_one_trial, is_trial_reference, trial_of_key
-from cse_platform.render.table import progress_lines
+from cse_platform.presentation.terminal import progress_lines
+from cse_platform.presentation.trial import explain_missing_model, explain_reproduction
 from cse_platform.standard_streams import echo
 from cse_platform.stores.mlflow.mirror import MLflowMirror
 from cse_platform.stores.sql.sink import LeaderboardSink
@@ -193,8 +194,8 @@ def _score_trial(request: ScoringRequest, trial: Trial, board: Store, runs: Path
     elif trial.model is None:
         details = Leaderboard(board).trial(trial.key)
         raise NotFoundError(
-            f"trial {trial.key[:16]} has no model: {details.why_no_model}; "
-            f"{details.explain_reproduction()}"
+            f"trial {trial.key[:16]} has no model: {explain_missing_model(details)}; "
+            f"{explain_reproduction(details)}"
         )
     with board.session() as session:
         spec = find_sweep(session, trial.sweep).spec

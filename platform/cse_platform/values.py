@@ -1,9 +1,14 @@
-"""Values as JSON and YAML have them: their leaves, when two are equal, how they are written."""
+"""Values as JSON and YAML have them: their leaves, when two are equal, how they are written; and
+rows grouped by a value.
+"""
 
 import json
 import sys
-from collections.abc import Callable, Iterator
-from typing import Any, TypeGuard
+from collections.abc import Callable, Hashable, Iterable, Iterator
+from typing import Any, TypeGuard, TypeVar
+
+_Row = TypeVar("_Row")
+_Key = TypeVar("_Key", bound=Hashable)
 
 
 def iterate_leaves(
@@ -46,3 +51,11 @@ def is_number(value: Any) -> TypeGuard[int | float]:
     """Whether a value is a finite number that a float can hold; `true` is none."""
     is_real = isinstance(value, (int, float)) and not isinstance(value, bool)
     return is_real and abs(value) <= sys.float_info.max
+
+
+def group_by(rows: Iterable[_Row], key: Callable[[_Row], _Key]) -> dict[_Key, list[_Row]]:
+    """Group rows by key, in the order in which keys first appear."""
+    groups: dict[_Key, list[_Row]] = {}
+    for row in rows:
+        groups.setdefault(key(row), []).append(row)
+    return groups

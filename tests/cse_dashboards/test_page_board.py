@@ -19,7 +19,7 @@ from cse_dashboards.page.site import reference
 from cse_methods.names import PAPER_PAGES, method_name
 from cse_methods.tasks import STS_TASKS
 from cse_platform.leaderboard import Filters, Leaderboard
-from cse_platform.render.table import Cell
+from cse_platform.presentation.tables import Cell
 from cse_platform.stores.sql.store import open_store as open_store
 from cse_platform.tracking.events import Event
 

@@ -13,7 +13,7 @@ from sweep_events import sweep_started, trial_life
 
 from cse_platform.cli.sweep import main
 from cse_platform.leaderboard.trials import past_trials
-from cse_platform.render.table import clock
+from cse_platform.numbers import clock
 from cse_platform.tracking.events import Event
 
 SWEEP: dict[str, Any] = {

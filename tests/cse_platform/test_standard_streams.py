@@ -17,13 +17,8 @@ from rich.text import Text
 from cse_platform.cli import submitted, sweep
 from cse_platform.cli.common import shows_errors
 from cse_platform.errors import StoreError
-from cse_platform.render.table import (
-    Terminal,
-    print_page,
-    progress_bar,
-    progress_lines,
-    text_table,
-)
+from cse_platform.presentation.tables import text_table
+from cse_platform.presentation.terminal import Terminal, print_page, progress_bar, progress_lines
 from cse_platform.signals import interrupt, interrupt_handler_kept
 from cse_platform.standard_streams import echo, escape_controls, say, unwritable_dropped
 from cse_platform.tracking.submission import ORDER_FILE, SUBMISSION

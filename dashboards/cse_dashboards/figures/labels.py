@@ -11,10 +11,10 @@ from cse_dashboards.figures.picture import PALETTE, Picture, TrialNotes, file_na
 from cse_methods.data.dev_selection import sets_in
 from cse_methods.names import backbone_name, hyperparameter_name, method_name, task_name
 from cse_methods.tasks import AVG_TRANSFER, LONG_TASKS, TRANSFER_TASKS
-from cse_platform.leaderboard.columns import OWN_FILE, shown_dev_set
 from cse_platform.leaderboard.published.rows import PAPERS
 from cse_platform.leaderboard.records import LeaderboardRow, Trial
-from cse_platform.render.table import HASH_DIGITS
+from cse_platform.numbers import HASH_DIGITS
+from cse_platform.presentation.board_columns import OWN_FILE, shown_dev_set
 
 _METRICS = {
     "kcc": "KCC",

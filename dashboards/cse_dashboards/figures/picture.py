@@ -10,7 +10,7 @@ import pandas as pd
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
-from cse_platform.render.table import csv_cell
+from cse_platform.presentation.tables import csv_cell
 
 TrialNotes = Mapping[str, tuple[str, str]]
 """By the id of a trial's point or line, how its key begins, which names its page, and hover text.

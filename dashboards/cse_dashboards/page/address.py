@@ -17,8 +17,8 @@ from pydantic import (
 )
 
 from cse_dashboards.errors import AddressError
-from cse_platform.leaderboard.columns import ORDERS
 from cse_platform.leaderboard.records import FamilyName, Filters, parse_since
+from cse_platform.leaderboard.sorting import ORDERS
 from cse_platform.leaderboard.trials_table import TrialChoice
 from cse_platform.sweep.conditions import (
     LONGEST,

@@ -32,12 +32,13 @@ from cse_dashboards.page.control import Control
 from cse_methods.names import TASKS, backbone_name, hyperparameter_name, method_name, task_name
 from cse_methods.published.released import MARK, SCORED_BY
 from cse_platform.leaderboard.api import Leaderboard, open_leaderboard
-from cse_platform.leaderboard.columns import ORDERS
 from cse_platform.leaderboard.records import SCORE_COLUMNS, LeaderboardRow
+from cse_platform.leaderboard.sorting import ORDERS
 from cse_platform.leaderboard.statistics.compare import Comparison
 from cse_platform.leaderboard.sweeps import SweepOverview
 from cse_platform.leaderboard.trials_table import Hyperparameters
-from cse_platform.render.table import Table, TableRow, clock, percent
+from cse_platform.numbers import clock, percent
+from cse_platform.presentation.tables import Table, TableRow
 from cse_platform.secrets import mask_url
 from cse_platform.sweep.conditions import SIGNS, Condition, write_value
 

@@ -15,7 +15,7 @@ from cse_platform.cli.common import (
 from cse_platform.standard_streams import echo
 
 if TYPE_CHECKING:
-    from cse_platform.render.text import Format
+    from cse_platform.presentation.formats import Format
 
 
 @click.command()
@@ -45,7 +45,8 @@ def audit_command(
     """
     from cse_platform.errors import NoStoreError
     from cse_platform.leaderboard.api import open_leaderboard
-    from cse_platform.leaderboard.audit import audit_claims, audit_document
+    from cse_platform.leaderboard.audit import audit_claims
+    from cse_platform.presentation.audit import audit_document
 
     try:
         with open_leaderboard(place.url, published=published_files) as board:

@@ -25,8 +25,8 @@ from cse_platform.signals import INTERRUPTED, exit_code, ignore_both
 from cse_platform.standard_streams import EchoHandler, echo, unwritable_dropped
 
 if TYPE_CHECKING:
-    from cse_platform.render.table import Document
-    from cse_platform.render.text import Format
+    from cse_platform.presentation.formats import Format
+    from cse_platform.presentation.tables import Document
 
 CONTEXT = {"help_option_names": ["-h", "--help"]}
 
@@ -217,7 +217,8 @@ def print_table(
     heads: Sequence[str], rows: Iterable[Sequence[str]], *paragraphs: str, title: str = ""
 ) -> None:
     """Print a table, and paragraphs below it."""
-    from cse_platform.render.table import Paragraph, print_page, text_table
+    from cse_platform.presentation.tables import Paragraph, text_table
+    from cse_platform.presentation.terminal import print_page
 
     print_page([text_table(heads, rows, title=title), *map(Paragraph, paragraphs)])
 
@@ -225,17 +226,17 @@ def print_table(
 def print_document(document: "Document", *, format: "Format", wide: bool = False) -> None:
     """Print a document; on a terminal, the cells of wide tables are not folded."""
     if format == "table":
-        from cse_platform.render.table import print_page
+        from cse_platform.presentation.terminal import print_page
 
         print_page(document.tables(wide), wide=wide)
     else:
-        from cse_platform.render.text import render_document  # imports Jinja
+        from cse_platform.presentation.formats import render_document  # imports Jinja
 
         echo(render_document(document, format=format, wide=wide), nl=False)
 
 
 def print_json(value: Any) -> None:
-    from cse_platform.render.table import to_json
+    from cse_platform.presentation.tables import to_json
 
     echo(to_json(value), nl=False)
 

@@ -15,7 +15,7 @@ from cse_platform.cli.common import (
 
 if TYPE_CHECKING:
     from cse_platform.leaderboard.records import FamilyName, Filters
-    from cse_platform.render.text import Format
+    from cse_platform.presentation.formats import Format
 
 
 @click.command("compare")
@@ -67,8 +67,8 @@ def compare_command(
     if on == "dev" and (not a or tasks):
         raise click.UsageError("--on dev needs A and B, and excludes --tasks")
     from cse_platform.leaderboard.api import open_leaderboard
-    from cse_platform.leaderboard.comparisons import comparison_document, matrix_document
-    from cse_platform.render.table import progress_bar
+    from cse_platform.presentation.comparison import comparison_document, matrix_document
+    from cse_platform.presentation.terminal import progress_bar
 
     family: FamilyName = tasks or "sts"
     with (

@@ -114,11 +114,11 @@ def main(
     url, folder = place.url_beside_runs, place.folder
     evaluation = score_model(request, leaderboard=url, runs=folder)
     if as_json:
-        from cse_platform.render.evaluation_page import evaluation_record
+        from cse_platform.presentation.evaluation import evaluation_record
 
         print_json(evaluation_record(model, evaluation))
     else:
-        from cse_platform.render.evaluation_page import evaluation_page
-        from cse_platform.render.table import print_page
+        from cse_platform.presentation.evaluation import evaluation_page
+        from cse_platform.presentation.terminal import print_page
 
         print_page(evaluation_page(evaluation))

@@ -13,7 +13,8 @@ from cse_platform.launch.sweep_lines import SweepLine, SweepLines
 from cse_platform.leaderboard.api import Leaderboard, open_leaderboard
 from cse_platform.leaderboard.records import Trial
 from cse_platform.leaderboard.sweeps import SweepOverview
-from cse_platform.render.table import Terminal, clock, stopwatch
+from cse_platform.numbers import clock, stopwatch
+from cse_platform.presentation.terminal import Terminal
 from cse_platform.signals import exit_code, heed_sigterm
 from cse_platform.standard_streams import echo
 from cse_platform.stores.sql.store import Store, open_for_reading

@@ -33,11 +33,11 @@ from cse_platform.standard_streams import echo
 
 if TYPE_CHECKING:
     from cse_platform.leaderboard.api import Leaderboard
-    from cse_platform.leaderboard.columns import Board
     from cse_platform.leaderboard.published.rows import PublishedRow
     from cse_platform.leaderboard.records import FamilyName, Filters
     from cse_platform.leaderboard.statistics.compare import Comparison
-    from cse_platform.render.text import Format
+    from cse_platform.presentation.board_columns import Board
+    from cse_platform.presentation.formats import Format
 
 _IMPORT = (
     "cse-leaderboard import FILE --sweep NAME, where FILE is a table in the layout of "
@@ -132,10 +132,10 @@ class _Question:
 def _answer(question: _Question, *, url: str) -> None:
     """Print the board, or without a leaderboard only the papers' numbers."""
     from cse_platform.leaderboard.api import open_leaderboard
-    from cse_platform.leaderboard.board_tables import board_document
-    from cse_platform.leaderboard.columns import Board
     from cse_platform.leaderboard.published.rows import merge_repeated_rows, published_rows
-    from cse_platform.render.table import progress_bar
+    from cse_platform.presentation.board import board_document
+    from cse_platform.presentation.board_columns import Board
+    from cse_platform.presentation.terminal import progress_bar
 
     try:
         reader = open_leaderboard(url, published=question.published_files)
@@ -167,8 +167,8 @@ def _answer(question: _Question, *, url: str) -> None:
 def _make_board(
     question: _Question, reader: "Leaderboard", progress: Callable[[int, int], None]
 ) -> "Board":
-    from cse_platform.leaderboard.columns import Board
     from cse_platform.leaderboard.records import family_named, family_of
+    from cse_platform.presentation.board_columns import Board
 
     rows = reader.rows(
         question.filters,
@@ -241,8 +241,8 @@ def _report_unshown(
     question: _Question, rows: Sequence["PublishedRow"], tasks: "FamilyName"
 ) -> None:
     """Print a message if the chosen tables of papers have nothing for the board's columns."""
-    from cse_platform.leaderboard.board_tables import is_on_tests
     from cse_platform.leaderboard.records import family_named
+    from cse_platform.presentation.board import is_on_tests
 
     family = family_named(tasks)
     if question.published_tables and not any(is_on_tests(row, family) for row in rows):

@@ -15,7 +15,7 @@ from cse_platform.cli.common import (
 from cse_platform.standard_streams import echo, say
 
 if TYPE_CHECKING:
-    from cse_platform.render.text import Format
+    from cse_platform.presentation.formats import Format
 
 
 @click.command("paper")
@@ -49,13 +49,12 @@ def paper_command(
     from cse_platform.leaderboard.papers import (
         PaperProgress,
         PaperTable,
-        paper_document,
         paper_progress,
         paper_table,
-        papers_document,
         read_paper_files,
     )
     from cse_platform.leaderboard.published.rows import published_rows, rows_of_table
+    from cse_platform.presentation.paper import paper_document, papers_document
     from cse_platform.sweep.problems import did_you_mean
 
     shown: PaperTable | list[PaperProgress]

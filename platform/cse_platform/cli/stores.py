@@ -77,7 +77,8 @@ def rebuild_command(
         cse-leaderboard rebuild --dry-run
     """
     from cse_platform.errors import JournalError
-    from cse_platform.render.table import percent, progress_lines
+    from cse_platform.numbers import percent
+    from cse_platform.presentation.terminal import progress_lines
     from cse_platform.stores.rebuild import (
         describe_lacking,
         fill_mlflow,

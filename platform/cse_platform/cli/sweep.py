@@ -249,8 +249,8 @@ def describe(methods: tuple[str, ...], as_json: bool, base: str | None) -> None:
     from cse_methods.describe import describe_method
     from cse_methods.errors import BrokenMethodError
     from cse_methods.registry import available_methods, get_method
-    from cse_platform.render.methods_page import methods_overview, methods_page
-    from cse_platform.render.table import print_page
+    from cse_platform.presentation.methods import methods_overview, methods_page
+    from cse_platform.presentation.terminal import print_page
     from cse_platform.sweep.checks import get_method_on_base
 
     if base is not None and not methods:

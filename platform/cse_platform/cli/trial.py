@@ -62,8 +62,8 @@ def show_command(
     elif as_json:
         print_json(details.as_record())
     else:
-        from cse_platform.leaderboard.trial_details import trial_page
-        from cse_platform.render.table import print_page
+        from cse_platform.presentation.terminal import print_page
+        from cse_platform.presentation.trial import trial_page
 
         print_page(trial_page(details, where=place.options))
 

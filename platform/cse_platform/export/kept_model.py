@@ -22,6 +22,7 @@ from cse_platform.export.sweep_file import one_trial_sweep
 from cse_platform.kept_models import local_copy
 from cse_platform.leaderboard.comparisons import DevPairs
 from cse_platform.leaderboard.trial_details import TrialDetails
+from cse_platform.presentation.trial import explain_missing_model, explain_reproduction
 from cse_platform.stores.mlflow.registry import RegistryEntry, register_model
 from cse_platform.sweep.identity import dev_identity, training_data
 from cse_platform.sweep.stores import has_mlflow, mlflow_uri
@@ -37,9 +38,11 @@ def kept_model(trial: TrialDetails) -> Iterator[Path]:
     Raises NotFoundError if none was kept, or it is gone or another trial's; BackboneError if its
     location cannot be reached.
     """
-    again = trial.explain_reproduction()
+    again = explain_reproduction(trial)
     if trial.model is None:
-        raise NotFoundError(f"trial {trial.key[:16]} has no model: {trial.why_no_model}; {again}")
+        raise NotFoundError(
+            f"trial {trial.key[:16]} has no model: {explain_missing_model(trial)}; {again}"
+        )
     with local_copy(trial.model, trial.key) as folder:
         if not folder.is_dir():
             raise NotFoundError(

@@ -9,14 +9,10 @@ from cse_methods.encoders.backbones import resolve_backbone
 from cse_methods.errors import BackboneError, UnknownMethodError
 from cse_methods.registry import get_method
 from cse_platform.export.kept_model import COMMON_POOLERS
-from cse_platform.leaderboard.trial_details import (
-    TrialDetails,
-    make_facts_table,
-    scores_table,
-    settings_table,
-)
-from cse_platform.render.table import HASH_DIGITS, percent
-from cse_platform.render.text import render_template, to_markdown
+from cse_platform.leaderboard.trial_details import TrialDetails
+from cse_platform.numbers import HASH_DIGITS, percent
+from cse_platform.presentation.formats import render_template, to_markdown
+from cse_platform.presentation.trial import make_facts_table, scores_table, settings_table
 from cse_platform.tracking.provenance import SWEEP_PACKAGES
 
 _OF_THE_START = ("git_commit", "package_commit", "python", *SWEEP_PACKAGES)

@@ -15,8 +15,8 @@ from cse_platform.export.folders import make_empty
 from cse_platform.export.sweep_file import one_trial_sweep, sweep_text
 from cse_platform.export.trial_code import trial_code
 from cse_platform.leaderboard.trial_details import TrialDetails
-from cse_platform.render.table import to_json
-from cse_platform.render.text import escape_markdown
+from cse_platform.presentation.formats import escape_markdown
+from cse_platform.presentation.tables import to_json
 from cse_platform.safe_paths import write_below
 from cse_platform.sweep.file import load_sweep
 from cse_platform.values import iterate_leaves

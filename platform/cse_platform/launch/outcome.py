@@ -17,14 +17,11 @@ from cse_platform.leaderboard.records import (
     is_own,
 )
 from cse_platform.leaderboard.sweeps import SweepOverview
-from cse_platform.render.table import HASH_DIGITS, format_count, group_by, percent, short_settings
-from cse_platform.search.confirmation import (
-    best_configurations,
-    dev_values,
-    select_counting_trials,
-)
+from cse_platform.numbers import HASH_DIGITS, format_count, percent, short_settings
+from cse_platform.search.confirmation import best_configurations, dev_values, select_counting_trials
 from cse_platform.tracking.choice import find_choosing_trials
 from cse_platform.tracking.history import TrialHistory
+from cse_platform.values import group_by
 
 LEAST_SEARCHED = 10
 """The number of trials from which on the search itself is worth a look."""

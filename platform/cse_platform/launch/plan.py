@@ -13,7 +13,7 @@ from cse_methods.errors import DataError
 from cse_platform.errors import NoStoreError, StoreError, SweepRefusedError
 from cse_platform.launch.check import Checked, check_stages
 from cse_platform.leaderboard.trials import past_trials
-from cse_platform.render.table import clock, format_count
+from cse_platform.numbers import clock, format_count
 from cse_platform.search.proposals import preview
 from cse_platform.standard_streams import echo, say
 from cse_platform.stores.sql.store import open_for_reading

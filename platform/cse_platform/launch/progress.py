@@ -16,15 +16,8 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from cse_platform.launch.sweep_lines import ShownTrial, SweepLine, SweepLines
-from cse_platform.render.table import (
-    Silence,
-    Terminal,
-    clock,
-    format_count,
-    percent,
-    short_settings,
-    stopwatch,
-)
+from cse_platform.numbers import clock, format_count, percent, short_settings, stopwatch
+from cse_platform.presentation.terminal import Silence, Terminal
 from cse_platform.runner.state import SweepState
 from cse_platform.search.budgets import trials_left
 from cse_platform.tracking.events import now

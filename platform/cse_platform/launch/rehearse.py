@@ -17,7 +17,8 @@ from cse_platform.launch.check import check_and_fetch, check_stages
 from cse_platform.launch.run import run_stage
 from cse_platform.leaderboard.api import open_leaderboard
 from cse_platform.leaderboard.records import BOARD_FAMILIES, Filters
-from cse_platform.render.table import Terminal, format_count
+from cse_platform.numbers import format_count
+from cse_platform.presentation.terminal import Terminal
 from cse_platform.runner.tune import RayExecutor
 from cse_platform.search.confirmation import chosen_trials
 from cse_platform.signals import heed_sigterm

@@ -17,7 +17,8 @@ from cse_platform.launch.check import Checked, check_and_fetch
 from cse_platform.launch.outcome import explain_no_result, outcome_lines, state_line
 from cse_platform.launch.progress import watching
 from cse_platform.leaderboard.api import open_leaderboard
-from cse_platform.render.table import Terminal, format_count
+from cse_platform.numbers import format_count
+from cse_platform.presentation.terminal import Terminal
 from cse_platform.runner.driver import Executor, Outcome, drive_sweep
 from cse_platform.runner.tune import RayExecutor
 from cse_platform.secrets import mask_text, mask_url

@@ -6,7 +6,8 @@ from datetime import datetime
 from pathlib import Path
 
 from cse_platform.leaderboard.records import Trial
-from cse_platform.render.table import HASH_DIGITS, percent, short_settings
+from cse_platform.numbers import HASH_DIGITS, percent, short_settings
+from cse_platform.presentation.sweeps import message_line
 from cse_platform.tracking.events import DriverMessage
 from cse_platform.tracking.history import TrialHistory
 
@@ -50,11 +51,6 @@ class SweepLines:
                 is_news = trial.state == "FAIL" or trial.reused_from is not None
                 lines.append(SweepLine(trial.finished or trial.started, text, is_news))
         return sorted(lines, key=lambda line: line.time)
-
-
-def message_line(message: DriverMessage) -> str:
-    """Format a driver's message."""
-    return f"Error: {message.text}" if message.level == "error" else message.text
 
 
 def trial_line(trial: ShownTrial, *, errors: Path | None) -> str:

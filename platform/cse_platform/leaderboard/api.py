@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Self
 
 from cse_platform.databases import expand_url, sqlite_url
 from cse_platform.leaderboard.board import MAIN_FAMILIES, annotations, board_rows
-from cse_platform.leaderboard.columns import Board, data_columns, sort_rows
 from cse_platform.leaderboard.comparisons import ComparisonQueries
 from cse_platform.leaderboard.published.rows import (
     PublishedRow,
@@ -31,11 +30,11 @@ from cse_platform.leaderboard.records import (
     family_named,
     family_of,
 )
+from cse_platform.leaderboard.sorting import sort_rows
 from cse_platform.leaderboard.statistics.intervals import Progress
 from cse_platform.leaderboard.sweeps import SweepQueries
 from cse_platform.leaderboard.trial_details import TrialQueries
 from cse_platform.leaderboard.trials_table import TrialsTableQueries
-from cse_platform.render.table import to_frame
 from cse_platform.stores.sql.store import Store, open_for_reading
 from cse_platform.tracking.events import Annotatable
 
@@ -112,9 +111,10 @@ class Leaderboard(ComparisonQueries, TrialQueries, TrialsTableQueries, SweepQuer
         Columns of numbers, counts, booleans and times (UTC) keep their type even if values are
         missing; objects and lists stay Python objects.
         """
+        from cse_platform.presentation.board import board_frame
+
         rows = self.rows(filters, tasks=tasks, per_configuration=per_configuration, sort=sort)
-        board = Board(rows, family=tasks or family_of(rows))
-        return to_frame(data_columns(board), board.rows)
+        return board_frame(rows, family=tasks or family_of(rows))
 
     def published(
         self,

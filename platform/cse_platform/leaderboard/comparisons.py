@@ -1,12 +1,11 @@
-"""Finds the rows that people name, compares rows on test sets or on dev, tests whether a difference
-is significant, and lays the result out for people and programs.
+"""Finds the rows that people name, compares rows on test sets or on dev, and tests whether a
+difference is significant.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from itertools import permutations
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,17 +17,8 @@ from cse_methods.data.shared_sentences import Groups
 from cse_methods.errors import CseError
 from cse_platform.errors import AmbiguousError, ComparisonError, NotFoundError
 from cse_platform.leaderboard.board import board_rows, read_evaluations
-from cse_platform.leaderboard.columns import (
-    ALPHA,
-    OVER_PAIRS,
-    OVER_PAIRS_MEANS,
-    format_choice,
-    interval_cell,
-    join_marks,
-)
 from cse_platform.leaderboard.ranking import build_contenders, common_seeds
 from cse_platform.leaderboard.records import (
-    BOARD_FAMILIES,
     EVERY_ROW,
     FamilyName,
     Filters,
@@ -39,27 +29,10 @@ from cse_platform.leaderboard.records import (
     single_seed,
     task_of,
 )
-from cse_platform.leaderboard.statistics.compare import (
-    Comparison,
-    Matrix,
-    TaskComparison,
-    compare,
-    compare_all,
-)
+from cse_platform.leaderboard.statistics.compare import Comparison, Matrix, compare, compare_all
 from cse_platform.leaderboard.statistics.intervals import Contender, Design, Progress
 from cse_platform.leaderboard.trials import NAMES, find_trial, is_trial_reference
-from cse_platform.render.table import (
-    HASH_DIGITS,
-    Cell,
-    Column,
-    Document,
-    Table,
-    percent,
-    probability,
-    signed_percent,
-    to_csv,
-    to_table,
-)
+from cse_platform.numbers import HASH_DIGITS, percent, signed_percent
 from cse_platform.stores.sql.store import Store
 from cse_platform.stores.sql.tables import (
     AnnotationRecord,
@@ -345,7 +318,8 @@ def describe_row(row: LeaderboardRow, compared: Sequence[int] | None = None) -> 
     used = row.seeds if compared is None else compared
     left = [seed for seed in row.seeds if seed not in used]
     without = f"; not scored: {_format_seeds(left)}" if left else ""
-    chosen = f"; {format_choice(row)}" if row.chosen_by else ""
+    choosing = ", ".join(map(percent, row.chosen_by.values()))
+    chosen = f"; chosen by {choosing}" if row.chosen_by else ""
     return (
         f"{row.reference}{row.name_mark} on {row.backbone}, "
         f"{row.dev.search} ({row.dev.source}), {_format_seeds(used)}{without}{chosen}"
@@ -543,137 +517,3 @@ def _make_dev_contender(
     cosines: NDArray[Any] = np.stack([pairs.cosines for pairs in pairs_by_seed])
     groups = {} if pairs.groups is None else {task: pairs.groups}
     return Contender(name, scores, {task: cosines}, {task: pairs.gold}, groups, design)
-
-
-SIGNIFICANT = {"**": 0.01, "*": ALPHA}
-"""Marks by their limit of p, strictest first."""
-
-
-def comparison_table(comparison: Comparison) -> Table:
-    """Make a table with a line for each task and the average, and the verdict in words."""
-    average = [comparison.average] if comparison.average else []
-    return to_table(
-        TASK_COLUMNS,
-        [comparison.tasks, average],
-        title=f"{comparison.a} against {comparison.b}, scores x 100",
-        notes=(*comparison.told, *verdict(comparison), *comparison.notes),
-        legend={OVER_PAIRS: OVER_PAIRS_MEANS},
-    )
-
-
-def verdict(comparison: Comparison) -> Iterator[str]:
-    """State the verdict in a sentence: on the average, or on each task if there is no average."""
-    a, b, average = comparison.a, comparison.b, comparison.average
-    single = [name for name, n in ((a, comparison.n_a), (b, comparison.n_b)) if n == 1]
-    whose = "its" if len(single) == 1 else "their"
-    for task in comparison.tasks if average is None else [average]:
-        by = f"{percent(abs(task.effect))} on {task.task}"
-        if (p := task.p_holm if average is None else task.p) is None:
-            yield f"{a} and {b} differ by {by}; single seeds without pairs give no interval."
-            continue
-        shown = probability(p)
-        equal = f"< {shown[1:]}" if shown.startswith("<") else f"= {shown}"
-        interval = interval_cell(task.interval).text if task.interval else "unknown"
-        evidence = f"95 % interval {interval}, p {equal}"
-        sentence = f"{a} is {'above' if task.effect > 0 else 'below'} {b} by {by}, {evidence}"
-        if p >= ALPHA:
-            sentence = f"{a} and {b} cannot be distinguished: they differ by {by}, {evidence}"
-        if single:
-            on = f"With one seed of {' and one of '.join(single)}"
-            sentence = f"{on}, {sentence}; {whose} other seeds may differ"
-        yield f"{sentence}."
-
-
-def matrix_table(matrix: Matrix) -> Table:
-    """Make a table of each row's score minus each column's; columns are named by row numbers."""
-
-    def against(other: int) -> Column[int]:
-        def effect(row: int) -> Cell | None:
-            if row == other:
-                return None
-            p = matrix.p_holm[row][other]
-            sure = (mark for mark, limit in SIGNIFICANT.items() if p is not None and p < limit)
-            single = not {matrix.names[row], matrix.names[other]}.isdisjoint(matrix.single)
-            mark = join_marks(next(sure, ""), OVER_PAIRS if single else "")
-            return Cell(signed_percent(matrix.effects[row][other]), mark=mark)
-
-        return Column(str(other + 1), effect, align="right")
-
-    averages = (
-        average
-        for family in BOARD_FAMILIES.values()
-        for average in family.averages
-        if set(family.over(average)) == set(matrix.tasks)
-    )
-    several = "mean over " * (len(matrix.tasks) > 1)
-    mean = next(averages, several + ", ".join(matrix.tasks))
-    indices = range(len(matrix.names))
-    means = "after Holm's correction over all pairs"
-    meanings = {mark: f"p < {p}, {means}." for mark, p in SIGNIFICANT.items()}
-    return to_table(
-        [
-            Column("#", lambda row: row + 1),
-            Column("row", lambda row: matrix.names[row]),
-            *map(against, indices),
-        ],
-        [indices],
-        title=f"Row minus column, {mean}, x 100",
-        notes=(*matrix.told, *matrix.notes),
-        legend={**meanings, OVER_PAIRS: OVER_PAIRS_MEANS},
-    )
-
-
-def comparison_document(comparison: Comparison) -> Document:
-    """Make the document of a comparison; CSV has a line for each task, then for the average."""
-
-    def of(name: str) -> Column[TaskComparison]:
-        return Column(name, lambda _: getattr(comparison, name))
-
-    columns = [*map(of, ("a", "b", "n_a", "n_b")), *TASK_COLUMNS, Column("pairs")]
-    tasks = [*comparison.tasks, *filter(None, [comparison.average])]
-    return Document(
-        lambda _wide: [comparison_table(comparison)],
-        lambda: to_csv(columns, tasks),
-        lambda: comparison,
-    )
-
-
-def matrix_document(matrix: Matrix) -> Document:
-    """Make the document of a matrix; CSV has a line for every ordered pair of rows."""
-    numbers = {"effect": matrix.effects, "p": matrix.p, "p_holm": matrix.p_holm}
-
-    def of(name: str) -> Column[tuple[int, int]]:
-        return Column(name, lambda pair: numbers[name][pair[0]][pair[1]])
-
-    a = Column[tuple[int, int]]("a", lambda pair: matrix.names[pair[0]])
-    b = Column[tuple[int, int]]("b", lambda pair: matrix.names[pair[1]])
-    indices = range(len(matrix.names))
-    return Document(
-        lambda _wide: [matrix_table(matrix)],
-        lambda: to_csv([a, b, *map(of, numbers)], permutations(indices, 2)),
-        lambda: matrix,
-    )
-
-
-_make_number_column = partial(Column[TaskComparison], align="right")
-TASK_COLUMNS: tuple[Column[TaskComparison], ...] = (
-    Column("task"),
-    _make_number_column("mean_a", title="A", format=percent),
-    _make_number_column("mean_b", title="B", format=percent),
-    _make_number_column("effect", title="A - B", format=signed_percent),
-    _make_number_column(
-        "interval",
-        title="95 % interval",
-        format=interval_cell,
-        parts=(
-            Column("interval_low", "interval.low"),
-            Column("interval_high", "interval.high"),
-            Column("interval_over", "interval.over"),
-        ),
-    ),
-    _make_number_column("p", format=probability),
-    _make_number_column("p_holm", title="p (Holm)", format=probability),
-    _make_number_column("williams_t", title="Williams t", format=lambda t: f"{t:z.2f}"),
-    _make_number_column("williams_p", title="Williams p", format=probability),
-    _make_number_column("williams_p_holm", title="Williams p (Holm)", format=probability),
-)

@@ -20,7 +20,7 @@ from cse_methods.published.released import (
 from cse_methods.tasks import AVG_STS, AVG_TRANSFER, LONG_TASKS, STS_TASKS, TRANSFER_TASKS
 from cse_platform.errors import NotFoundError
 from cse_platform.leaderboard.statistics.intervals import Interval, RankInterval, seed_interval
-from cse_platform.render.table import HASH_DIGITS
+from cse_platform.numbers import HASH_DIGITS
 from cse_platform.tracking.choice import rate_seeds
 from cse_platform.tracking.history import MEMORY
 
@@ -75,6 +75,8 @@ BOARD_FAMILIES = {
     )
 }
 
+DEV = "dev"
+"""The column of dev scores."""
 SCORE_COLUMNS = {c: None for family in BOARD_FAMILIES.values() for c in family.columns}
 """The columns of all families, in their order."""
 

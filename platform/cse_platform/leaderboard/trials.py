@@ -18,7 +18,7 @@ from sqlalchemy.orm import Session, aliased
 from cse_methods.data.dev_selection import dev_metric
 from cse_platform.errors import AmbiguousError, NotFoundError
 from cse_platform.leaderboard.records import DevPoint, Trial
-from cse_platform.render.table import HASH_DIGITS
+from cse_platform.numbers import HASH_DIGITS
 from cse_platform.stores.sql.tables import (
     AttemptRecord,
     ConfigurationRecord,

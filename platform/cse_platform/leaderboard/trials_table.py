@@ -31,7 +31,6 @@ from cse_platform.leaderboard.trials import (
     select_trials,
     space_of,
 )
-from cse_platform.render.table import group_by
 from cse_platform.stores.sql.store import Store, write_json
 from cse_platform.stores.sql.tables import (
     AttemptRecord,
@@ -47,7 +46,7 @@ from cse_platform.stores.sql.tables import (
 from cse_platform.sweep.conditions import SIGNS, Condition, write_value
 from cse_platform.sweep.problems import did_you_mean
 from cse_platform.tracking.history import order_metrics
-from cse_platform.values import canonical_json, is_number
+from cse_platform.values import canonical_json, group_by, is_number
 
 NUMBERS = ("number", "score", "seed", "step", "seconds")
 TEXTS: dict[str, ColumnElement[Any]] = {

@@ -11,8 +11,8 @@ from cse_methods.contract import Method
 from cse_platform.control.requests import Requests
 from cse_platform.errors import JournalError, SweepRefusedError
 from cse_platform.kept_models import wait_for_room
+from cse_platform.numbers import format_count
 from cse_platform.own_folders import OwnFolders
-from cse_platform.render.table import format_count
 from cse_platform.runner.model_retention import delete_surplus_models
 from cse_platform.runner.prior_results import (
     StageValues,

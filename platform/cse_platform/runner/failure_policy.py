@@ -4,7 +4,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 
-from cse_platform.render.table import clock
+from cse_platform.numbers import clock
 from cse_platform.runner.failures import End
 from cse_platform.runner.state import LiveTrial, SweepState
 from cse_platform.sweep.blocks import Resources

@@ -15,7 +15,6 @@ from ray.exceptions import RayTaskError
 
 from cse_methods.contract import Method
 from cse_methods.errors import CseError
-from cse_platform.render.table import cut_line
 from cse_platform.runner.reports import RaisedError
 from cse_platform.secrets import mask_text
 
@@ -27,6 +26,8 @@ _FATAL = re.compile(r"^\*\*\* (SIG\w+) received at ", re.M)
 _EXIT_CODE = re.compile(r"exits with an exit code (\d+)")
 _WORKER_DIED = "because its worker process has died"
 _LAST_LINES = 50
+_LINE_LENGTH = 1000
+"""Maximum length of a line of foreign text in characters; longer lines are cut."""
 _COLOUR = re.compile(r"\x1b\[[\d;]*m")
 _ATTEMPT = re.compile(r"^Failure # \d+ \(occurred at .*\)$", re.M)
 """The line that precedes each error in the file where Ray collects a trial's errors."""
@@ -65,12 +66,12 @@ def failure_from_report(report: RaisedError, method: Method) -> Failure:
     Unless the error says what to do, the last traceback line in the method's package follows, as in
     `mixcse/method.py:41: z = a @ b`: relative, because paths differ between machines.
     """
-    message, traceback = cut_line(clean_text(report.said)), clean_text(report.traceback)
+    message, traceback = _cut_line(clean_text(report.said)), clean_text(report.traceback)
     if not report.says_what_to_do:
         frames = reversed(_FRAME.findall(traceback))
         located = ((_find_in_package(file, method), line, code) for file, line, code in frames)
         for file, line, code in (frame for frame in located if frame[0]):
-            message += f", at {cut_line(mask_text(f'{file}:{line}: {code}'))}"
+            message += f", at {_cut_line(mask_text(f'{file}:{line}: {code}'))}"
             break
     return Failure(message, traceback, end="error")
 
@@ -88,14 +89,14 @@ def failure_without_report(text: str, printed: str, method: Method) -> Failure:
     line = lines[-1 if lines[0].startswith("ray::") else 0]  # a traceback, or an error of Ray's own
     if _WORKER_DIED in traceback:
         line = _describe_death(traceback, printed, method)
-    return Failure(cut_line(line), traceback, end="crash")
+    return Failure(_cut_line(line), traceback, end="crash")
 
 
 def with_last_lines(failure: Failure, printed: str) -> Failure:
     """Append the last lines of a trial's output to its traceback."""
     if not (last := printed.rstrip().splitlines()[-_LAST_LINES:]):
         return failure
-    shown = "\n".join(map(cut_line, last))
+    shown = "\n".join(map(_cut_line, last))
     traceback = f"{failure.traceback.rstrip()}\n\nThe last lines that it printed:\n{shown}"
     return replace(failure, traceback=traceback)
 
@@ -128,7 +129,7 @@ def one_line(error: BaseException) -> str:
         text = str(cause)
     except Exception as problem:  # whatever the error's class does wrong
         text = f"its message cannot be read, because of {type(problem).__name__}"
-    line = cut_line(mask_text((text.strip().splitlines() or [""])[0]))
+    line = _cut_line(mask_text((text.strip().splitlines() or [""])[0]))
     if isinstance(cause, SystemExit):
         return f"the method ended its process, by sys.exit({line})"
     return line if isinstance(cause, CseError) else f"{type(cause).__name__}: {line}"
@@ -146,3 +147,11 @@ def _find_in_package(file: str, method: Method) -> str | None:
 def clean_text(text: str) -> str:
     """Mask secrets, and remove colour codes that Ray or a method adds."""
     return mask_text(_COLOUR.sub("", text))
+
+
+def _cut_line(text: str) -> str:
+    """Cut a long line to its head, the number of omitted characters, and its tail."""
+    if len(text) <= _LINE_LENGTH:
+        return text
+    head, tail = text[: _LINE_LENGTH // 2], text[-_LINE_LENGTH // 4 :]
+    return f"{head} … ({len(text) - len(head) - len(tail):,} characters left out) … {tail}"

@@ -8,7 +8,7 @@ from cse_methods.errors import BackboneError
 from cse_platform.errors import JournalError, StoreError
 from cse_platform.kept_models import NOT_ITS_MODEL, holds_other_model
 from cse_platform.leaderboard.trials import used_elsewhere
-from cse_platform.render.table import format_count
+from cse_platform.numbers import format_count
 from cse_platform.runner.state import SweepState
 from cse_platform.search.confirmation import chosen_trials
 from cse_platform.secrets import mask_url

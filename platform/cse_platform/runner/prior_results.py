@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from cse_platform.errors import SweepRefusedError
-from cse_platform.render.table import format_count
+from cse_platform.numbers import format_count
 from cse_platform.search.confirmation import chosen_trials
 from cse_platform.sweep.checks import rule_problems, value_problems
 from cse_platform.sweep.identity import CODE, Identity

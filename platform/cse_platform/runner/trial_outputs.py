@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from cse_platform.render.table import HASH_DIGITS, utc
+from cse_platform.numbers import HASH_DIGITS, utc
 from cse_platform.runner.failures import clean_text
 from cse_platform.runner.output_capture import OUTPUT, decode_output, read_both_ends
 from cse_platform.runner.reports import Printed

@@ -20,7 +20,7 @@ from cse_platform.leaderboard.statistics.searches import (
     winners_curse,
 )
 from cse_platform.leaderboard.sweeps import SearchHistory
-from cse_platform.render.table import format_count, percent, short_value
+from cse_platform.numbers import format_count, percent, short_value
 from cse_platform.stores.optuna.trials import build_distribution
 from cse_platform.sweep.space.dimensions import Choices, Dimension
 from cse_platform.sweep.space.space import find_value

@@ -12,7 +12,7 @@ from cse_platform.kept_models import NOT_ITS_MODEL, holds_other_model, refuse_li
 from cse_platform.leaderboard.records import Trial
 from cse_platform.leaderboard.sweeps import leading_configurations
 from cse_platform.leaderboard.trials import best_kept_trial, complete_trials
-from cse_platform.render.table import format_count, group_by, percent
+from cse_platform.numbers import format_count, percent
 from cse_platform.search.learning import pick_evenly_with_ends
 from cse_platform.secrets import mask_url
 from cse_platform.stores.sql.store import Store
@@ -24,6 +24,7 @@ from cse_platform.sweep.spec import SweepSpec
 from cse_platform.sweep.start_points import Leaders, leader_notes
 from cse_platform.tracking.events import MODEL_DIGITS, LearnedTrial
 from cse_platform.tracking.history import History
+from cse_platform.values import group_by
 
 MOST_LEADERS = 3
 """The number of configurations that `leaderboard` in `start_from` stands for."""

@@ -32,7 +32,7 @@ from cse_methods.encoders.backbones import (
 from cse_methods.errors import CseError
 from cse_methods.training.schedule import Schedule
 from cse_platform.errors import NotInstalledError, SweepRefusedError
-from cse_platform.render.table import format_count
+from cse_platform.numbers import format_count
 from cse_platform.sweep.blocks import Resources
 from cse_platform.sweep.problems import Inspection, Problem, Steps
 from cse_platform.sweep.pruners import NoPruner

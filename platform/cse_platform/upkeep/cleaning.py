@@ -13,7 +13,7 @@ from sqlalchemy import delete, func, select
 
 from cse_methods.files.cache import CACHE_KINDS, cache_entries, last_used
 from cse_platform.errors import SweepRefusedError
-from cse_platform.render.table import format_size
+from cse_platform.numbers import format_size
 from cse_platform.safe_paths import delete_below
 from cse_platform.secrets import mask_url
 from cse_platform.stores.sql.sink import find_needed_jobs

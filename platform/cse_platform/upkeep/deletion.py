@@ -19,8 +19,8 @@ from cse_methods.files.places import is_remote
 from cse_platform.control.annotations import remove_annotations
 from cse_platform.errors import JournalError, SweepRefusedError
 from cse_platform.kept_models import exists, holds_other_model
+from cse_platform.numbers import format_count, format_size
 from cse_platform.own_folders import OwnFolders
-from cse_platform.render.table import format_count, format_size
 from cse_platform.safe_paths import delete_below, find_below, resolve_links
 from cse_platform.secrets import mask_url
 from cse_platform.stores.mlflow.sweep_run import MirroredSweep, find_mirrored_sweep

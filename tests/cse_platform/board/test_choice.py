@@ -14,11 +14,11 @@ from sweep_events import sweep_started, trial_evaluated, trial_life
 
 from cse_platform.export.model_card import model_card
 from cse_platform.leaderboard.api import Leaderboard
-from cse_platform.leaderboard.board_tables import board_document, board_tables
-from cse_platform.leaderboard.columns import CHOSEN, Board
-from cse_platform.leaderboard.comparisons import comparison_table
 from cse_platform.leaderboard.records import EVERY_ROW, Filters, LeaderboardRow
-from cse_platform.render.table import to_json
+from cse_platform.presentation.board import board_document, board_tables
+from cse_platform.presentation.board_columns import CHOSEN, Board
+from cse_platform.presentation.comparison import comparison_table
+from cse_platform.presentation.tables import to_json
 from cse_platform.stores.sql.sink import remove_sweep
 from cse_platform.tracking.choice import find_choosing_trials
 from cse_platform.tracking.events import Event

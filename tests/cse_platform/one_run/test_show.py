@@ -10,7 +10,7 @@ from sweep_events import trial_reused
 from cse_platform.cli.common import LeaderboardPlace, store_options
 from cse_platform.leaderboard import Leaderboard
 from cse_platform.leaderboard.trial_details import TrialDetails
-from cse_platform.render.table import to_json
+from cse_platform.presentation.tables import to_json
 from cse_platform.stores.sql.store import Store
 from cse_platform.tracking.events import Event, TrialStarted
 

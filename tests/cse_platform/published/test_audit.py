@@ -10,10 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cse_methods.tasks import STS_TASKS
-from cse_platform.leaderboard.audit import Claim, audit_claims, audit_tables
+from cse_platform.leaderboard.audit import Claim, audit_claims
 from cse_platform.leaderboard.records import LeaderboardRow
 from cse_platform.leaderboard.statistics.compare import correlation_difference_error
-from cse_platform.render.text import to_markdown
+from cse_platform.presentation.audit import audit_tables
+from cse_platform.presentation.formats import to_markdown
 
 Write = Callable[..., Path]
 

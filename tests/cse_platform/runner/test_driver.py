@@ -13,7 +13,7 @@ from in_process import InProcessExecutor, NewDrive, new_spec
 from cse_platform.control.requests import Requests
 from cse_platform.errors import SweepRefusedError
 from cse_platform.launch.run import run_stage, run_stages
-from cse_platform.render.table import Terminal
+from cse_platform.presentation.terminal import Terminal
 from cse_platform.runner.driver import refuse_older_copy
 from cse_platform.runner.state import SweepState
 from cse_platform.signals import interrupt_handler_kept

@@ -13,6 +13,7 @@ from cse_platform.errors import NotFoundError, SweepRefusedError
 from cse_platform.kept_models import TRIAL_FILE
 from cse_platform.leaderboard import Leaderboard
 from cse_platform.leaderboard.trials import used_elsewhere
+from cse_platform.presentation.trial import explain_missing_model
 from cse_platform.runner.model_retention import delete_surplus_models
 from cse_platform.runner.model_tasks import score_kept_model
 from cse_platform.search.prior_results import best_folders
@@ -63,7 +64,7 @@ def test_the_best_configurations_keep_the_models_of_all_their_seeds(start) -> No
     gone = next(one for one in drive.trials if one.model_deleted)
     reader = Leaderboard(drive.state.leaderboard)
     told, there = (reader.trial(each.key) for each in (gone, max(drive.trials, key=value)))
-    assert told.model is None and "was deleted on 20" in told.why_no_model
+    assert told.model is None and "was deleted on 20" in explain_missing_model(told)
     assert there.model is not None and there.model_deleted is None
 
 

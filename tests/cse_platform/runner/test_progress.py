@@ -12,7 +12,7 @@ from rich.console import Console
 from cse_platform.launch import progress
 from cse_platform.launch.progress import SweepLog, SweepProgress, watching
 from cse_platform.launch.sweep_lines import trial_line
-from cse_platform.render.table import Silence
+from cse_platform.presentation.terminal import Silence
 from cse_platform.tracking.events import now
 
 SPACE = {"temperature": [0.123456], "kind": ["b"]}

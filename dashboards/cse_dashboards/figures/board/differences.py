@@ -8,7 +8,7 @@ from cse_dashboards.figures.picture import Drawn, Picture, colour, make_figure, 
 from cse_methods.names import TASKS, task_name
 from cse_platform.leaderboard.records import RANKING_METRICS
 from cse_platform.leaderboard.statistics.compare import Comparison, TaskComparison
-from cse_platform.render.table import probability
+from cse_platform.numbers import probability
 
 
 def differences(comparison: Comparison) -> Picture:

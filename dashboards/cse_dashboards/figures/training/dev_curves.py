@@ -19,7 +19,7 @@ from cse_dashboards.figures.labels import (
 from cse_dashboards.figures.picture import Drawn, Picture, file_name, make_band, make_figure
 from cse_platform.leaderboard.api import Leaderboard
 from cse_platform.leaderboard.records import DevPoint, LeaderboardRow
-from cse_platform.render.table import HASH_DIGITS
+from cse_platform.numbers import HASH_DIGITS
 
 MEAN, KEPT = "mean over seeds", "kept checkpoint"
 SeedCurves = Mapping[int, Sequence[DevPoint]]

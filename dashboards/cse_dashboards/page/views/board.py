@@ -12,18 +12,19 @@ from cse_dashboards.figures.picture import Picture
 from cse_dashboards.page.address import BoardAddress, PapersAddress, PaperTableAddress
 from cse_dashboards.page.site import arrange_columns, pages, read_address, reader, site
 from cse_methods.names import backbone_name, method_name, paper_page
-from cse_platform.leaderboard.board_tables import board_document, board_tables
-from cse_platform.leaderboard.columns import PUBLISHED, Board, sort_rows
-from cse_platform.leaderboard.papers import (
+from cse_platform.leaderboard.records import FamilyName, LeaderboardRow, family_of
+from cse_platform.leaderboard.sorting import sort_rows
+from cse_platform.leaderboard.statistics.compare import Comparison
+from cse_platform.presentation.board import board_document, board_tables
+from cse_platform.presentation.board_columns import PUBLISHED, Board
+from cse_platform.presentation.formats import TextFormat, render_document
+from cse_platform.presentation.paper import (
     paper_document,
     paper_layout,
     papers_document,
     papers_layout,
 )
-from cse_platform.leaderboard.records import FamilyName, LeaderboardRow, family_of
-from cse_platform.leaderboard.statistics.compare import Comparison
-from cse_platform.render.table import Document, Table, TableRow
-from cse_platform.render.text import TextFormat, render_document
+from cse_platform.presentation.tables import Document, Table, TableRow
 
 SHOWN = 200
 """Most rows if all configurations are shown."""

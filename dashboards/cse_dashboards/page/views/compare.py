@@ -15,25 +15,14 @@ from cse_methods.data.dev_selection import dev_metric
 from cse_methods.names import method_name, task_name
 from cse_methods.tasks import STS_TASKS
 from cse_platform.errors import ComparisonError, NotFoundError, QueryError
-from cse_platform.leaderboard.columns import ALPHA, interval_cell, score_cell, shown_dev_set
-from cse_platform.leaderboard.comparisons import (
-    comparison_table,
-    describe_row,
-    named_rows,
-    shared_tasks,
-)
+from cse_platform.leaderboard.comparisons import describe_row, named_rows, shared_tasks
 from cse_platform.leaderboard.records import FamilyName, LeaderboardRow, family_named, is_own
 from cse_platform.leaderboard.statistics.compare import Comparison
-from cse_platform.leaderboard.trial_details import IDENTITY_DIGITS
-from cse_platform.render.table import (
-    Cell,
-    Column,
-    Table,
-    probability,
-    signed_percent,
-    text_table,
-    to_table,
-)
+from cse_platform.numbers import probability, signed_percent
+from cse_platform.presentation.board_columns import ALPHA, interval_cell, score_cell, shown_dev_set
+from cse_platform.presentation.comparison import comparison_table
+from cse_platform.presentation.tables import Cell, Column, Table, text_table, to_table
+from cse_platform.presentation.trial import IDENTITY_DIGITS
 from cse_platform.tracking.history import order_metrics
 
 NamedRows = Mapping[str, LeaderboardRow]

@@ -26,17 +26,12 @@ from cse_dashboards.page.site import (
 from cse_methods.data.dev_selection import dev_metric
 from cse_methods.names import hyperparameter_name
 from cse_platform.errors import NotFoundError, QueryError
-from cse_platform.leaderboard.board_tables import board_tables
-from cse_platform.leaderboard.columns import Board
 from cse_platform.leaderboard.records import Filters, LeaderboardRow, Trial
 from cse_platform.leaderboard.sweeps import SweepOverview
-from cse_platform.leaderboard.trials_table import (
-    OWN_COLUMNS,
-    TEXTS,
-    Hyperparameters,
-    TrialChoice,
-)
-from cse_platform.render.table import as_text, csv_cell
+from cse_platform.leaderboard.trials_table import OWN_COLUMNS, TEXTS, Hyperparameters, TrialChoice
+from cse_platform.presentation.board import board_tables
+from cse_platform.presentation.board_columns import Board
+from cse_platform.presentation.tables import as_text, csv_cell
 from cse_platform.secrets import mask_url
 from cse_platform.values import canonical_json
 

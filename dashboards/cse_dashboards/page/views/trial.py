@@ -15,7 +15,8 @@ from cse_dashboards.page.site import pages, read_address, reader, site
 from cse_methods.data.dev_selection import dev_metric
 from cse_methods.names import method_name
 from cse_platform.errors import NotFoundError
-from cse_platform.leaderboard.trial_details import TrialDetails, trial_page
+from cse_platform.leaderboard.trial_details import TrialDetails
+from cse_platform.presentation.trial import trial_page
 from cse_platform.tracking.history import order_metrics
 from cse_platform.tracking.output import read_output
 

@@ -16,7 +16,7 @@ from typing import Any
 from mlflow.entities import Metric, Param, RunTag, ViewType
 
 from cse_platform.errors import OtherSweepError, StoreError
-from cse_platform.render.table import HASH_DIGITS
+from cse_platform.numbers import HASH_DIGITS
 from cse_platform.secrets import mask_url
 from cse_platform.stores.mlflow import metrics, tags
 from cse_platform.stores.mlflow.metrics import (

@@ -22,7 +22,7 @@ from sqlalchemy import Connection, inspect, select
 from sqlalchemy.orm import Session
 
 from cse_platform.errors import LeaseLostError, StoreError, SweepRefusedError
-from cse_platform.render.table import utc
+from cse_platform.numbers import utc
 from cse_platform.stores.sql.store import HANG_SECONDS, Store, server_time
 from cse_platform.stores.sql.tables import (
     SweepLeaseRecord,

@@ -5,9 +5,10 @@ from datetime import UTC, datetime
 
 from board_rows import estimate, published, row
 
-from cse_platform.leaderboard.columns import Board, sort_rows
 from cse_platform.leaderboard.records import BOARD_FAMILIES, Configuration, DevSets, Gap
+from cse_platform.leaderboard.sorting import sort_rows
 from cse_platform.leaderboard.statistics.intervals import Interval, RankInterval
+from cse_platform.presentation.board_columns import Board
 
 RANKING = "Ranking by avg_sts, x 100"
 ON_DEV = "Ranking by dev stsb (senteval), x 100"

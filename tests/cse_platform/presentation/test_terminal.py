@@ -10,19 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cse_platform.cli.common import print_document
-from cse_platform.leaderboard.board_tables import board_document
-from cse_platform.leaderboard.columns import Board
 from cse_platform.leaderboard.records import BOARD_FAMILIES, Gap
 from cse_platform.leaderboard.statistics.intervals import Interval, RankInterval
-from cse_platform.render.table import (
-    Cell,
-    ColumnHead,
-    Page,
-    Table,
-    print_page,
-    sparkline,
-    text_table,
-)
+from cse_platform.presentation.board import board_document
+from cse_platform.presentation.board_columns import Board
+from cse_platform.presentation.tables import Cell, ColumnHead, Page, Table, sparkline, text_table
+from cse_platform.presentation.terminal import print_page
 
 
 def printed(page: Page, *, wide: bool = False) -> list[str]:

@@ -5,14 +5,15 @@ from typing import Any
 import pytest
 
 from cse_platform.cli.common import print_document
-from cse_platform.leaderboard.board_tables import board_document
-from cse_platform.leaderboard.columns import Board
-from cse_platform.leaderboard.comparisons import comparison_document, matrix_document
-from cse_platform.leaderboard.papers import PaperTable, paper_document
+from cse_platform.leaderboard.papers import PaperTable
 from cse_platform.leaderboard.statistics.compare import Comparison, Matrix, TaskComparison
 from cse_platform.leaderboard.statistics.intervals import Interval
-from cse_platform.render.table import Document
-from cse_platform.render.text import Format
+from cse_platform.presentation.board import board_document
+from cse_platform.presentation.board_columns import Board
+from cse_platform.presentation.comparison import comparison_document, matrix_document
+from cse_platform.presentation.formats import Format
+from cse_platform.presentation.paper import paper_document
+from cse_platform.presentation.tables import Document
 
 
 @pytest.fixture(scope="session")

@@ -10,14 +10,14 @@ import pytest
 from board_rows import estimate, published, row
 
 from cse_methods.tasks import STS_TASKS
-from cse_platform.leaderboard.columns import Board, data_columns
-from cse_platform.leaderboard.comparisons import verdict
 from cse_platform.leaderboard.papers import PaperLine, PaperTable
 from cse_platform.leaderboard.published.rows import PublishedRow
 from cse_platform.leaderboard.records import Estimate, Gap, LeaderboardRow
 from cse_platform.leaderboard.statistics.compare import Matrix
 from cse_platform.leaderboard.statistics.intervals import Interval, RankInterval
-from cse_platform.render.table import Column, to_csv
+from cse_platform.presentation.board_columns import Board, data_columns
+from cse_platform.presentation.comparison import verdict
+from cse_platform.presentation.tables import Column, to_csv
 
 ONE_SEED = "‡ Over the pairs of a single seed; other seeds may differ."
 

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from cse_methods.describe import Description, SettingRow
-from cse_platform.render.table import Block, Heading, Page, Paragraph, Table, text_table
+from cse_platform.presentation.tables import Block, Heading, Page, Paragraph, Table, text_table
 
 
 def methods_overview(descriptions: Sequence[Description]) -> Page:

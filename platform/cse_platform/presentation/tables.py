@@ -1,115 +1,22 @@
-"""What people and programs read: formatted numbers, tables and pages, printed to a terminal with
-rich, JSON, CSV and pandas frames.
-
-Scores are shown x 100.
+"""Tables, pages and documents, before they have a format; and what programs read: JSON, CSV and
+pandas frames.
 """
 
 import csv
 import io
 import json
-import re
-import sys
-import time
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
-from functools import partial
 from itertools import chain, compress
 from math import ceil
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar
 
-from rich.box import Box
-from rich.console import Console, ConsoleOptions, RenderableType  # noqa: TID251
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-from rich.segment import Segment
-from rich.table import Table as RichTable
-from rich.text import Text
-
-from cse_platform.standard_streams import escape_controls, lost_output_refused
+from cse_platform.numbers import percent
+from cse_platform.values import group_by
 
 if TYPE_CHECKING:
     import pandas as pd
-
-HASH_DIGITS = 8
-"""Number of digits that are shown of a hash or a trial's key."""
-LEAST_P = 0.001
-LINE_LENGTH = 1000
-"""Maximum length of a line of foreign text in characters; longer lines are cut."""
-
-
-def percent(fraction: float | None) -> str:
-    """Format a fraction x 100, with two decimals; empty for None."""
-    return "" if fraction is None else f"{100 * fraction:z.2f}"
-
-
-def signed_percent(fraction: float) -> str:
-    """Format a difference x 100, with its sign."""
-    return f"{100 * fraction:+z.2f}"
-
-
-def probability(p: float | None) -> str:
-    """Format a p value with three decimals, or as `<0.001`; empty for None."""
-    if p is None:
-        return ""
-    return f"<{LEAST_P}" if p < LEAST_P else f"{p:.3f}"
-
-
-def short_value(value: Any) -> str:
-    """Format a setting's value; floats have three significant digits."""
-    return f"{value:.3g}" if isinstance(value, float) else str(value)
-
-
-def short_settings(values: Mapping[str, Any]) -> str:
-    """Format settings on one line, e.g. `learning_rate=3e-05 pooler=cls`."""
-    return " ".join(f"{name}={short_value(value)}" for name, value in values.items())
-
-
-def format_count(number: int, thing: str) -> str:
-    """Format a number of things, e.g. `1 trial` or `2 trials`."""
-    return f"{number} {thing}{'s' * (number != 1)}"
-
-
-def format_size(size: int) -> str:
-    """Format a number of bytes with a unit."""
-    for unit, bytes_ in (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10)):
-        if size >= bytes_:
-            return f"{size / bytes_:.1f} {unit}"
-    return f"{size} bytes"
-
-
-def clock(seconds: float | None) -> str:
-    """Format a duration: `2 h 05 min`, `3 min 20 s`, `12 s`; from two days on as days and hours."""
-    if seconds is None:
-        return ""
-    whole = round(seconds)
-    if whole < 60:
-        return f"{whole} s"
-    minutes, rest = divmod(whole, 60)
-    hours, minutes = divmod(minutes, 60)
-    if hours >= 48:
-        return f"{hours // 24} days {hours % 24} h"
-    return f"{hours} h {minutes:02} min" if hours else f"{minutes} min {rest:02} s"
-
-
-def stopwatch(seconds: float) -> str:
-    """Format a running duration: `2:05:20` or `3:20`."""
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
-
-
-def utc(time: datetime) -> str:
-    """Format a time to the second, in UTC."""
-    return time.strftime("%Y-%m-%d %H:%M:%S UTC")
-
-
-def cut_line(text: str) -> str:
-    """Cut a long line to its head, the number of omitted characters, and its tail."""
-    if len(text) <= LINE_LENGTH:
-        return text
-    head, tail = text[: LINE_LENGTH // 2], text[-LINE_LENGTH // 4 :]
-    return f"{head} … ({len(text) - len(head) - len(tail):,} characters left out) … {tail}"
 
 
 Align = Literal["left", "right"]
@@ -294,15 +201,6 @@ def read_path(row: object, path: str) -> Any:
 
 
 @dataclass(frozen=True)
-class Order(Generic[_R]):
-    """A sort order of rows: its name, its key, and whether the highest comes first."""
-
-    name: str
-    key: Callable[[_R], Any]
-    descending: bool = True
-
-
-@dataclass(frozen=True)
 class Column(Generic[_R]):
     """A column: its name, its value for a row, and how people see it.
 
@@ -323,8 +221,8 @@ class Column(Generic[_R]):
     """The pandas dtype of the values."""
     compared: Callable[[_R], float | None] | None = None
     """Returns the fraction that decides the best and second-best rows; None to compare none."""
-    order: "Order[Any] | None" = None
-    """The order by this column, if rows can be sorted by it."""
+    sort: str = ""
+    """The order of rows by this column; empty if they cannot be sorted by it."""
     shown: Callable[[_R], Any] | None = None
     """Returns the value that people see, if it differs."""
     csv: Callable[[Any], str] = as_text
@@ -351,8 +249,7 @@ class Column(Generic[_R]):
     @property
     def head(self) -> ColumnHead:
         """The head of the column for people."""
-        sort = self.order.name if self.order else ""
-        return ColumnHead(self.title or self.name.replace("_", " "), self.align, sort)
+        return ColumnHead(self.title or self.name.replace("_", " "), self.align, self.sort)
 
 
 def to_table(
@@ -420,17 +317,6 @@ def _make_cells(
     yield from zip(*written, strict=True)
 
 
-_Key = TypeVar("_Key", bound=Hashable)
-
-
-def group_by(rows: Iterable[_R], key: Callable[[_R], _Key]) -> dict[_Key, list[_R]]:
-    """Group rows by key, in the order in which keys first appear."""
-    groups: dict[_Key, list[_R]] = {}
-    for row in rows:
-        groups.setdefault(key(row), []).append(row)
-    return groups
-
-
 def flatten(columns: Iterable[Column[_R]]) -> list[Column[_R]]:
     """List the columns, with columns that have parts replaced by these."""
     return [part for column in columns for part in column.parts or (column,)]
@@ -489,166 +375,3 @@ def to_frame(columns: Sequence[Column[_R]], rows: Iterable[_R]) -> "pd.DataFrame
     records = [to_record(columns, row) for row in rows]
     types = {column.name: column.dtype for column in columns}
     return pd.DataFrame(records, columns=list(types)).astype(types)
-
-
-UNBOUNDED = 100_000
-"""Width of a console that never folds, in characters."""
-LINES = Box("    \n    \n ── \n    \n ── \n    \n    \n    \n")
-"""A box with a line below the head, and between groups of rows."""
-SILENCE_SECONDS = 60.0
-"""Seconds without output after which a progress line is due."""
-STYLES: dict[Emphasis, str] = {"none": "", "best": "bold", "second": "underline"}
-
-
-class Terminal(Console):
-    """A console of rich that shows the control characters of texts as escapes, such as `\\x1b`.
-
-    It moves only on a terminal, even if FORCE_COLOR or TTY_COMPATIBLE makes rich write colours
-    elsewhere too.
-    """
-
-    def __init__(self, **how: Any) -> None:
-        by_rich = Console(**how)
-        is_terminal = by_rich.is_terminal and ("force_terminal" in how or by_rich.file.isatty())
-        how |= {"color_system": by_rich.color_system, "force_terminal": is_terminal}
-        super().__init__(**how, force_interactive=is_terminal and by_rich.is_interactive)
-
-    def render(
-        self, renderable: RenderableType, options: ConsoleOptions | None = None
-    ) -> Iterator[Segment]:
-        """Render something into segments, of which rich's own control the terminal."""
-        for segment in super().render(renderable, options):
-            yield (
-                segment if segment.control else segment._replace(text=escape_controls(segment.text))
-            )
-
-
-def print_page(page: Page, *, wide: bool = False, width: int = UNBOUNDED) -> None:
-    """Print a page with a blank line between blocks.
-
-    A terminal folds cells that do not fit its width, unless `wide`. Elsewhere tables have at most
-    `width`, by default without a limit, paragraphs are lines, and trailing blanks are removed. A
-    note shared by several tables is printed only below the first.
-    """
-    console = Terminal(highlight=False, markup=False, emoji=False)
-    if wide or not console.is_terminal:
-        console.width = UNBOUNDED if wide else width
-    with console.capture() as captured:
-        printed_notes: set[str] = set()
-        for index, block in enumerate(page):
-            if index:
-                console.print()
-            if isinstance(block, Table):
-                if block.title:
-                    console.print(block.title, style="bold")
-                shown = _make_rich_table(block)
-                unbounded = console.options.update(max_width=UNBOUNDED)
-                if console.measure(shown, options=unbounded).maximum > console.width:
-                    shown = _make_rich_table(block, narrow=True)
-                console.print(shown)
-                for note in block.notes:
-                    if note not in printed_notes:
-                        console.print(note)
-                printed_notes.update(block.notes)
-            else:
-                style = "bold" if block.kind == "heading" else ""
-                console.print(block.text, style=style, soft_wrap=not console.is_terminal)
-    printed = captured.get()
-    if not console.is_terminal:
-        printed = re.sub(r"(?<! ) +$", "", printed, flags=re.MULTILINE)
-    with lost_output_refused():
-        sys.stdout.write(printed)
-        sys.stdout.flush()
-
-
-class Silence:
-    """Measures the time since the last output, for logs such as those of batch jobs.
-
-    Args:
-        clock: returns monotonic seconds.
-    """
-
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock = clock
-        self._broken = clock()
-
-    def end(self) -> None:
-        """Note that something has just been printed."""
-        self._broken = self._clock()
-
-    @property
-    def is_long(self) -> bool:
-        """Whether a progress line is due."""
-        return self._clock() - self._broken >= SILENCE_SECONDS
-
-
-@contextmanager
-def progress_lines(what: str) -> Iterator[Callable[..., None]]:
-    """Show a bar on standard error as `progress_bar` does; without a terminal, a line a minute.
-
-    Yields:
-        Updates the progress, with `description`, `completed` and `total`.
-    """
-    log = Terminal(stderr=True, highlight=False, markup=False)
-    silence = Silence()
-
-    def move(description: str, completed: int, total: int | None) -> None:
-        if silence.is_long:
-            of = "" if total is None else f" of {total}"
-            log.print(f"{description}: {completed}{of}", soft_wrap=True)
-            silence.end()
-
-    with progress_bar(what) as move_bar:
-        yield move_bar if log.is_interactive else move
-
-
-@contextmanager
-def progress_bar(what: str) -> Iterator[Callable[..., None]]:
-    """Show a bar on standard error if it is a terminal, else nothing.
-
-    Yields:
-        Updates the bar, with the arguments of `rich.progress.Progress.update`.
-    """
-    console = Terminal(stderr=True)
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeRemainingColumn(),
-    )
-    off = not console.is_interactive
-    with Progress(*columns, console=console, transient=True, disable=off) as bar:
-        yield partial(bar.update, bar.add_task(what, total=None))
-
-
-def _make_rich_table(table: Table, *, narrow: bool = False) -> RichTable:
-    """Make a rich table; if narrow, numbers fold between words, and gaps are one blank wide."""
-    shown = RichTable(
-        box=LINES,
-        padding=(0, 0 if narrow else 1, 0, 0),
-        pad_edge=False,
-        show_edge=False,
-        show_header=any(head.name for head in table.heads),
-    )
-    for index, head in enumerate(table.heads):
-        words = " ".join([head.name, *(row[index].plain for row in table.rows)]).split()
-        number = head.align == "right"
-        shown.add_column(
-            Text(head.name),
-            justify=head.align,
-            overflow="fold",
-            width=max(map(len, words), default=1) if number and narrow else None,
-        )
-    for group in table.groups:
-        shown.add_section()
-        for row in group:
-            shown.add_row(
-                *(
-                    Text.assemble(
-                        (cell.text, STYLES[cell.emphasis]),
-                        f" {cell.rest}" if cell.text and cell.rest else cell.rest,
-                    )
-                    for cell in row
-                )
-            )
-    return shown

@@ -1,6 +1,6 @@
-"""A leaderboard with all its columns, each defined once: its name, value, text and sort order.
+"""A leaderboard with all its columns, each defined once: its name, its value and its text.
 
-JSON, CSV and pandas use the values, formats for people the texts, and sorting the orders.
+JSON, CSV and pandas use the values, formats for people the texts.
 """
 
 import json
@@ -10,13 +10,12 @@ from functools import partial
 from textwrap import shorten
 from typing import Any
 
-from cse_platform.errors import NotFoundError
 from cse_platform.leaderboard.published.rows import PublishedRow, source_of
 from cse_platform.leaderboard.records import (
     BOARD_FAMILIES,
+    DEV,
     OWN,
     SAW_TESTS,
-    SCORE_COLUMNS,
     TEACHER_SAW_PAIRS,
     BoardFamily,
     Estimate,
@@ -24,24 +23,11 @@ from cse_platform.leaderboard.records import (
     LeaderboardRow,
     SeenSentences,
     family_named,
-    order_by_dev,
 )
 from cse_platform.leaderboard.statistics.compare import Comparison
 from cse_platform.leaderboard.statistics.intervals import Interval
-from cse_platform.render.table import (
-    HASH_DIGITS,
-    Align,
-    Cell,
-    Column,
-    Order,
-    clock,
-    flatten,
-    percent,
-    read_path,
-    short_settings,
-    signed_percent,
-)
-from cse_platform.sweep.problems import did_you_mean
+from cse_platform.numbers import HASH_DIGITS, clock, percent, short_settings, signed_percent
+from cse_platform.presentation.tables import Align, Cell, Column, flatten, read_path
 from cse_platform.tracking.events import IMPORTED
 from cse_platform.tracking.history import (
     COSTS,
@@ -99,7 +85,6 @@ def join_marks(*marks: str) -> str:
     return " ".join(filter(None, marks))
 
 
-DEV = "dev"
 OWN_FILE = "file"
 """The source of a lab's own dev sets."""
 OPENED, PUBLISHED, ABOVE, OTHER_CODE, STARRED = "*", "†", "§", "¶", "★"
@@ -135,11 +120,6 @@ class Board:
         """The column that rows are ranked by, published rows included."""
         ours = [row.headline for row in self.rows if row.headline]
         return next(iter((*ours, *self.columns.averages, *self.columns.columns)), DEV)
-
-
-def format_choice(row: LeaderboardRow) -> str:
-    """Say by which values a search chose the row's configuration; empty if none chose it."""
-    return f"chosen by {', '.join(map(percent, row.chosen_by.values()))}" * bool(row.chosen_by)
 
 
 def shown_dev_set(row: LeaderboardRow) -> str:
@@ -178,13 +158,12 @@ def _make_column(
     published: str = "",
     shown: _Read | None = None,
     sort: str = "",
-    sort_key: _Read | None = None,
     **more: Any,
 ) -> Column[Any]:
     """Make a column of a board, whose `value` is an attribute path or a function of our rows.
 
-    Numbers are aligned to the right; numbers and dates sort from high to low, everything else from
-    low to high. `sort` is the name by which rows can be sorted by it; empty if they cannot.
+    Numbers are aligned to the right. `sort` is the name by which rows can be sorted by it, one of
+    `ORDERS`; empty if they cannot.
     `published` is the attribute path of published rows; empty if these have no value. `shown`
     returns the value of our rows that people see, if it differs.
     """
@@ -197,9 +176,8 @@ def _make_column(
     def read_shown(row: AnyRow) -> Any:
         return read(row) if shown is None or isinstance(row, PublishedRow) else shown(row)
 
-    order = Order(sort, sort_key or read, dtype in (_NUMBER, _COUNT, _TIME)) if sort else None
     align: Align = "right" if dtype in (_NUMBER, _COUNT) else "left"
-    return Column(name, read, dtype=dtype, align=align, order=order, shown=read_shown, **more)
+    return Column(name, read, dtype=dtype, align=align, sort=sort, shown=read_shown, **more)
 
 
 _dump_json = partial(json.dumps, sort_keys=True)
@@ -266,15 +244,12 @@ def _make_cost_column(name: str) -> Column[Any]:
 
 _FIRST: tuple[Column[Any], ...] = (
     Column("published", lambda row: isinstance(row, PublishedRow), dtype=_TRUTH),
-    _make_column(
-        "method", published="method", sort="method", sort_key=lambda row: row.shown_method
-    ),
+    _make_column("method", published="method", sort="method"),
     _make_column(
         "backbone",
         published="backbone",
         shown=lambda row: row.shown_backbone,
         sort="backbone",
-        sort_key=lambda row: row.shown_backbone,
     ),
 )
 """Columns that published rows have too."""
@@ -324,7 +299,6 @@ _DEV_COLUMNS: tuple[Column[Any], ...] = (
                 ),
                 title="dev set",
                 sort="dev_set",
-                sort_key=lambda row: (row.dev.search, row.dev.source),
             ),
             _make_column("dev_identity", "dev.identity"),
             _make_column("dev_source", "dev.source"),
@@ -379,7 +353,6 @@ _RANKING: tuple[Column[Any], ...] = (
             "rank",
             shown=_format_rank,
             sort="rank",
-            sort_key=lambda row: (row.rank.best, row.rank.worst) if row.rank else None,
             parts=tuple(
                 _make_column(f"rank_{name}", f"rank.{name}", _COUNT)
                 for name in ("best", "worst", "among")
@@ -534,42 +507,3 @@ def _make_score_columns(name: str) -> Iterator[Column[Any]]:
     yield Column(f"{name}_std", read_std, dtype=_NUMBER)
     yield _make_column(f"{name}_low", read_part("interval.low"), _NUMBER)
     yield _make_column(f"{name}_high", read_part("interval.high"), _NUMBER)
-
-
-def _order_scores(column: str) -> Order[LeaderboardRow]:
-    return Order(column, lambda row: read_path(row.scores.get(column), "mean"))
-
-
-ORDERS: dict[str, Order[LeaderboardRow]] = {
-    order.name: order
-    for order in (
-        *(column.order for column in BY_NAME.values() if column.order),
-        Order("std", lambda row: read_path(row, "ranked_score.std")),
-        Order("best", lambda row: read_path(row, "ranked_score.best")),
-        *map(_order_scores, SCORE_COLUMNS),
-    )
-}
-"""The columns that rows can be sorted by; `std` and `best` refer to the score that ranks a row."""
-
-
-def sort_rows(rows: Sequence[LeaderboardRow], column: str | None = None) -> list[LeaderboardRow]:
-    """Sort rows by a column, by default by the score that ranks them.
-
-    Ties are ordered by dev, each dev set by itself, and rows without a value come last. Texts and
-    ranks sort from low to high, numbers and dates from high to low. Raises NotFoundError if the
-    column is not one of `ORDERS`.
-    """
-    headline = next((row.headline for row in rows if row.headline), DEV)
-    column = column or headline
-    order = _order_scores(column) if column == headline != DEV else ORDERS.get(column)
-    if order is None:
-        hint = f"{did_you_mean(column, ORDERS)}; expected {', '.join(ORDERS)}"
-        raise NotFoundError(f"there is no column {column!r} to sort by{hint}")
-    by_dev = order_by_dev(rows)
-    sets = list(dict.fromkeys(row.dev.identity for row in by_dev))
-    by_dev.sort(key=lambda row: sets.index(row.dev.identity))
-    if column == DEV:
-        return by_dev
-    without = [row for row in by_dev if order.key(row) in (None, [])]
-    known = [row for row in by_dev if order.key(row) not in (None, [])]
-    return sorted(known, key=order.key, reverse=order.descending) + without

@@ -12,7 +12,8 @@ from cse_methods.tasks import (
     STS_TASKS,
     TRANSFER_TASKS,
 )
-from cse_platform.render.table import Block, Heading, Page, Paragraph, bars, percent, text_table
+from cse_platform.numbers import percent
+from cse_platform.presentation.tables import Block, Heading, Page, Paragraph, bars, text_table
 
 if TYPE_CHECKING:
     from cse_methods.evaluation.results import Evaluation

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from cse_platform.render.table import Document, Markup, Page, Table, to_json
+from cse_platform.presentation.tables import Document, Markup, Page, Table, to_json
 
 TextFormat = Literal["json", "csv", "markdown", "latex", "html"]
 Format = TextFormat | Literal["table"]
@@ -78,7 +78,7 @@ def to_markdown(page: Page) -> str:
 
     Markdown has no lines between rows, so groups are not separated.
     """
-    return render_template("cse_platform.render", "page.md.j2", page=page)
+    return render_template("cse_platform.presentation", "page.md.j2", page=page)
 
 
 def to_latex(tables: Sequence[Table]) -> str:
@@ -102,14 +102,14 @@ def to_latex(tables: Sequence[Table]) -> str:
         "latex_columns": _align_latex_columns,
         "slug": lambda text: re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-"),
     }
-    environment = _make_environment("cse_platform.render", **signs)
+    environment = _make_environment("cse_platform.presentation", **signs)
     environment.filters.update(filters)
     return environment.get_template("tables.tex.j2").render(tables=tables, long=[LONG_COLUMN])
 
 
 def to_html(tables: Sequence[Table]) -> str:
     """Write a self-contained HTML fragment; column and row heads have a scope."""
-    environment = _make_environment("cse_platform.render", autoescape=True)
+    environment = _make_environment("cse_platform.presentation", autoescape=True)
     return environment.get_template("tables.html.j2").render(tables=tables)
 
 

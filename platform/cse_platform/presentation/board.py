@@ -6,21 +6,37 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import inf
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from cse_methods.data.corpus_spec import TRANSDUCTIVE
 from cse_methods.names import backbone_name, method_name, task_name
-from cse_platform.leaderboard.columns import (
+from cse_platform.leaderboard.published.rows import PublishedRow, source_of
+from cse_platform.leaderboard.records import (
+    BOARD_FAMILIES,
+    BUILTIN,
+    DEV,
+    RANKING_METRICS,
+    SAW_TESTS,
+    TEACHER_SAW_PAIRS,
+    BoardFamily,
+    Estimate,
+    FamilyName,
+    LeaderboardRow,
+    is_clean,
+    is_own,
+    task_of,
+)
+from cse_platform.leaderboard.statistics.compare import Comparison, expected_maximum
+from cse_platform.numbers import percent, signed_percent
+from cse_platform.presentation.board_columns import (
     ABOVE,
     ALPHA,
     BY_NAME,
     CHOSEN,
     CHOSEN_MEANS,
-    DEV,
     EXTRAPOLATED,
     EXTRAPOLATED_MEANS,
     OPENED,
-    ORDERS,
     OTHER_CODE,
     OUR_RECORD,
     OVER_PAIRS,
@@ -39,35 +55,21 @@ from cse_platform.leaderboard.columns import (
     short_hash,
     shown_dev_set,
 )
-from cse_platform.leaderboard.published.rows import PublishedRow, source_of
-from cse_platform.leaderboard.records import (
-    BOARD_FAMILIES,
-    BUILTIN,
-    RANKING_METRICS,
-    SAW_TESTS,
-    TEACHER_SAW_PAIRS,
-    BoardFamily,
-    Estimate,
-    LeaderboardRow,
-    is_clean,
-    is_own,
-    task_of,
-)
-from cse_platform.leaderboard.statistics.compare import Comparison, expected_maximum
-from cse_platform.render.table import (
+from cse_platform.presentation.tables import (
     Cell,
     Column,
     Document,
-    Order,
     Table,
-    group_by,
-    percent,
-    signed_percent,
     to_csv,
+    to_frame,
     to_record,
     to_table,
 )
 from cse_platform.tracking.history import COSTS
+from cse_platform.values import group_by
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 @dataclass(frozen=True)
@@ -222,7 +224,7 @@ def score_column(name: str, *, title: str = "") -> EntryColumn:
         title=title,
         align="right",
         compared=value,
-        order=None if is_own(name) and name != DEV else Order(name, value),
+        sort="" if is_own(name) and name != DEV else name,
     )
 
 
@@ -314,6 +316,11 @@ def board_document(board: Board) -> Document:
         ],
         lambda: paper_board(board),
     )
+
+
+def board_frame(rows: Sequence[LeaderboardRow], *, family: FamilyName) -> "pd.DataFrame":
+    """Make a pandas frame of the rows, in the columns of CSV."""
+    return to_frame(data_columns(Board(rows, family=family)), rows)
 
 
 def score_blocks(
@@ -490,7 +497,7 @@ def shown_columns(names: Sequence[str]) -> list[EntryColumn]:
             column.format,
             column.head.name,
             column.align,
-            order=column.order,
+            sort=column.sort,
         )
 
     return [show(BY_NAME[name]) for name in names]
@@ -511,9 +518,9 @@ def key_columns(listed: Sequence[Entry]) -> list[EntryColumn]:
         "dev_search",
         lambda entry: shown_dev_set(entry.row) if entry.row else None,
         title="dev set",
-        order=ORDERS["dev_set"],
+        sort="dev_set",
     )
-    method = Column("method", name_method, order=ORDERS["method"])
+    method = Column("method", name_method, sort="method")
     columns = [method, *shown_columns(["backbone"])]
     if count_names([dev_set]) > 1:
         columns.append(dev_set)
@@ -554,7 +561,7 @@ def ranking_columns(headline: str, listed: Sequence[Entry]) -> list[EntryColumn]
             ),
             score_cell,
             align="right",
-            order=ORDERS[DEV],
+            sort=DEV,
         )
 
     def count_seeds(entry: Entry) -> str | None:
@@ -572,8 +579,8 @@ def ranking_columns(headline: str, listed: Sequence[Entry]) -> list[EntryColumn]
         score_column(headline, title=_name_ranking(headline, listed) if headline == DEV else ""),
         Column("95 % interval", format_interval, align="right"),
         *shown_columns(["rank"]),
-        Column("best of n", lambda e: read(e, "best"), percent, "", "right", order=ORDERS["best"]),
-        Column("n", count_seeds, align="right", order=ORDERS["n"]),
+        Column("best of n", lambda e: read(e, "best"), percent, "", "right", sort="best"),
+        Column("n", count_seeds, align="right", sort="n"),
         *shown_columns(["chosen_by"] * any(e.row and e.row.chosen_by for e in listed)),
         *dev,
         *shown_columns(["gap"]),

@@ -1,0 +1,76 @@
+"""Numbers, times and settings as people read them. Scores are shown x 100."""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+HASH_DIGITS = 8
+"""Number of digits that are shown of a hash or a trial's key."""
+LEAST_P = 0.001
+"""Lower p values are shown as `<0.001`."""
+
+
+def percent(fraction: float | None) -> str:
+    """Format a fraction x 100, with two decimals; empty for None."""
+    return "" if fraction is None else f"{100 * fraction:z.2f}"
+
+
+def signed_percent(fraction: float) -> str:
+    """Format a difference x 100, with its sign."""
+    return f"{100 * fraction:+z.2f}"
+
+
+def probability(p: float | None) -> str:
+    """Format a p value with three decimals, or as `<0.001`; empty for None."""
+    if p is None:
+        return ""
+    return f"<{LEAST_P}" if p < LEAST_P else f"{p:.3f}"
+
+
+def short_value(value: Any) -> str:
+    """Format a setting's value; floats have three significant digits."""
+    return f"{value:.3g}" if isinstance(value, float) else str(value)
+
+
+def short_settings(values: Mapping[str, Any]) -> str:
+    """Format settings on one line, e.g. `learning_rate=3e-05 pooler=cls`."""
+    return " ".join(f"{name}={short_value(value)}" for name, value in values.items())
+
+
+def format_count(number: int, thing: str) -> str:
+    """Format a number of things, e.g. `1 trial` or `2 trials`."""
+    return f"{number} {thing}{'s' * (number != 1)}"
+
+
+def format_size(size: int) -> str:
+    """Format a number of bytes with a unit."""
+    for unit, bytes_ in (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10)):
+        if size >= bytes_:
+            return f"{size / bytes_:.1f} {unit}"
+    return f"{size} bytes"
+
+
+def clock(seconds: float | None) -> str:
+    """Format a duration: `2 h 05 min`, `3 min 20 s`, `12 s`; from two days on as days and hours."""
+    if seconds is None:
+        return ""
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    minutes, rest = divmod(whole, 60)
+    hours, minutes = divmod(minutes, 60)
+    if hours >= 48:
+        return f"{hours // 24} days {hours % 24} h"
+    return f"{hours} h {minutes:02} min" if hours else f"{minutes} min {rest:02} s"
+
+
+def stopwatch(seconds: float) -> str:
+    """Format a running duration: `2:05:20` or `3:20`."""
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+
+
+def utc(time: datetime) -> str:
+    """Format a time to the second, in UTC."""
+    return time.strftime("%Y-%m-%d %H:%M:%S UTC")

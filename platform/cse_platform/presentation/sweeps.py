@@ -1,0 +1,79 @@
+"""The progress of sweeps: a table of all, and what one of them is doing."""
+
+from collections.abc import Sequence
+
+from cse_platform.leaderboard.records import Trial
+from cse_platform.leaderboard.sweeps import SweepOverview
+from cse_platform.numbers import HASH_DIGITS, clock, percent, short_settings, utc
+from cse_platform.presentation.board_columns import STARRED
+from cse_platform.presentation.tables import Block, Page, Paragraph, Table, text_table
+from cse_platform.presentation.trial import written_lines
+from cse_platform.tracking.events import DriverMessage
+
+_HEADS = ("sweep", "method", "backbone", "state", "trials", "failed", "best dev", "started", "left")
+
+_RUNNING = ("trial", "key", "started", "step", "dev", "seed", "settings")
+
+
+SHOWN_MESSAGES = 5
+"""The number of the latest messages since the last start that are shown."""
+
+
+def sweeps_table(sweeps: Sequence[SweepOverview]) -> Table:
+    """Make a table with a line for each sweep."""
+    return text_table(_HEADS, [_format_sweep(sweep) for sweep in sweeps])
+
+
+def sweep_page(
+    sweep: SweepOverview, running: Sequence[Trial], messages: Sequence[DriverMessage]
+) -> Page:
+    """Make the page of a sweep: its line, what is known of its driver, and its running trials."""
+    texts = [f"tags: {', '.join(sweep.tags)}"] if sweep.tags else []
+    texts += [f"{name}: {line}" for name, line in written_lines(sweep.written).items()]
+    if sweep.holder is not None and sweep.holder.lives:
+        held = sweep.holder
+        texts.append(
+            f"run by process {held.pid} on {held.host} since {utc(held.since)}, last signal "
+            f"{clock(held.silent)} ago; its journal is in {held.folder}"
+        )
+    if sweep.ended_by:
+        texts.append(f"its search ended because its budget is spent: {sweep.ended_by}")
+    if sweep.asked:
+        texts.append(f"requests not yet received: {', '.join(sweep.asked)}")
+    since = [message for message in messages if message.time >= sweep.restarted]
+    texts += [f"{utc(each.time)}: {message_line(each)}" for each in since[-SHOWN_MESSAGES:]]
+    blocks: list[Block] = [sweeps_table([sweep]), *map(Paragraph, texts)]
+    if running and sweep.state == "RUNNING":
+        blocks.append(text_table(_RUNNING, [_format_trial(trial) for trial in running]))
+    return blocks
+
+
+def _format_trial(trial: Trial) -> tuple[str, ...]:
+    return (
+        str(trial.number),
+        trial.key[:HASH_DIGITS],
+        utc(trial.started),
+        "" if trial.last_step is None else str(trial.last_step),
+        percent(trial.last_value),
+        str(trial.seed),
+        short_settings(trial.values),
+    )
+
+
+def _format_sweep(sweep: SweepOverview) -> tuple[str, ...]:
+    return (
+        f"{sweep.name} {STARRED}" if sweep.written.star else sweep.name,
+        sweep.method,
+        sweep.backbone,
+        sweep.state,
+        f"{sweep.ended} of {sweep.planned}",
+        str(sweep.counts["FAIL"] or ""),
+        percent(sweep.best.value if sweep.best else None),
+        utc(sweep.restarted),
+        f"about {clock(sweep.left)}" if sweep.left is not None else "",
+    )
+
+
+def message_line(message: DriverMessage) -> str:
+    """Format a driver's message."""
+    return f"Error: {message.text}" if message.level == "error" else message.text

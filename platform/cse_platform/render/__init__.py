@@ -1,1 +1,0 @@
-"""Writes results: tables and pages for people, JSON, CSV and pandas for programs."""
