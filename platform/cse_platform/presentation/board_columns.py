@@ -44,8 +44,8 @@ OVER_PAIRS = "‡"
 OVER_PAIRS_MEANS = "Over the pairs of a single seed; other seeds may differ."
 CHOSEN = "△"
 CHOSEN_MEANS = (
-    "Chosen by a value that counts here, as the best of those in a search: means and ranks are too "
-    "good, and intervals cover less than 95 %. Two further seeds of it give an honest estimate."
+    "A value by which its search chose counts here: the best of such rows are too high, and their "
+    "intervals cover less than 95 %. Two further seeds of it give an honest estimate."
 )
 
 COST_HEADS = {
