@@ -8,6 +8,7 @@ from typing import Any
 from sqlalchemy import (
     ColumnElement,
     Double,
+    Numeric,
     Select,
     Text,
     and_,
@@ -73,12 +74,16 @@ class TrialColumns:
         self._space = space_of(sweep.spec)
         best = best_columns(sweep)
         self._own: dict[str, ColumnElement[Any]] = TEXTS | {
-            "number": SweepTrialRecord.number.expression,
+            "number": self._widen(SweepTrialRecord.number.expression),
             "score": best["value"],
-            "seed": TrialRecord.seed.expression,
-            "step": best["step"],
+            "seed": self._widen(TrialRecord.seed.expression),
+            "step": self._widen(best["step"]),
             "seconds": AttemptRecord.wall_seconds.expression,
         }
+
+    def _widen(self, whole: ColumnElement[Any]) -> ColumnElement[Any]:
+        """Compare a whole number with any number: PostgreSQL refuses those beyond its own type."""
+        return whole if self._sqlite else cast(whole, Numeric(asdecimal=False))
 
     def order(self, name: str) -> list[ColumnElement[Any]]:
         """Return the expressions that sort trials by a column; numbers come before texts."""
