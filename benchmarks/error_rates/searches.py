@@ -22,7 +22,7 @@ from cse_platform.leaderboard.statistics.searches import (
     find_survivors,
     winners_curse,
 )
-from cse_platform.tracking.choice import rate_seeds, select_counting_seeds
+from cse_platform.tracking.counting_seeds import rate_seeds, select_counting_seeds
 
 RACE_SEEDS = range(5)
 DISTRIBUTIONS = {"normal": norm, "uniform": uniform, "peaked (Laplace)": laplace}

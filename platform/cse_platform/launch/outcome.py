@@ -19,7 +19,7 @@ from cse_platform.leaderboard.records import (
 from cse_platform.leaderboard.sweeps import SweepOverview
 from cse_platform.numbers import HASH_DIGITS, format_count, percent, short_settings
 from cse_platform.search.confirmation import best_configurations, dev_values, select_counting_trials
-from cse_platform.tracking.choice import find_choosing_trials
+from cse_platform.tracking.counting_seeds import find_choosing_trials
 from cse_platform.tracking.history import TrialHistory
 from cse_platform.values import group_by
 

@@ -74,7 +74,7 @@ from cse_platform.stores.sql.tables import (
     begins_with,
     in_batches,
 )
-from cse_platform.tracking.choice import ESTIMATED, select_counting_seeds
+from cse_platform.tracking.counting_seeds import ESTIMATED, select_counting_seeds
 from cse_platform.tracking.events import IMPORTED, MAIN_METRICS, Annotatable
 from cse_platform.tracking.history import COSTS, EPOCHS
 

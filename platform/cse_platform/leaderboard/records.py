@@ -21,7 +21,7 @@ from cse_methods.tasks import AVG_STS, AVG_TRANSFER, LONG_TASKS, STS_TASKS, TRAN
 from cse_platform.errors import NotFoundError
 from cse_platform.leaderboard.statistics.intervals import Interval, RankInterval, seed_interval
 from cse_platform.numbers import HASH_DIGITS
-from cse_platform.tracking.choice import rate_seeds
+from cse_platform.tracking.counting_seeds import rate_seeds
 from cse_platform.tracking.history import MEMORY
 
 BUILTIN = "builtin"

@@ -55,7 +55,7 @@ from cse_platform.stores.sql.tables import (
     find_sweep,
 )
 from cse_platform.sweep.stores import sweep_folder
-from cse_platform.tracking.choice import select_counting_seeds
+from cse_platform.tracking.counting_seeds import select_counting_seeds
 from cse_platform.tracking.events import MAIN_METRICS, TrialScore
 from cse_platform.tracking.output import output_file
 from cse_platform.tracking.packing import unpack_cosines, unpack_gold

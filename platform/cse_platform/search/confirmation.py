@@ -8,7 +8,7 @@ from cse_platform.leaderboard.records import BestKey, Trial, best_key
 from cse_platform.leaderboard.statistics.searches import find_survivors
 from cse_platform.search.repeats import choose_repeat
 from cse_platform.sweep.spec import SweepSpec
-from cse_platform.tracking.choice import (
+from cse_platform.tracking.counting_seeds import (
     find_choosing_trials,
     rate_seeds,
     select_counting_seeds,

@@ -21,7 +21,7 @@ from cse_platform.leaderboard.records import Filters, best_key, dev_key
 from cse_platform.search.confirmation import best_configurations as chosen_by_sweep
 from cse_platform.stores.sql.store import Store
 from cse_platform.stores.sql.tables import ScoreRecord
-from cse_platform.tracking.choice import find_choosing_trials
+from cse_platform.tracking.counting_seeds import find_choosing_trials
 from cse_platform.tracking.events import Event
 from cse_platform.tracking.history import History
 

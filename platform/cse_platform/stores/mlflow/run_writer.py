@@ -28,7 +28,7 @@ from cse_platform.stores.mlflow.metrics import (
 )
 from cse_platform.stores.mlflow.tags import VIEW, VIEW_OFFERED, clean_name, milliseconds
 from cse_platform.tracking import events
-from cse_platform.tracking.choice import LEAST_FURTHER
+from cse_platform.tracking.counting_seeds import LEAST_FURTHER
 from cse_platform.tracking.events import AnnotationWritten, SweepStarted
 from cse_platform.tracking.history import stored_dev
 

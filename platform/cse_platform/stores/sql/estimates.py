@@ -16,7 +16,7 @@ from cse_platform.stores.sql.tables import (
     TrialRecord,
     in_batches,
 )
-from cse_platform.tracking.choice import (
+from cse_platform.tracking.counting_seeds import (
     ESTIMATED,
     LEAST_FURTHER,
     rate_seeds,

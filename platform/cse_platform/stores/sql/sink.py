@@ -16,6 +16,7 @@ from sqlalchemy.orm import Session, aliased
 
 from cse_platform.errors import JournalError, StoreDownError, StoreError, StoreLostError
 from cse_platform.secrets import mask_text
+from cse_platform.stores.sql.attempts import find_attempts, is_complete, trial_of, trial_or_none
 from cse_platform.stores.sql.estimates import estimate_configurations
 from cse_platform.stores.sql.lease import Lease, take_request
 from cse_platform.stores.sql.store import SLICE_ROWS, Store
@@ -50,16 +51,12 @@ from cse_platform.stores.sql.trial_events import (
     add_evaluation,
     add_identities,
     add_points,
-    find_attempts,
     finish_trial,
     holding,
-    is_complete,
     link,
     start_trial,
     store_reused,
     store_starts,
-    trial_of,
-    trial_or_none,
 )
 from cse_platform.sweep.spec import SweepSpec
 from cse_platform.tracking.events import (

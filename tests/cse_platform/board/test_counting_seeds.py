@@ -20,7 +20,7 @@ from cse_platform.presentation.board_columns import CHOSEN, Board
 from cse_platform.presentation.comparison import comparison_table
 from cse_platform.presentation.tables import to_json
 from cse_platform.stores.sql.sink import remove_sweep
-from cse_platform.tracking.choice import find_choosing_trials
+from cse_platform.tracking.counting_seeds import find_choosing_trials
 from cse_platform.tracking.events import Event
 
 Seeds = dict[int, float]
