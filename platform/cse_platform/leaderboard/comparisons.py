@@ -30,7 +30,7 @@ from cse_platform.leaderboard.records import (
     task_of,
 )
 from cse_platform.leaderboard.statistics.compare import Comparison, Matrix, compare, compare_all
-from cse_platform.leaderboard.statistics.intervals import Contender, Design, Progress
+from cse_platform.leaderboard.statistics.intervals import RESAMPLES, Contender, Design, Progress
 from cse_platform.leaderboard.trials import NAMES, find_trial, is_trial_reference
 from cse_platform.numbers import HASH_DIGITS, percent, signed_percent
 from cse_platform.stores.sql.store import Store
@@ -44,7 +44,6 @@ from cse_platform.stores.sql.tables import (
     sweep_or_none,
 )
 
-_RESAMPLES = 10_000
 SAME_SCORE = 0.005
 """Tolerance between the dev score of a kept model and that of its trial: scores computed on
 different machines differ in the last digits.
@@ -219,7 +218,12 @@ class ComparisonQueries:
         task, notes = f"dev {first.dev.search}", list[str]()
         left, right = (_make_dev_contender(*named, task, pairs_of, notes) for named in rows.items())
         comparison = compare(
-            left, right, tasks=[task], average=None, resamples=_RESAMPLES, progress=progress
+            left,
+            right,
+            tasks=[task],
+            average=None,
+            resamples=RESAMPLES["comparison"],
+            progress=progress,
         )
         seeds = {name: row.seeds for name, row in rows.items()}
         notes += sorted(_note_choices(rows, []))
@@ -278,7 +282,9 @@ class ComparisonQueries:
                 notes.add(f"left out, scored on other tasks or data: {', '.join(left_out)}")
             compared = build_contenders(session, kept, on)
             notes |= _note_unknown_groups(compared) | _note_choices(kept, on)
-            matrix = compare_all(compared, tasks=on, resamples=_RESAMPLES, progress=progress)
+            matrix = compare_all(
+                compared, tasks=on, resamples=RESAMPLES["comparison"], progress=progress
+            )
             lines = tuple(
                 f"{name}: {describe_row(row, common_seeds(row, on))}" for name, row in kept.items()
             )
@@ -395,7 +401,7 @@ def compare_rows(
     notes |= _note_choices(rows, tasks)
     seeds = {name: common_seeds(row, tasks) for name, row in rows.items()}
     comparison = compare(
-        a, b, tasks=tasks, average=average, resamples=_RESAMPLES, progress=progress
+        a, b, tasks=tasks, average=average, resamples=RESAMPLES["comparison"], progress=progress
     )
     return _describe_compared(comparison, rows, seeds, sorted(notes))
 

@@ -24,6 +24,7 @@ from cse_platform.leaderboard.records import (
     task_of,
 )
 from cse_platform.leaderboard.statistics.intervals import (
+    RESAMPLES,
     Contender,
     Design,
     Floats,
@@ -202,7 +203,6 @@ def _read_groups(
     return groups
 
 
-_RESAMPLES = 2000
 _SEED = 0
 
 
@@ -240,7 +240,7 @@ def rank_rows(
             for row, draws in zip(group, drawn, strict=True)
             if (score := row.score_on(headline)) is not None
         ]
-        ranked = joint_ranks(scored, resamples=_RESAMPLES, seed=_SEED)
+        ranked = joint_ranks(scored, resamples=RESAMPLES["board"], seed=_SEED)
         for index, draws, rank in zip(indices, drawn, ranked, strict=True):
             sampled[index], ranks[index] = draws, rank
     finished = []
@@ -269,7 +269,7 @@ def _sample_rows(
             whole[str(n)] = row
     compared = build_contenders(session, whole, tasks, scored_on=[headline])
     paired = [contender for contender in compared if contender.cosines.keys() == set(tasks)]
-    drawn = sample(paired, tasks, resamples=_RESAMPLES, seed=_SEED, progress=progress)
+    drawn = sample(paired, tasks, resamples=RESAMPLES["board"], seed=_SEED, progress=progress)
     by_name = {draws.contender.name: draws for draws in drawn}
     return [by_name.get(str(n)) for n in range(len(rows))]
 
@@ -286,7 +286,7 @@ def _add_intervals(
         if column not in draws and (column in PAIR_COLUMNS or is_own(column)):
             [contender] = build_contenders(session, {"": row}, [column])
             if column in contender.cosines:
-                [drawn] = sample([contender], [column], resamples=_RESAMPLES, seed=_SEED)
+                [drawn] = sample([contender], [column], resamples=RESAMPLES["board"], seed=_SEED)
                 draws |= drawn.over_pairs
     return {
         column: replace(score, interval=percentile_interval(draws[column]))

@@ -14,6 +14,8 @@ from scipy.special import stdtrit  # Student's quantiles; scipy.stats takes a se
 
 from cse_methods.data.shared_sentences import Groups, number_by_appearance
 
+RESAMPLES = {"board": 2_000, "comparison": 10_000}
+"""The number of draws: for the ranks and intervals of a board, and for a comparison of rows."""
 Spread = Literal["seeds", "pairs"]
 """What an interval covers: seeds, by Student's t, or pairs, by a bootstrap for a single seed, which
 does not cover the spread over seeds.
