@@ -19,7 +19,6 @@ from cse_platform.leaderboard.records import (
 from cse_platform.leaderboard.sweeps import SweepOverview
 from cse_platform.numbers import HASH_DIGITS, format_count, percent, short_settings
 from cse_platform.search.confirmation import best_configurations, dev_values, select_counting_trials
-from cse_platform.tracking.counting_seeds import find_choosing_trials
 from cse_platform.tracking.history import TrialHistory
 from cse_platform.values import group_by
 
@@ -36,9 +35,10 @@ def outcome_lines(board: Leaderboard, name: str, *, options: str = "") -> list[s
         sweep, trials = board.sweep(name), board.running_and_ended(name)
         complete = [trial for trial in trials if trial.state == "COMPLETE"]
         seeds = group_by(complete, lambda trial: trial.configuration).values()
-        chose = find_choosing_trials(trials, confirms_all=sweep.confirms_all)
+        chose = {trial.key for trial in trials if trial.chose}
         ranked = best_configurations(seeds, chose=chose)
-        lines = [*_describe_best(sweep, ranked, chose)] if ranked else []
+        searched = {trial.configuration for trial in trials if trial.role != "confirm"}
+        lines = [*_describe_best(sweep, ranked, chose, searched=len(searched))] if ranked else []
         rows = list[LeaderboardRow]()
         if ranked:  # the test scores of all main families, then of own sets
             best = Filters(sweep=name, configuration=ranked[0][0].configuration)
@@ -55,14 +55,19 @@ def outcome_lines(board: Leaderboard, name: str, *, options: str = "") -> list[s
     if sweep.state == "COMPLETE" and not complete:
         lines.append(explain_no_result(name, trials, options=options))
     elif sweep.state == "COMPLETE" and ranked:
-        lines += _describe_next(board, sweep, ranked[0], rows, options=options)
+        counted = select_counting_trials(ranked[0], chose)
+        lines += _describe_next(board, sweep, counted, rows, options=options)
     elif sweep.state == "INTERRUPTED":
         lines.append("next: run its command again; it continues where it stopped")
     return lines
 
 
 def _describe_best(
-    sweep: SweepOverview, ranked: Sequence[list[Trial]], chose: Collection[str]
+    sweep: SweepOverview,
+    ranked: Sequence[list[Trial]],
+    chose: Collection[str],
+    *,
+    searched: int,
 ) -> Iterator[str]:
     first = ranked[0]
     best = max(
@@ -84,9 +89,9 @@ def _describe_best(
             + f"; {_list_seeds(counted)}"
             + f"; chosen by {_list_seeds(left_out)}, which does not count" * bool(left_out)
         )
-    if any(trial.key in chose for trial in counted):
+    if sweep.state == "COMPLETE" and any(trial.key in chose for trial in counted):
         yield (
-            f"a value that counts here chose it among {len(ranked)} configurations, so it is too "
+            f"a value that counts here chose it among {searched} configurations, so it is too "
             "high; two further seeds estimate it: seeds: {confirm: {top: 3, seeds: [0, 1, 2]}}"
         )
 
@@ -134,11 +139,12 @@ def _describe_next(
 
         yield from map(format_border, find_borders(board.search(sweep.name)))
         commands[f"cse-leaderboard search {sweep.name}{options}"] = "how far to trust the search"
-    has_model = best[0].model is not None
-    if has_model and not any(row.scores for row in rows):
-        key = best[0].key[:HASH_DIGITS]
-        commands[f"cse-evaluate {key}{options}"] = "scores on test sets"
-    if has_model:
+    kept = [trial for trial in best if trial.model is not None]
+    if not any(row.scores for row in rows):
+        for trial in kept:
+            command = f"cse-evaluate {trial.key[:HASH_DIGITS]}{options}"
+            commands[command] = f"scores of seed {trial.seed} on test sets"
+    if kept:
         commands[f"cse-leaderboard export {sweep.name} DIR{options}"] = "the best model"
     yield "next:"
     width = max(map(len, commands))

@@ -32,6 +32,7 @@ from sqlalchemy.orm import Session, aliased
 from cse_methods.published.released import SCORED_BY, names_of_released
 from cse_methods.tasks import CONTAMINATION_METRICS, STS_TASKS, TRANSFER_TASKS
 from cse_platform.leaderboard.records import (
+    BOARD_FAMILIES,
     BUILTIN,
     COLUMN_METRICS,
     EVERY_ROW,
@@ -732,7 +733,9 @@ def _build_row(
     chose = {line.seed for line in seeds if line.chose}
     counted = select_counting_seeds(values, chose)
     dev_score = estimate(values, group.dev_identity, group.dev_source, counted, chose)
-    best_of = effort.estimated if dev_score.standing == ESTIMATED else effort.trials
+    best_of = effort.trials if dev_score.counts_choice else 1
+    if dev_score.standing == ESTIMATED:
+        best_of = effort.estimated
     keys = {line.seed: line.key for line in seeds}
     entries = [written[name] for name in (configuration.hash, *keys.values()) if name in written]
     # The test sets are those of the scores; without scores, sets of the kind of the dev sets.
@@ -802,13 +805,22 @@ def _build_estimates(
 ) -> dict[str, Estimate]:
     """Estimate each score over the `complete` seeds that count, in the papers' order.
 
-    A lab's own test sets come last, by name.
+    If no seed that counts has a score on every task that the row has of a family, all seeds count
+    there: tasks over unlike seeds would have no average and no comparison. A lab's own test sets
+    come last, by name.
     """
+    peers = {
+        column: [each for each in family.columns if each in evaluated]
+        for family in BOARD_FAMILIES.values()
+        for column in family.columns
+    }
     estimates = {}
     known = [column for column in SCORE_COLUMNS if column in evaluated]
     for column in [*known, *sorted(evaluated.keys() - known)]:
         scores = evaluated[column]
         if kept := {seed: v for seed, v in sorted(scores.values.items()) if seed in complete}:
+            of_family = [evaluated[each].values.keys() for each in peers.get(column, [column])]
+            counts = set(counted).intersection(*of_family)
             identity, source = scores.identity, scores.source
-            estimates[column] = estimate(kept, identity, source, counted, chose)
+            estimates[column] = estimate(kept, identity, source, counted if counts else None, chose)
     return estimates

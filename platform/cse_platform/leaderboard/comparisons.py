@@ -26,6 +26,7 @@ from cse_platform.leaderboard.records import (
     families_beside,
     family_named,
     is_clean,
+    mean_change,
     single_seed,
     task_of,
 )
@@ -389,13 +390,14 @@ def compare_rows(
     a, b = build_contenders(session, rows, tasks)
     column, first, second = average or tasks[0], *rows.values()
     if is_clean(column) and all(task_of(column) in row.scores for row in rows.values()):
-        kept, all_rows = (
-            first.scores[score].mean - second.scores[score].mean
-            for score in (column, task_of(column))
-        )
+        whole = task_of(column)
+        all_rows = first.scores[whole].mean - second.scores[whole].mean
+        changes = [mean_change(row.scores[column], row.scores[whole]) for row in rows.values()]
+        known = [change for change in changes if change is not None]
+        by = f": clean rows change it by {signed_percent(known[0] - known[1])}" if known[1:] else ""
         notes.add(
             f"on all rows, the papers' protocol, {a.name} - {b.name} is {signed_percent(all_rows)} "
-            f"on {task_of(column)}: clean rows change it by {signed_percent(kept - all_rows)}"
+            f"on {whole}{by}"
         )
     notes |= _note_unknown_groups([a, b])
     notes |= _note_choices(rows, tasks)
@@ -449,7 +451,8 @@ def _note_choices(rows: Mapping[str, LeaderboardRow], tasks: Sequence[str]) -> s
     """Note the rows that are compared by a value that chose them, on tasks or, without, on dev."""
     return {
         f"a search chose {name} by a score that counts here, as the best of many: its mean is too "
-        "high, and the interval and p are too sure of it; two further seeds would estimate it"
+        "high, and the interval and p are too sure of it; seeds that did not choose it, at least "
+        "two, estimate it"
         for name, row in rows.items()
         if any(score.counts_choice for score in map(row.scores.get, tasks) if score)
         or (not tasks and row.dev_score.counts_choice)

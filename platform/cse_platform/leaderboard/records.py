@@ -305,7 +305,7 @@ class LeaderboardRow(Trained):
     """The dev scores, by seed, by which searches chose the configuration among others."""
     best_of: int = 1
     """The number of estimates that its own is the best of: of configurations that seeds estimate
-    which did not choose them, else of trials. 1 if it was not selected among others.
+    which did not choose them, else of the trials of a search. 1 if nothing chose it.
     """
     corpus: str = ""
     """The training corpora, joined with `+`."""
@@ -490,6 +490,18 @@ def estimate(
     )
 
 
+def mean_change(score: Estimate, other: Estimate) -> float | None:
+    """Compute how much a score is above another one over the seeds that have both; None without
+    any. Seeds that count come first.
+    """
+    ours, theirs = ({**each.left_out, **each.values} for each in (score, other))
+    both = ours.keys() & theirs.keys()
+    counted = both & score.values.keys() or both
+    if not counted:
+        return None
+    return math.fsum(ours[seed] - theirs[seed] for seed in counted) / len(counted)
+
+
 def single_seed(row: LeaderboardRow, seed: int) -> LeaderboardRow:
     """Reduce a row to one of its complete seeds, whether it counts or not."""
 
@@ -509,6 +521,7 @@ def single_seed(row: LeaderboardRow, seed: int) -> LeaderboardRow:
         dev_score=dev,
         scores=of_seed(row.scores),
         costs=of_seed(row.costs),
+        chosen_by={s: value for s, value in row.chosen_by.items() if s == seed},
         best_of=1,
     )
 
@@ -591,6 +604,8 @@ class Trial:
     """Hash of the method's code; None if unknown."""
     why: str | None = None
     """Why it was stopped early; None if it was not, or the reason is unknown."""
+    chose: bool = False
+    """Whether its value chose its configuration among others, in any sweep, if the query asks."""
     reused_from: str | None = None
     """The sweep that had completed it; None if it ran in this one."""
     wall_seconds: float | None = None

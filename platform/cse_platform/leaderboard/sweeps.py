@@ -23,6 +23,7 @@ from cse_platform.leaderboard.trials import (
     space_of,
 )
 from cse_platform.leaderboard.trials_table import TrialChoice, select_chosen
+from cse_platform.stores.sql.estimates import CHOSE
 from cse_platform.stores.sql.lease import LeaseOwner, lease_owners
 from cse_platform.stores.sql.store import Store
 from cse_platform.stores.sql.tables import (
@@ -79,8 +80,6 @@ class SweepOverview:
     """
     best: Trial | None
     """The complete trial with the highest dev score."""
-    confirms_all: bool
-    """Whether every configuration of its search gets the further seeds."""
     elapsed: float
     """Seconds from the last start to the end, or until now."""
     left: float | None
@@ -204,8 +203,8 @@ class SweepQueries:
     def running_and_ended(self, sweep: str, *, since: datetime | None = None) -> list[Trial]:
         """The running trials of a sweep, and those that ended since a time, or all, by number.
 
-        They have the best so far and their last points. A reused trial ended when the sweep reused
-        it.
+        They have the best so far, their last points, and whether they chose their configurations.
+        A reused trial ended when the sweep reused it.
         """
         ended = func.coalesce(SweepTrialRecord.reused, AttemptRecord.finished)
         runs = AttemptRecord.state == "RUNNING"
@@ -219,6 +218,7 @@ class SweepQueries:
                 finished=ended,
                 last_step=AttemptRecord.reached,
                 last_value=LAST_VALUE,
+                chose=CHOSE,
                 **best_columns(record),
             )
 
@@ -346,7 +346,6 @@ def _build_overviews(
             ended_by=record.ended_by,
             planned=trials if record.state == "COMPLETE" else max(planned or 0, trials),
             best=best.get(record.name),
-            confirms_all=record.confirms_all,
             elapsed=elapsed,
             left=_estimate_seconds_left(session, record, missing, pace, now) if ended else None,
             quiet=(now - heard).total_seconds() if heard else None,

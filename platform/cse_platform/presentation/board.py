@@ -24,6 +24,7 @@ from cse_platform.leaderboard.records import (
     LeaderboardRow,
     is_clean,
     is_own,
+    mean_change,
     task_of,
 )
 from cse_platform.leaderboard.statistics.compare import Comparison, expected_maximum
@@ -144,8 +145,8 @@ def describe_clean_change(rows: Sequence[LeaderboardRow], headline: str) -> Iter
             "--tasks sts` computes those of a trial."
         )
     both = [row for row in rows if {headline, whole} <= row.scores.keys()]
-    changes = [row.scores[headline].mean - row.scores[whole].mean for row in both]
-    if changes:
+    every = [mean_change(row.scores[headline], row.scores[whole]) for row in both]
+    if changes := [change for change in every if change is not None]:
         ends = dict.fromkeys(map(signed_percent, (min(changes), max(changes))))
         yield f"Against all rows, the papers' protocol, {whole} changes by {' to '.join(ends)}."
 
@@ -462,7 +463,9 @@ def _note_rows(board: Board, listed: Sequence[Entry], *, ranks: bool) -> Iterato
 
 def _note_choices(rows: Sequence[LeaderboardRow]) -> Iterator[str]:
     """Name the numbers that each row is the best of; that of a single one needs no note."""
-    by_kind = group_by((row for row in rows if row.best_of > 1), lambda row: row.counts_choice)
+    by_kind = group_by(
+        (row for row in rows if row.best_of > 1), lambda row: row.dev_score.counts_choice
+    )
     for counts_choice, some in by_kind.items():
         named = ", ".join(f"{row.shown_method}, best of {row.best_of}" for row in some)
         if counts_choice:
@@ -470,9 +473,16 @@ def _note_choices(rows: Sequence[LeaderboardRow]) -> Iterator[str]:
         else:
             most = max(row.best_of for row in some)
             yield (
-                f"Chosen on dev among configurations with the same seeds: {named}. Of {most} equal "
-                f"ones, the best is {expected_maximum(most):.1f} standard errors too high on dev."
+                f"Chosen on dev by the mean over further seeds: {named}. Of {most} equal "
+                "configurations with as many seeds, the best is "
+                f"{expected_maximum(most):.1f} standard errors too high on dev."
             )
+    if untested := [r for r in rows if r.counts_choice and not r.dev_score.counts_choice]:
+        names = ", ".join(dict.fromkeys(row.shown_method for row in untested))
+        yield (
+            f"The further seeds of {names} lack test scores, so the one that chose it counts on "
+            "test; cse-evaluate scores them."
+        )
 
 
 def _note_ties(rows: Sequence[LeaderboardRow]) -> Iterator[str]:

@@ -198,11 +198,14 @@ class SweepSpec(Settings):
 
     @property
     def confirms_all(self) -> bool:
-        """Whether every configuration of the search gets the further seeds, so that no value of the
-        search decides which ones do.
+        """Whether every configuration of the search gets the same further seeds, so that no value
+        of the search decides which ones do; a pruner or a race would decide it.
         """
-        confirm = self.seeds.confirm
-        return confirm is not None and self.budget is not None and confirm.top >= self.budget
+        confirm, further = self.seeds.confirm, bool(self.seeds.further)
+        is_free = confirm is None or confirm.race or not isinstance(self.pruner, NoPruner)
+        if confirm is None or is_free or self.budget is None:
+            return False
+        return further and confirm.top >= self.budget
 
     @property
     def own_test_files(self) -> list[str]:

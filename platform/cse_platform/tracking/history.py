@@ -25,6 +25,18 @@ MEMORY = {GPU_MEMORY: "gpu_peak_memory_mib", HOST_MEMORY: "peak_memory_mib"}
 """The worker's names of these costs; it counts MiB since it began the trial."""
 
 
+def stored_confirms_all(spec: Mapping[str, Any]) -> bool:
+    """Whether every configuration of the search of a stored spec gets the same further seeds; False
+    if the spec is of another version.
+    """
+    from cse_platform.sweep.spec import SweepSpec  # imports methods
+
+    try:
+        return SweepSpec.model_validate(spec).confirms_all
+    except ValidationError:
+        return False
+
+
 def stored_dev(spec: Mapping[str, Any]) -> DevSelection:
     """Return the dev sets of a stored spec; the defaults if they cannot be parsed."""
     try:
@@ -403,15 +415,8 @@ class History:
 
     @property
     def confirms_all(self) -> bool:
-        """Whether every configuration of the search gets the further seeds; False if the stored
-        file is of another version.
-        """
-        from cse_platform.sweep.spec import SweepSpec  # imports methods
-
-        try:
-            return SweepSpec.model_validate(self.spec).confirms_all
-        except ValidationError:
-            return False
+        """Whether every configuration of the search gets the same further seeds."""
+        return self.spec is not None and stored_confirms_all(self.spec)
 
     def _apply_request(self, event: events.SweepRequested) -> None:
         match event.action:

@@ -14,12 +14,20 @@ from sweep_events import sweep_started, trial_evaluated, trial_life
 
 from cse_platform.export.model_card import model_card
 from cse_platform.leaderboard.api import Leaderboard
-from cse_platform.leaderboard.records import EVERY_ROW, Filters, LeaderboardRow
+from cse_platform.leaderboard.ranking import common_seeds
+from cse_platform.leaderboard.records import (
+    EVERY_ROW,
+    Filters,
+    LeaderboardRow,
+    estimate,
+    mean_change,
+)
 from cse_platform.presentation.board import board_document, board_tables
 from cse_platform.presentation.board_columns import CHOSEN, Board
 from cse_platform.presentation.comparison import comparison_table
 from cse_platform.presentation.tables import to_json
 from cse_platform.stores.sql.sink import remove_sweep
+from cse_platform.sweep.spec import SweepSpec
 from cse_platform.tracking.counting_seeds import find_choosing_trials
 from cse_platform.tracking.events import Event
 
@@ -107,6 +115,8 @@ def test_where_all_configurations_get_the_same_seeds_all_count_and_the_note_says
         assert any(
             "rankcse, best of 2" in note and "0.6 standard errors" in note for note in table.notes
         )
+        pruned = GRID | {"seeds": confirmed["seeds"], "pruner": {"kind": "median"}}
+        assert not SweepSpec.model_validate(pruned).confirms_all
         [one, other] = board.rows(ranked=False, per_configuration=True)
         assert (one.best_of, other.best_of) == (1, 1)
         narrower = GRID | {"seeds": {"confirm": {"top": 1, "seeds": [0]}}}
@@ -145,6 +155,34 @@ def test_a_test_score_counts_the_same_seeds_as_dev(filled) -> None:
     only = best(filled, [*sweep(TWO), tested[0]])
     assert (only.scores["stsb"].values, only.scores["stsb"].counts_choice) == ({42: 0.9}, True)
     assert only.counts_choice and not only.dev_score.counts_choice
+    [table] = [t for t in board_tables(Board([only]), wide=False) if "Ranking" in t.title]
+    assert any("further seeds of rankcse lack test scores" in note for note in table.notes)
+
+
+def test_tasks_of_a_family_count_the_same_seeds(filled) -> None:
+    """The further seeds lack sts12, so all seeds count; a change is that of seeds with both."""
+    scores = {
+        "a-42": {"test/stsb_spearman": 0.9, "test/sts12_spearman": 0.8},
+        "a-0": {"test/stsb_spearman": 0.7},
+        "a-1": {"test/stsb_spearman": 0.5},
+    }
+    tested = [trial_evaluated(trial, values) for trial, values in scores.items()]
+    row = best(filled, [*sweep(TWO), *tested])
+    assert row.scores["stsb"].values == {0: 0.7, 1: 0.5, 42: 0.9}
+    assert row.scores["sts12"].values == {42: 0.8}
+    assert common_seeds(row, ["stsb", "sts12"]) == [42]
+    clean = estimate({42: 0.85, 1: 0.4}, "", "", [1], [42])
+    assert mean_change(clean, row.scores["stsb"]) == pytest.approx(0.4 - 0.5)
+    assert mean_change(clean, row.scores["sts12"]) == pytest.approx(0.85 - 0.8)
+
+
+def test_what_nothing_chose_is_the_best_of_nothing(filled) -> None:
+    """A fixed configuration of which further seeds still run, or have failed."""
+    events = sweep({"a": ({42: 0.80}, {})})
+    events += trial_life(1, {0: 0.5}, configuration="a", seed=0, role="confirm", state=None)
+    events += trial_life(2, {0: 0.5}, configuration="a", seed=1, role="confirm", state="FAIL")
+    row = best(filled, events)
+    assert (row.n, row.trials, row.best_of, row.chosen_by) == (1, 3, 1, {})
 
 
 def test_comparisons_cards_and_files_say_it_too(filled) -> None:

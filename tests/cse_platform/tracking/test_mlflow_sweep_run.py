@@ -100,6 +100,17 @@ def test_at_its_end_it_has_the_mean_of_the_seeds_that_did_not_choose_the_best(ur
     assert run.metrics[BEST] == 0.95
 
 
+def test_where_nothing_chose_all_seeds_count(uri) -> None:
+    events = list[Event]()
+    for number, (seed, role) in enumerate(((42, "search"), (0, "confirm"), (1, "confirm"))):
+        start, *rest = trial(number, 0.5 + number / 10)
+        events += [start.model_copy(update={"seed": seed, "role": role}), *rest]
+    mirrored(uri, sweep_started(spec=SPEC), *events, sweep_finished(500))
+    known = runs_in(uri)["s1"].data.metrics
+    assert known["confirmed/stsb_spearman"] == pytest.approx(0.6)
+    assert known["confirmed/seeds"] == 3 and "confirmed/chosen_by" not in known
+
+
 def test_its_parameters_are_what_cannot_change_and_its_budget_can(uri) -> None:
     mirrored(uri, sweep_started(spec=SPEC))
     run = runs_in(uri)["s1"].data

@@ -346,10 +346,13 @@ class RunWriter:
         `best/…` is the highest of all trials, and so too high.
         """
         run_id, dev_search = sweep.info.run_id, sweep.data.tags["dev_search"]
-        score = best_metric(dev_search)
-        ended = f"attributes.status = 'FINISHED' AND tags.`{tags.PARENT}` = '{run_id}'"
+        score, of_sweep = best_metric(dev_search), f"tags.`{tags.PARENT}` = '{run_id}'"
+        ended = f"attributes.status = 'FINISHED' AND {of_sweep}"
+        searched = self._search_runs(f"{of_sweep} AND tags.role = 'search'")
+        several = len({run.data.tags["configuration"] for run in searched}) > 1
+        chooses = several and sweep.data.tags.get(tags.CONFIRMS_ALL) != "true"
         seeds = defaultdict[str, dict[int, float]](dict)
-        for run in self._search_runs(f"{ended} AND tags.role = 'confirm'"):
+        for run in self._search_runs(f"{ended} AND tags.role = 'confirm'" if chooses else ended):
             if score in run.data.metrics:
                 seed = int(run.data.params["seed"])
                 seeds[run.data.tags["configuration"]][seed] = run.data.metrics[score]
@@ -358,7 +361,7 @@ class RunWriter:
             return
         best = max(known, key=lambda name: (fmean(known[name].values()), name))
         of_best = f"{ended} AND tags.role = 'search' AND tags.configuration = '{best}'"
-        chose = [run.data.metrics.get(score) for run in self._search_runs(of_best)]
+        chose = [r.data.metrics.get(score) for r in self._search_runs(of_best) if chooses]
         points = estimate_metrics(
             known[best], dev_search=dev_search, time=time, chosen_by=next(iter(chose), None)
         )
