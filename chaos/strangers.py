@@ -140,8 +140,9 @@ def _read_values(runs: Path) -> list[Any]:
     """Read the dev values of all trials on a leaderboard."""
     with closing(sqlite3.connect(runs / "leaderboard.db")) as board:
         return board.execute(
-            "SELECT key, best_value, step, value FROM trials t LEFT JOIN dev_points p "
-            "ON p.trial_id = t.id ORDER BY key, step"
+            "SELECT key, best_value, step, value FROM trials t "
+            "JOIN attempts a ON a.id = t.shown_attempt "
+            "LEFT JOIN dev_points p ON p.attempt_id = a.id ORDER BY key, step"
         ).fetchall()
 
 
