@@ -105,7 +105,7 @@ def main(*, place: LeaderboardPlace, **options: Any) -> None:
         cse-leaderboard paper rankcse 2
         cse-leaderboard show 10bba02b
     """
-    _answer(_Question(**options), url=place.url)
+    _print_answer(_Question(**options), url=place.url)
 
 
 @dataclass(frozen=True)
@@ -129,7 +129,7 @@ class _Question:
         return tuple(self.published.split(",")) if self.published else ()
 
 
-def _answer(question: _Question, *, url: str) -> None:
+def _print_answer(question: _Question, *, url: str) -> None:
     """Print the board, or without a leaderboard only the papers' numbers."""
     from cse_platform.leaderboard.api import open_leaderboard
     from cse_platform.leaderboard.published.rows import merge_repeated_rows, published_rows

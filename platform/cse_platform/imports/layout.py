@@ -76,7 +76,7 @@ class Layout:
         self._refused = defaultdict[str, list[str]](list)
         self._readers = {c: reader for c in columns if (reader := self._find_reader(c))}
         if len(self._readers) < len(columns) and not self._refused:
-            self._refuse("", f"two columns have one name: {', '.join(map(str, columns))}")
+            self._note_refusal("", f"two columns have one name: {', '.join(map(str, columns))}")
         dev = (c.removeprefix("dev.") for c in self._readers if c.startswith("dev."))
         self.climbed = next(dev, "")
         """The dev set that the search climbed: that of the first dev score."""
@@ -88,7 +88,7 @@ class Layout:
                 name = self._read_cell(label, "run", row.pop("run", None))
                 runs[name if isinstance(name, str) else ""].append((f"{label} ({name})", row))
         if not runs:
-            self._refuse("", "there are no rows with runs")
+            self._note_refusal("", "there are no rows with runs")
         for name, run in runs.items():
             states = [row["state"] for _, row in run if "state" in row]
             if states and all(state == "running" for state in states):
@@ -105,7 +105,7 @@ class Layout:
             for text, labels in self._refused.items()
         ]
 
-    def _refuse(self, label: str, text: str) -> None:
+    def _note_refusal(self, label: str, text: str) -> None:
         self._refused[text].append(label)
 
     def _find_reader(self, column: Any) -> Callable[[Any], Any] | None:
@@ -128,14 +128,14 @@ class Layout:
         hint = hint or f"; leave it out, or rename it to one of {_NAMES}, {_FORMS}"
         if re.fullmatch(r"|Unnamed: \d+|__index_level_\d+__", str(column)):
             hint = "; it is the index of a frame: write the file with index=False"
-        self._refuse("", f"no column {format_value(column)} is known{hint}")
+        self._note_refusal("", f"no column {format_value(column)} is known{hint}")
         return None
 
     def _read_cell(self, label: str, column: str, cell: Any) -> Any:
         try:
             return _READERS[re.sub(r"\..*", ".", column, flags=re.DOTALL)](cell)
         except ValueError as problem:
-            self._refuse(label, f"{column}: {problem}")
+            self._note_refusal(label, f"{column}: {problem}")
             return _WRONG
 
     def _read_run(self, name: str, cells: Sequence[_Row]) -> None:
@@ -148,25 +148,29 @@ class Layout:
                 if column == "step" or column.startswith(("dev.", "train.")):
                     continue
                 if facts.setdefault(column, value) != value:
-                    self._refuse(label, f"{column}: {first}, of the same run, has another value")
+                    self._note_refusal(
+                        label, f"{column}: {first}, of the same run, has another value"
+                    )
         state = facts.get("state")
         if state == "FAIL" and not facts.keys() >= {"method", "backbone", "seed"}:
             self.left_out["failed without method, backbone or seed"] += 1
             return
         for column in ("method", "backbone", "seed", "state"):
             if column not in facts:
-                self._refuse(
+                self._note_refusal(
                     first, f"{column}: it is missing; a run needs it unless its state is failed"
                 )
         points = self._read_points(rows)
         if not self.climbed:
-            self._refuse("", "no column dev.NAME, which names the dev set that the search climbed")
+            self._note_refusal(
+                "", "no column dev.NAME, which names the dev set that the search climbed"
+            )
         elif state in ("COMPLETE", "PRUNED") and not points.keys() - {0}:
             text = "there is no dev score of a trained step; without one, a run is failed"
-            self._refuse(first, f"dev.{self.climbed}: {text}")
+            self._note_refusal(first, f"dev.{self.climbed}: {text}")
         started, finished = facts.get("started"), facts.get("finished")
         if isinstance(started, datetime) and isinstance(finished, datetime) and finished < started:
-            self._refuse(first, f"finished: {finished} is before the start, {started}")
+            self._note_refusal(first, f"finished: {finished} is before the start, {started}")
         values, scores = self._read_values(first, facts), self._read_scores(first, facts)
         if sum(map(len, self._refused.values())) == before:
             state = cast(TrialState, state)
@@ -179,7 +183,7 @@ class Layout:
             if climbed not in row:
                 if "step" in row or any(column.startswith("dev.") for column in row):
                     way = f"leave such rows out: frame.dropna(subset={[climbed]})"
-                    self._refuse(label, f"{climbed}: a dev point lacks this score; {way}")
+                    self._note_refusal(label, f"{climbed}: a dev point lacks this score; {way}")
                 continue
             metrics = {dev_metric(self.climbed): row[climbed]}
             for column, value in row.items():
@@ -189,10 +193,12 @@ class Layout:
             step = row.get("step", NO_STEP)
             if step in points and step is not _WRONG:
                 way = "keep one: frame.drop_duplicates(['run', 'step'])"
-                self._refuse(label, f"step: {labels[step]} has this step, too; {way}")
+                self._note_refusal(label, f"step: {labels[step]} has this step, too; {way}")
             points[step], labels[step] = metrics, label
         if NO_STEP in points and len(points) > 1:
-            self._refuse(labels[NO_STEP], "step: it is missing; other rows of the run have one")
+            self._note_refusal(
+                labels[NO_STEP], "step: it is missing; other rows of the run have one"
+            )
         return points if _WRONG in points else dict(sorted(points.items()))
 
     def _read_values(self, label: str, facts: Mapping[str, Any]) -> dict[str, Any]:
@@ -210,7 +216,7 @@ class Layout:
             return model.model_validate(values).model_dump(mode="json")
         except ValidationError as error:
             for problem in problems_in(error, values, model=config):
-                self._refuse(label, f"param.{dotted_path(problem.path)}: {problem.text}")
+                self._note_refusal(label, f"param.{dotted_path(problem.path)}: {problem.text}")
             return values
 
     def _read_scores(self, label: str, facts: Mapping[str, Any]) -> dict[str, float]:
@@ -218,13 +224,13 @@ class Layout:
         scores = {c.removeprefix("test."): v for c, v in facts.items() if c.startswith("test.")}
         if scores and facts.get("state") in ("FAIL", "PRUNED"):
             text = "only complete runs have test scores; leave the cell empty"
-            self._refuse(label, f"test.{min(scores)}: {text}")
+            self._note_refusal(label, f"test.{min(scores)}: {text}")
         for average, tasks in _AVERAGES.items():
             if scores.keys() >= {*tasks} and _WRONG not in scores.values():
                 mean = sum(scores[task] for task in tasks) / len(tasks)
                 if abs(scores.setdefault(average, mean) - mean) > _ROUNDING:
                     text = f"{scores[average]} is not the mean of its tasks, {mean:.4f}"
-                    self._refuse(label, f"test.{average}: {text}")
+                    self._note_refusal(label, f"test.{average}: {text}")
         return scores
 
 

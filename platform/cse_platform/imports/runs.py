@@ -112,30 +112,30 @@ def import_runs(
         problems += rivals
         if news or (earlier and not isinstance(earlier[-1], events.SweepFinished)):
             writes[journal] = _add_sweep(news, of_sweep, source)
-    _refuse(problems)
+    _refuse_problems(problems)
     url = store or (None if runs else os.environ.get("CSE_STORE"))
     with open_store(expand_url(url) if url else sqlite_url(folder / "leaderboard.db")) as board:
         for journal, of_sweep in attempts.items():
             if journal.exists():  # what an interrupted import has left there comes first
-                _apply(board, journal)
+                _apply_to_leaderboard(board, journal)
             problems += _check_name(board, of_sweep[0][0], journal)
-        _refuse(problems)
+        _refuse_problems(problems)
         for journal, lines in writes.items():
             with Journal(journal) as written:
                 for event in lines:
                     written.append(event)
-            _apply(board, journal)
+            _apply_to_leaderboard(board, journal)
     new = sum(isinstance(event, TrialStarted) for lines in writes.values() for event in lines)
     trials = len({attempt[0].trial for of_sweep in attempts.values() for attempt in of_sweep})
     outdone = Counter({"outdone by another attempt": len(layout.runs) - trials})
     return Imported(new, trials - new, dict(layout.left_out + outdone))
 
 
-def _apply(board: Store, journal: Path) -> None:
+def _apply_to_leaderboard(board: Store, journal: Path) -> None:
     apply_journal(LeaderboardSink(board), journal, lambda _end: board.let_others_write())
 
 
-def _refuse(problems: Sequence[str]) -> None:
+def _refuse_problems(problems: Sequence[str]) -> None:
     """Raise ImportRefusedError with the first of these problems, if there are any."""
     more = len(problems) - _MOST_PROBLEMS
     shown = [*problems[:_MOST_PROBLEMS], *([f"and {more} more"] if more > 0 else [])]
@@ -270,15 +270,17 @@ def _find_news(
     numbers = {event.trial: event.number for event in earlier if isinstance(event, TrialStarted)}
     news, problems = list[Event](), list[str]()
     for trial, of_trial in rivals.items():
-        here, best = known[trial], max(of_trial, key=_rank)
-        complete = dict.fromkeys(_find_record(a) for a in (*of_trial, here) if _rank(a)[0])
+        here, best = known[trial], max(of_trial, key=_rank_attempt)
+        complete = dict.fromkeys(_find_record(a) for a in (*of_trial, here) if _rank_attempt(a)[0])
         if len(complete) > 1:
             runs = (labels.get(run, f"{run}, which is on the leaderboard,") for run in complete)
             problems.append(
                 f"{' and '.join(runs)} are all complete, with equal seeds and hyperparameters; "
                 "leave all but one out, or add the param.NAME that differs"
             )
-        if not _find_record(here) or (not _rank(here)[0] and _rank(best) > _rank(here)):
+        if not _find_record(here) or (
+            not _rank_attempt(here)[0] and _rank_attempt(best) > _rank_attempt(here)
+        ):
             number = numbers.setdefault(trial, len(numbers))
             news.append(best[0].model_copy(update={"number": number}))
             news += [event for event in best[1:] if not isinstance(event, events.TrialEvaluated)]
@@ -294,7 +296,7 @@ def _find_record(attempt: Sequence[Event]) -> str:
     return last.provenance.get(_RECORD, "a run") if isinstance(last, TrialFinished) else ""
 
 
-def _rank(attempt: Sequence[events.TrialEvent]) -> tuple[bool, float]:
+def _rank_attempt(attempt: Sequence[events.TrialEvent]) -> tuple[bool, float]:
     results = Results()
     for event in attempt:
         results.follow(event)

@@ -103,7 +103,7 @@ def run_stage(
     watch = partial(watching, console=console, errors=stores.errors)
     with failure_notified(spec.sweep, spec.notify):
         outcome = drive_sweep(spec, stores, executor, launch=launch, reuse=reuse, watch=watch)
-        lines = [*_summarize(spec, stores, outcome, options)]
+        lines = [*_summarize_sweep(spec, stores, outcome, options)]
         for line in lines:
             console.print(line, soft_wrap=True)
         for sink in outcome.behind:
@@ -121,7 +121,7 @@ def run_stage(
         return outcome.launch
 
 
-def _summarize(
+def _summarize_sweep(
     spec: SweepSpec, stores: SweepStores, outcome: Outcome, options: str | None
 ) -> Iterator[str]:
     """Summarise a sweep's state, its trials, what bounded it, and what its stores say it found."""

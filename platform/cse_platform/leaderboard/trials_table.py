@@ -74,14 +74,14 @@ class TrialColumns:
         self._space = space_of(sweep.spec)
         best = best_columns(sweep)
         self._own: dict[str, ColumnElement[Any]] = TEXTS | {
-            "number": self._widen(SweepTrialRecord.number.expression),
+            "number": self._widen_number(SweepTrialRecord.number.expression),
             "score": best["value"],
-            "seed": self._widen(TrialRecord.seed.expression),
-            "step": self._widen(best["step"]),
+            "seed": self._widen_number(TrialRecord.seed.expression),
+            "step": self._widen_number(best["step"]),
             "seconds": AttemptRecord.wall_seconds.expression,
         }
 
-    def _widen(self, whole: ColumnElement[Any]) -> ColumnElement[Any]:
+    def _widen_number(self, whole: ColumnElement[Any]) -> ColumnElement[Any]:
         """Compare a whole number with any number: PostgreSQL refuses those beyond its own type."""
         return whole if self._sqlite else cast(whole, Numeric(asdecimal=False))
 

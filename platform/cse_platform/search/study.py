@@ -56,9 +56,9 @@ class SearchStudy:
         """The start points that trials have tried, and the whole values of all other trials."""
         self._points = list_given_points(spec, start_points)
         self._upcoming = next(self._points, None)
-        self._add([history.attempts[number] for number in sorted(history.attempts)])
+        self._add_trials([history.attempts[number] for number in sorted(history.attempts)])
 
-    def _add(self, trials: Sequence[TrialHistory]) -> None:
+    def _add_trials(self, trials: Sequence[TrialHistory]) -> None:
         """Add trials as far as the journal tells of them."""
         built = [build_trial(trial, self.spec) for trial in trials]
         self.study.add_trials(built)
@@ -115,7 +115,7 @@ class SearchStudy:
     def begin(self, trial: TrialHistory) -> None:
         """Add a trial that has been started or reused; one that is in the study stays as it is."""
         if trial.search_number == self.next_number:
-            self._add([trial])
+            self._add_trials([trial])
 
     def judge(self, trial: TrialHistory, *, step: int) -> tuple[bool, dict[str, Any]]:
         """Let the pruner judge a trial by its points up to a step that is not in the study yet.

@@ -51,7 +51,7 @@ class Results:
                 self.best, self.completed, self.curve = event, event.finished, event.curve
             case TrialEvaluated():
                 self._add_scores(
-                    {_name(score): (event.time, score.value) for score in event.scores}
+                    {_name_score(score): (event.time, score.value) for score in event.scores}
                 )
                 self.cosines |= {(pairs.task, pairs.identity) for pairs in event.similarities}
 
@@ -91,7 +91,7 @@ class Results:
         return {name: value for name, (_, value) in self.scores.items()}
 
 
-def _name(score: TrialScore) -> str:
+def _name_score(score: TrialScore) -> str:
     return f"{score.split}/{score.task}_{score.metric} ({score.identity})"
 
 
@@ -135,9 +135,11 @@ class Disagreements:
         """The folders whose cosines are kept, by trial, task and identity."""
         if len({*folders}) > 1:
             for trial, told in _read_results(journals).items():
-                self._settle(trial, {folder: told[folder] for folder in folders if folder in told})
+                self._settle_trial(
+                    trial, {folder: told[folder] for folder in folders if folder in told}
+                )
 
-    def _settle(self, trial: str, told: Mapping[Path, Results]) -> None:
+    def _settle_trial(self, trial: str, told: Mapping[Path, Results]) -> None:
         complete = [folder for folder, results in told.items() if results.completed is not None]
         if rivals := complete or [folder for folder in told if told[folder].curve]:
             keeper, *others = rivals

@@ -82,7 +82,7 @@ def rebuild(
     """
     damage = {} if damage is None else damage
     journals = gather_journals(runs, damage)
-    settled = _settle(journals, runs, prefer_theirs)
+    settled = _settle_disagreements(journals, runs, prefer_theirs)
     with open_replacement(url, dry_run=dry_run) as new:
         for journal, move in _iterate_with_progress(journals, progress):
             _apply_to_leaderboard(new.store, journal, settled, damage, move)
@@ -95,7 +95,7 @@ def rebuild(
     return Rebuilt(len(journals), before, after, lacking, settled.found)
 
 
-def _settle(
+def _settle_disagreements(
     journals: Sequence[SourceJournal], runs: Sequence[Path], prefer_theirs: bool
 ) -> Disagreements:
     return Disagreements(journals, [*runs[1:], runs[0]] if prefer_theirs else runs)
@@ -127,7 +127,7 @@ def fill_mlflow(
     experiments: dict[str, str] = {}
     mirrors: dict[str, MLflowMirror] = {}
     journals = gather_journals(runs, damage)
-    settled = _settle(journals, runs, prefer_theirs)
+    settled = _settle_disagreements(journals, runs, prefer_theirs)
     for journal, move in _iterate_with_progress(journals, progress):
         if journal.kind == "sweeps" and isinstance(journal.first, SweepStarted):
             spec = _read_starts(journal, damage).spec or {}

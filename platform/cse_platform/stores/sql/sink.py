@@ -88,7 +88,7 @@ Change = Callable[[int, Event], Event | None]
 """Applied to the offset where an event ends and the event; returns None if it is left out."""
 
 
-def _keep(_: int, event: Event) -> Event:
+def _keep_event(_: int, event: Event) -> Event:
     return event
 
 
@@ -249,7 +249,7 @@ def apply_journal(
     path: Path,
     after_slice: Callable[[int], None] = lambda end: None,
     *,
-    change: Change = _keep,
+    change: Change = _keep_event,
     rows: int = SLICE_ROWS,
 ) -> None:
     """Apply to a sink what it lacks of a journal, in slices of so many events.
