@@ -31,7 +31,12 @@ from cse_platform.leaderboard.records import (
     task_of,
 )
 from cse_platform.leaderboard.statistics.compare import Comparison, Matrix, compare, compare_all
-from cse_platform.leaderboard.statistics.intervals import RESAMPLES, Contender, Design, Progress
+from cse_platform.leaderboard.statistics.intervals import (
+    RESAMPLES,
+    Contender,
+    Progress,
+    TrainingDesign,
+)
 from cse_platform.leaderboard.trials import NAMES, find_trial, is_trial_reference
 from cse_platform.numbers import HASH_DIGITS, percent, signed_percent
 from cse_platform.stores.sql.store import Store
@@ -506,7 +511,7 @@ def _make_dev_contender(
     and a note says why.
     """
     scores = {task: [row.dev_score.values[seed] for seed in row.seeds]}
-    design = Design(row.method, row.backbone, tuple(row.seeds))
+    design = TrainingDesign(row.method, row.backbone, tuple(row.seeds))
     from cse_methods.metrics import spearman  # torch: a second
 
     pairs_by_seed = list[DevPairs]()

@@ -26,11 +26,11 @@ from cse_platform.leaderboard.records import (
 from cse_platform.leaderboard.statistics.intervals import (
     RESAMPLES,
     Contender,
-    Design,
     Floats,
     Progress,
     RankInterval,
     Sampled,
+    TrainingDesign,
     joint_ranks,
     percentile_interval,
     sample,
@@ -89,7 +89,7 @@ def build_contenders(
                 {task: np.stack([cosines[p][1] for p in ps]) for task, ps in paired.items()},
                 {task: gold[sha256] for task, sha256 in data.items()},
                 {task: g for task, sha256 in data.items() if (g := groups.get(sha256)) is not None},
-                Design(row.method, row.backbone, tuple(seeds)),
+                TrainingDesign(row.method, row.backbone, tuple(seeds)),
             )
         )
     return built

@@ -15,8 +15,8 @@ from cse_platform.leaderboard.statistics.compare import compare, compare_all, ho
 from cse_platform.leaderboard.statistics.intervals import (
     BLOCK,
     Contender,
-    Design,
     Interval,
+    TrainingDesign,
     sample,
     spearman_draws,
 )
@@ -74,7 +74,7 @@ def test_seeds_alone_have_welchs_interval_and_add_to_pairs_what_these_leave(cont
     assert row.interval == Interval(pytest.approx(low), pytest.approx(high), "pairs")
 
 
-DESIGN = Design("simcse", "mini", (0, 1, 2))
+DESIGN = TrainingDesign("simcse", "mini", (0, 1, 2))
 
 
 def test_rows_with_the_same_seeds_have_students_interval_of_their_differences(contender) -> None:

@@ -387,7 +387,7 @@ def _compute_correlations(counts: Ints, gold: _Order, encoders: Sequence[_Order]
     return correlations
 
 
-class Design(NamedTuple):
+class TrainingDesign(NamedTuple):
     """What the random decisions of a contender's trainings follow from."""
 
     method: str
@@ -417,7 +417,7 @@ class Contender:
     """The groups of pairs that share a sentence by task, shape (pairs,), where they are known;
     equal for all contenders on the same pairs.
     """
-    design: Design | None = None
+    design: TrainingDesign | None = None
     """None if it is not known; the contender is then not compared seed by seed."""
 
     @property
