@@ -25,11 +25,7 @@ from cse_methods.encoders.backbones import (
 from cse_methods.encoders.families import refuse_half_precision
 from cse_methods.encoders.library_encoder import check_library_reading
 from cse_methods.encoders.loading import headless, is_finite, not_finite
-from cse_methods.encoders.reading import (
-    ReadingOptions,
-    naming_the_backbone,
-    read_encoder,
-)
+from cse_methods.encoders.reading import ReadingOptions, naming_the_backbone, read_encoder
 from cse_methods.encoders.sentence_transformers_format import transformer_folder
 from cse_methods.errors import BackboneError
 from cse_methods.files.text import FileVersion, file_version

@@ -16,12 +16,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from transformers import AutoConfig
 
-from cse_methods.encoders.backbones import (
-    Backbone,
-    adapted_folder,
-    explain_foreign,
-    foreign_pooler,
-)
+from cse_methods.encoders.backbones import Backbone, adapted_folder, explain_foreign, foreign_pooler
 from cse_methods.encoders.families import FAMILIES, first_position, refuse_other_positions
 from cse_methods.encoders.post_pooling import Dense
 from cse_methods.encoders.reading import (

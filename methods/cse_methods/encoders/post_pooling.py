@@ -8,12 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from cse_methods.encoders.saved_layers import (
-    CONFIG,
-    SavedLayer,
-    register_layer,
-    write_weights,
-)
+from cse_methods.encoders.saved_layers import CONFIG, SavedLayer, register_layer, write_weights
 from cse_methods.encoders.sentence_transformers_format import write_json
 
 

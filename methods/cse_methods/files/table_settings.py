@@ -41,8 +41,7 @@ class TableSettings(Settings):
         "quotes are characters), `jsonl` or `parquet`; else by the end of the file's name",
     )
     separator: Annotated[str, AfterValidator(_read_separator)] | None = Field(
-        default=None,
-        description="stands between the cells of CSV or TSV, such as `;` or `||`",
+        default=None, description="stands between the cells of CSV or TSV, such as `;` or `||`"
     )
     where: dict[str, _Value | tuple[_Value, ...]] = Field(
         default={},

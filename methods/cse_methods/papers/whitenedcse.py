@@ -231,10 +231,7 @@ class WhitenedStudent(StudentOf):
         return self._head
 
     def encode(
-        self,
-        contents: Sequence[list[int]],
-        *templates: RowTemplate,
-        **how: Unpack[EncodingOptions],
+        self, contents: Sequence[list[int]], *templates: RowTemplate, **how: Unpack[EncodingOptions]
     ) -> tuple[Tensor, ...]:
         without_head = EncodingOptions(**{**how, "head": False})
         encoded = self.student.encode(contents, *templates, **without_head)

@@ -42,19 +42,13 @@ class SlicedStudent(StudentOf):
         self.weighted = weighted
 
     def encode(
-        self,
-        contents: Sequence[list[int]],
-        *templates: RowTemplate,
-        **how: Unpack[EncodingOptions],
+        self, contents: Sequence[list[int]], *templates: RowTemplate, **how: Unpack[EncodingOptions]
     ) -> tuple[Tensor, ...]:
         """Encode sentences by vectors pooled from segments; edits apply to rows of segments."""
         return self.encode_segments(contents, *templates, **how).sentences
 
     def encode_segments(
-        self,
-        contents: Sequence[list[int]],
-        *templates: RowTemplate,
-        **how: Unpack[EncodingOptions],
+        self, contents: Sequence[list[int]], *templates: RowTemplate, **how: Unpack[EncodingOptions]
     ) -> Segments:
         """Encode every segment in each template, and pool them into sentence vectors."""
         sliced = [cut_segments(content, self.length - self.special) for content in contents]

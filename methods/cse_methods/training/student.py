@@ -79,10 +79,7 @@ class StudentProtocol(Protocol):
     ) -> list[list[int]]: ...
 
     def encode(
-        self,
-        contents: Sequence[list[int]],
-        *templates: RowTemplate,
-        **how: Unpack[EncodingOptions],
+        self, contents: Sequence[list[int]], *templates: RowTemplate, **how: Unpack[EncodingOptions]
     ) -> tuple[Tensor, ...]: ...
 
     def encode_tokens(
@@ -303,10 +300,7 @@ class StudentOf:
         return self.student.pieces_at(rows, texts, template, whole=whole)
 
     def encode(
-        self,
-        contents: Sequence[list[int]],
-        *templates: RowTemplate,
-        **how: Unpack[EncodingOptions],
+        self, contents: Sequence[list[int]], *templates: RowTemplate, **how: Unpack[EncodingOptions]
     ) -> tuple[Tensor, ...]:
         return self.student.encode(contents, *templates, **how)
 
