@@ -19,7 +19,7 @@ from typing import Any
 import torch
 from console import options, say
 
-from cse_methods.contract import TrainingConfig
+from cse_methods.config import TrainingConfig
 from cse_methods.data.builtin.pairs import builtin_corpus
 from cse_methods.data.corpora import load_corpus
 from cse_methods.registry import available_methods, get_method

@@ -8,16 +8,16 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from cse_methods.contract import Above as Above
-    from cse_methods.contract import Conditions as Conditions
-    from cse_methods.contract import Holding as Holding
+    from cse_methods.config import Above as Above
+    from cse_methods.config import Conditions as Conditions
+    from cse_methods.config import Holding as Holding
+    from cse_methods.config import MethodConfig as MethodConfig
+    from cse_methods.config import TrainingConfig as TrainingConfig
     from cse_methods.contract import LateSave as LateSave
     from cse_methods.contract import Method as Method
-    from cse_methods.contract import MethodConfig as MethodConfig
     from cse_methods.contract import Paper as Paper
     from cse_methods.contract import PublishedSettings as PublishedSettings
     from cse_methods.contract import Run as Run
-    from cse_methods.contract import TrainingConfig as TrainingConfig
     from cse_methods.data.corpora import Corpus as Corpus
     from cse_methods.data.corpora import load_corpus as load_corpus
     from cse_methods.encoders.edits import Edits as Edits
@@ -64,10 +64,8 @@ if TYPE_CHECKING:
     from cse_methods.training.student import dropout_views as dropout_views
 
 _MODULES = {
-    "contract": (
-        *("Above", "Conditions", "Holding", "LateSave", "Method", "MethodConfig", "Paper"),
-        *("PublishedSettings", "Run", "TrainingConfig"),
-    ),
+    "config": ("Above", "Conditions", "Holding", "MethodConfig", "TrainingConfig"),
+    "contract": ("LateSave", "Method", "Paper", "PublishedSettings", "Run"),
     "data.corpora": ("Corpus", "load_corpus"),
     "encoders.edits": ("Edits",),
     "encoders.encoder": ("Encoder",),

@@ -8,7 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
-from cse_methods.contract import Method, MethodConfig, Paper, PublishedSettings, TrainingConfig
+from cse_methods.config import MethodConfig, TrainingConfig
+from cse_methods.contract import Method, Paper, PublishedSettings
 from cse_methods.entry_points import blame
 from cse_methods.errors import BrokenMethodError
 from cse_methods.published.tables import Departure, departures

@@ -8,7 +8,8 @@ from pkgutil import iter_modules
 from typing import Any, TypeVar
 
 from cse_methods import papers
-from cse_methods.contract import Method, MethodConfig, Paper, PublishedSettings, Run
+from cse_methods.config import MethodConfig
+from cse_methods.contract import Method, Paper, PublishedSettings, Run
 from cse_methods.entry_points import load, outside_methods, package_of
 from cse_methods.errors import BrokenMethodError, UnknownMethodError, nearest_hint
 from cse_methods.published.tables import published_settings

@@ -19,17 +19,12 @@ from typing import Any
 import torch
 from safetensors.torch import load_file
 
-from cse_methods.contract import (
-    BEST_FOLDER,
-    LateSave,
-    Method,
-    MethodConfig,
-    TrainingConfig,
-    checked_report,
-)
+from cse_methods.config import MethodConfig, TrainingConfig
+from cse_methods.contract import BEST_FOLDER, LateSave, Method
 from cse_methods.data.dev_selection import dev_metric
 from cse_methods.encoders.loading import load_encoder
 from cse_methods.registry import get_method
+from cse_methods.reports import checked_report
 from cse_methods.settings import record_reads
 from cse_methods.training.dev_evaluation import DevSuite
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cse_methods.contract import Pooler
+from cse_methods.config import Pooler
 from cse_methods.data.overlap import TrainingData
 from cse_methods.data.own.reading import refuse_dev_as_test, with_checksum
 from cse_methods.data.source import source_name

@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.testing import assert_close
 
 from cse_methods.code_hash import code_hashes
-from cse_methods.contract import MethodConfig
+from cse_methods.config import MethodConfig
 from cse_methods.data.corpora import Corpus
 from cse_methods.describe import describe_method
 from cse_methods.losses.list_net import list_net

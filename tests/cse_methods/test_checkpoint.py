@@ -6,7 +6,8 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from cse_methods.contract import BEST_FOLDER, TrainingConfig
+from cse_methods.config import TrainingConfig
+from cse_methods.contract import BEST_FOLDER
 from cse_methods.encoders.loading import load_encoder
 from cse_methods.errors import CheckpointError
 from cse_methods.training.checkpoint import STATE_FILE, Best, SaveCheckpoint, load_checkpoint

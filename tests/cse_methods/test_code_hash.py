@@ -8,7 +8,8 @@ import pytest
 
 import cse_methods
 from cse_methods.code_hash import ROOMS, code_hashes
-from cse_methods.contract import Method, MethodConfig, Paper
+from cse_methods.config import MethodConfig
+from cse_methods.contract import Method, Paper
 from cse_methods.registry import get_method
 
 PACKAGE = {

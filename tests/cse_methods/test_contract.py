@@ -8,7 +8,7 @@ import pytest
 import torch
 from pydantic import Field, ValidationError
 
-from cse_methods.contract import Above, Conditions, TrainingConfig
+from cse_methods.config import Above, Conditions, TrainingConfig
 from cse_methods.describe import setting_rows
 from cse_methods.registry import available_methods, get_method
 from cse_methods.settings import record_reads

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, Field, TypeAdapter, create_model
 from ruamel.yaml import YAML
 
-from cse_methods.contract import Above, Method, MethodConfig, PublishedSettings, TrainingConfig
+from cse_methods.config import Above, MethodConfig, TrainingConfig
+from cse_methods.contract import Method, PublishedSettings
 from cse_methods.describe import Description, SearchedSetting, SettingRow, describe_method
 from cse_methods.registry import available_methods, get_method
 from cse_methods.setting_text import kind_of, yaml_text

@@ -12,7 +12,7 @@ from device_ledger import LATE, Ledger, Wait, device_ledger
 from method_variants import cases_of, settled, write_lab
 from torch import Tensor
 
-from cse_methods.contract import TrainingConfig
+from cse_methods.config import TrainingConfig
 from cse_methods.data.builtin.pairs import builtin_corpus
 from cse_methods.data.corpora import load_corpus
 from cse_methods.data.corpus_spec import CorpusSpec

@@ -9,7 +9,7 @@ from some_sentences import THREE as SENTENCES
 from torch import Tensor
 from torch.testing import assert_close
 
-from cse_methods.contract import Pooler, TrainingConfig
+from cse_methods.config import Pooler, TrainingConfig
 from cse_methods.encoders.edits import UNEDITED, Edits
 from cse_methods.encoders.encoder import Encoder
 from cse_methods.encoders.families import FAMILIES

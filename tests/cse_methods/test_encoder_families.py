@@ -9,7 +9,7 @@ from some_sentences import THREE as SENTENCES
 from torch import nn
 from transformers import AutoModel, AutoTokenizer
 
-from cse_methods.contract import Pooler
+from cse_methods.config import Pooler
 from cse_methods.encoders.backbones import weights_sha256
 from cse_methods.encoders.families import FAMILIES
 from cse_methods.encoders.loading import load_encoder

@@ -11,7 +11,7 @@ from scipy.stats import spearmanr
 from torch import Tensor
 from transformers import AutoModel, AutoTokenizer, BertModel
 
-from cse_methods.contract import TrainingConfig
+from cse_methods.config import TrainingConfig
 from cse_methods.data.corpora import Corpus
 from cse_methods.encoders.backbones import (
     _KNOWN,

@@ -34,7 +34,7 @@ from cse_methods.augmentation.registry import (
     zero_tokens,
 )
 from cse_methods.augmentation.replaced_pieces import mask_for_generator, replace_pieces
-from cse_methods.contract import TrainingConfig
+from cse_methods.config import TrainingConfig
 from cse_methods.encoders.convolution import TokenConvolution
 from cse_methods.encoders.edits import Edits, piece_positions
 from cse_methods.encoders.encoder import pool

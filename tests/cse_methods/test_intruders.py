@@ -9,7 +9,7 @@ import pytest
 import torch
 from started_papers import BUILTIN
 
-from cse_methods.contract import TrainingConfig
+from cse_methods.config import TrainingConfig
 from cse_methods.data.corpora import Corpus
 from cse_methods.encoders.loading import load_encoder
 from cse_methods.errors import BackboneError, CheckpointError

@@ -8,7 +8,8 @@ import pytest
 import torch
 from started_papers import ON_SICK
 
-from cse_methods.contract import Paper, Run, TrainingConfig
+from cse_methods.config import TrainingConfig
+from cse_methods.contract import Paper, Run
 from cse_methods.data.corpora import load_corpus
 from cse_methods.losses.info_nce import info_nce
 from cse_methods.registry import register

@@ -9,7 +9,8 @@ from outside_methods import keep_registry, lay_metadata
 from processes import python
 
 from cse_methods import registry
-from cse_methods.contract import MethodConfig, Paper, Run
+from cse_methods.config import MethodConfig
+from cse_methods.contract import Paper, Run
 from cse_methods.errors import BrokenMethodError, UnknownMethodError
 from cse_methods.registry import available_methods, get_method, register, unused_claims
 

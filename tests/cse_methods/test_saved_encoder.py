@@ -11,7 +11,7 @@ from some_sentences import PROMPT
 from torch import Tensor, nn
 from torch.testing import assert_close
 
-from cse_methods.contract import Pooler
+from cse_methods.config import Pooler
 from cse_methods.encoders.backbones import weights_sha256
 from cse_methods.encoders.convolution import TokenConvolution
 from cse_methods.encoders.encoder import Encoder

@@ -10,7 +10,8 @@ from pydantic import ValidationError
 from torch import Tensor
 from torch.testing import assert_close
 
-from cse_methods.contract import BEST_FOLDER, OptimizerName, TrainingConfig
+from cse_methods.config import OptimizerName, TrainingConfig
+from cse_methods.contract import BEST_FOLDER
 from cse_methods.data.corpora import Corpus
 from cse_methods.data.dev_selection import DevSelection, dev_metric
 from cse_methods.data.dev_sets import load_dev_pairs

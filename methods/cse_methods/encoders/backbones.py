@@ -10,7 +10,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TypeVar
 
-from cse_methods.contract import Pooler
+from cse_methods.config import Pooler
 from cse_methods.encoders.families import first_position, refuse_other_families
 from cse_methods.encoders.sentence_transformers_format import (
     Pooling,

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from cse_methods.contract import Arithmetic
+from cse_methods.config import Arithmetic
 from cse_methods.errors import BackboneError
 
 

@@ -7,7 +7,7 @@ from typing import Any, Unpack
 import torch
 from torch import Tensor, nn
 
-from cse_methods.contract import Pooler
+from cse_methods.config import Pooler
 
 # Importing the modules of layers registers these.
 from cse_methods.encoders import convolution as convolution

@@ -12,7 +12,7 @@ from tokenizers import Tokenizer
 from transformers import AutoConfig, AutoTokenizer
 from transformers.utils import logging
 
-from cse_methods.contract import Pooler
+from cse_methods.config import Pooler
 from cse_methods.encoders.backbones import (
     Backbone,
     explain_foreign,

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
-from cse_methods.contract import Pooler
+from cse_methods.config import Pooler
 from cse_methods.encoders.static_files import PACKAGED_VECTORS
 from cse_methods.files.text import file_sha256
 

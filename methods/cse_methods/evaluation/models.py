@@ -6,7 +6,7 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
-from cse_methods.contract import Pooler
+from cse_methods.config import Pooler
 from cse_methods.encoders.backbones import fetch_backbone, resolve_backbone
 from cse_methods.encoders.devices import default_device
 from cse_methods.encoders.encoder import Encoder

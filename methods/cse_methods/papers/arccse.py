@@ -15,7 +15,8 @@ from torch import Tensor
 
 from cse_methods.augmentation.pieces import NestedSpans, mask_span
 from cse_methods.augmentation.registry import draw_place
-from cse_methods.contract import Paper, TrainingConfig
+from cse_methods.config import TrainingConfig
+from cse_methods.contract import Paper
 from cse_methods.data.corpora import Corpus
 from cse_methods.encoders.edits import Edits
 from cse_methods.errors import SettingError

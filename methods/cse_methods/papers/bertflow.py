@@ -19,7 +19,8 @@ import torch
 from pydantic import model_validator
 from torch import Tensor
 
-from cse_methods.contract import Paper, Pooler, Run, TrainingConfig
+from cse_methods.config import Pooler, TrainingConfig
+from cse_methods.contract import Paper, Run
 from cse_methods.data.corpora import Corpus, load_corpus
 from cse_methods.encoders.devices import send_tensor
 from cse_methods.encoders.encoder import Encoder

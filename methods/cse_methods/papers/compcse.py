@@ -15,7 +15,8 @@ import numpy as np
 from pydantic import model_validator
 from torch import Tensor, nn
 
-from cse_methods.contract import Conditions, Paper, Pooler, Run, TrainingConfig
+from cse_methods.config import Conditions, Pooler, TrainingConfig
+from cse_methods.contract import Paper, Run
 from cse_methods.data.corpora import Corpus, load_corpus
 from cse_methods.data.language.phrases import Subsampling, composition_examples
 from cse_methods.encoders.word_pieces import cut_parts

@@ -15,7 +15,8 @@ from typing import Any, ClassVar, Literal
 from torch import Tensor
 
 from cse_methods.augmentation.registry import AugmentationName
-from cse_methods.contract import Conditions, Paper, Pooler, TrainingConfig
+from cse_methods.config import Conditions, Pooler, TrainingConfig
+from cse_methods.contract import Paper
 from cse_methods.data.corpora import Corpus
 from cse_methods.losses.nt_xent import nt_xent
 from cse_methods.settings import released, setting

@@ -21,7 +21,8 @@ from numpy.typing import NDArray
 from pydantic import model_validator
 from torch import Tensor, nn
 
-from cse_methods.contract import Conditions, Paper, Pooler, TrainingConfig
+from cse_methods.config import Conditions, Pooler, TrainingConfig
+from cse_methods.contract import Paper
 from cse_methods.data.corpora import Corpus
 from cse_methods.encoders.encoder import Encoder
 from cse_methods.errors import SettingError

@@ -16,7 +16,8 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from cse_methods.contract import Paper, TrainingConfig
+from cse_methods.config import TrainingConfig
+from cse_methods.contract import Paper
 from cse_methods.data.corpora import Corpus
 from cse_methods.encoders.devices import send_tensor
 from cse_methods.encoders.loading import load_encoder, read_pooling_layer

@@ -17,7 +17,8 @@ import torch
 from torch import Tensor, nn
 
 from cse_methods.augmentation.replaced_pieces import Replaced, mask_for_generator, replace_pieces
-from cse_methods.contract import Paper, Pooler, TrainingConfig
+from cse_methods.config import Pooler, TrainingConfig
+from cse_methods.contract import Paper
 from cse_methods.data.corpora import Corpus
 from cse_methods.encoders.backbones import locate_backbone, resolve_backbone
 from cse_methods.encoders.devices import computing_in, send_tensor

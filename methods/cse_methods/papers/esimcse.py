@@ -16,7 +16,8 @@ import torch
 from torch import Tensor
 from transformers import AutoModel
 
-from cse_methods.contract import Paper, Pooler, TrainingConfig
+from cse_methods.config import Pooler, TrainingConfig
+from cse_methods.contract import Paper
 from cse_methods.data.corpora import Corpus
 from cse_methods.encoders.devices import send_tensor
 from cse_methods.encoders.encoder import Encoder

@@ -14,7 +14,8 @@ from typing import Any, ClassVar, Literal, Self, get_args
 from pydantic import Field, model_validator
 from torch import Tensor
 
-from cse_methods.contract import Conditions, Paper, Pooler
+from cse_methods.config import Conditions, Pooler
+from cse_methods.contract import Paper
 from cse_methods.data.corpora import Corpus
 from cse_methods.data.language.negations import negations_of
 from cse_methods.encoders.template import SPECIAL_PIECES

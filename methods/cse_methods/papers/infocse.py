@@ -21,7 +21,8 @@ from torch.nn.utils.rnn import pad_sequence
 from transformers import AutoModel
 
 from cse_methods.augmentation.replaced_pieces import label_chosen, mask_for_generator
-from cse_methods.contract import Above, Conditions, Paper, Pooler, TrainingConfig
+from cse_methods.config import Above, Conditions, Pooler, TrainingConfig
+from cse_methods.contract import Paper
 from cse_methods.data.corpora import Corpus
 from cse_methods.encoders.devices import computing_in, send_tensor
 from cse_methods.encoders.encoder import Encoder

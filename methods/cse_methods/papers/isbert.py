@@ -16,7 +16,8 @@ from typing import Annotated, ClassVar, Literal, Self
 from pydantic import AfterValidator, Field, model_validator
 from torch import Tensor
 
-from cse_methods.contract import Paper, Pooler, TrainingConfig
+from cse_methods.config import Pooler, TrainingConfig
+from cse_methods.contract import Paper
 from cse_methods.data.corpora import Corpus
 from cse_methods.encoders.convolution import TokenConvolution
 from cse_methods.encoders.encoder import Encoder

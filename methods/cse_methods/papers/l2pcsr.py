@@ -14,7 +14,8 @@ import torch
 from torch import Tensor
 
 from cse_methods.augmentation.learned_masks import fuse_masks, learn_masks, make_masks
-from cse_methods.contract import Paper, TrainingConfig
+from cse_methods.config import TrainingConfig
+from cse_methods.contract import Paper
 from cse_methods.data.corpora import Corpus
 from cse_methods.encoders.edits import Edits
 from cse_methods.losses.info_nce import info_nce

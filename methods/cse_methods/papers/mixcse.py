@@ -11,7 +11,8 @@ from typing import Any
 
 from torch import Tensor
 
-from cse_methods.contract import Paper, TrainingConfig
+from cse_methods.config import TrainingConfig
+from cse_methods.contract import Paper
 from cse_methods.data.corpora import Corpus
 from cse_methods.losses.mixed_negatives import MixedSides, Suppressed, mixed_negatives_loss
 from cse_methods.papers.simcse import SimCSE

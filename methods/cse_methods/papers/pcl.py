@@ -16,7 +16,8 @@ from pydantic import Field, model_validator
 from torch import Tensor
 
 from cse_methods.augmentation.registry import AugmentationName, Row, change_pieces
-from cse_methods.contract import Conditions, Paper, Pooler, TrainingConfig
+from cse_methods.config import Conditions, Pooler, TrainingConfig
+from cse_methods.contract import Paper
 from cse_methods.data.corpora import Corpus
 from cse_methods.encoders.encoder import Encoder
 from cse_methods.encoders.loading import load_encoder, read_pooling_layer

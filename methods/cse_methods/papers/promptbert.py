@@ -15,7 +15,8 @@ from typing import Any, ClassVar, Literal
 import torch
 from torch import Tensor
 
-from cse_methods.contract import Conditions, Paper
+from cse_methods.config import Conditions
+from cse_methods.contract import Paper
 from cse_methods.data.corpora import Corpus
 from cse_methods.encoders.devices import send_tensor
 from cse_methods.encoders.edits import Edits

@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 from pydantic import BeforeValidator, Field, model_validator
 from torch import Tensor
 
-from cse_methods.contract import Conditions, Paper
+from cse_methods.config import Conditions
+from cse_methods.contract import Paper
 from cse_methods.data.corpora import Corpus
 from cse_methods.encoders.devices import send_tensor
 from cse_methods.errors import SettingError

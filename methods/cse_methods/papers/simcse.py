@@ -12,7 +12,8 @@ from typing import Any, ClassVar, Literal, Protocol
 from torch import Tensor
 
 from cse_methods.augmentation.registry import AUGMENTATIONS, AugmentationName, rate_setting
-from cse_methods.contract import Conditions, Holding, Paper, TrainingConfig
+from cse_methods.config import Conditions, Holding, TrainingConfig
+from cse_methods.contract import Paper
 from cse_methods.data.corpora import Corpus
 from cse_methods.encoders.encoder import Encoder
 from cse_methods.encoders.post_pooling import TrainingHead

@@ -12,7 +12,8 @@ from typing import ClassVar
 
 import torch
 
-from cse_methods.contract import BEST_FOLDER, Conditions, MethodConfig, Paper, Run
+from cse_methods.config import Conditions, MethodConfig
+from cse_methods.contract import BEST_FOLDER, Paper, Run
 from cse_methods.data.corpora import load_corpus
 from cse_methods.encoders.devices import default_device
 from cse_methods.encoders.loading import SentenceEncoder, load_sentence_encoder

@@ -20,7 +20,8 @@ import torch
 from pydantic import model_validator
 from torch import Tensor, nn
 
-from cse_methods.contract import Conditions, Paper, Pooler
+from cse_methods.config import Conditions, Pooler
+from cse_methods.contract import Paper
 from cse_methods.data.corpora import Corpus
 from cse_methods.encoders.encoder import Encoder
 from cse_methods.encoders.post_pooling import Dense

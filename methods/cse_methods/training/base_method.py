@@ -14,7 +14,8 @@ from typing import Any, ClassVar, Self, get_args, get_type_hints
 from pydantic import Field, ValidationError, create_model, field_validator, model_validator
 from torch import Tensor
 
-from cse_methods.contract import Conditions, Method, TrainingConfig
+from cse_methods.config import Conditions, TrainingConfig
+from cse_methods.contract import Method
 from cse_methods.data.corpora import Corpus
 from cse_methods.encoders.encoder import Encoder
 from cse_methods.errors import SettingError, TrainingError, UnknownMethodError

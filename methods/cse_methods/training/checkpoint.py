@@ -17,7 +17,8 @@ import numpy as np
 import torch
 from torch.optim import Optimizer
 
-from cse_methods.contract import BEST_FOLDER, TrainingConfig
+from cse_methods.config import TrainingConfig
+from cse_methods.contract import BEST_FOLDER
 from cse_methods.encoders.devices import copy_to_host
 from cse_methods.encoders.encoder import Encoder
 from cse_methods.errors import CheckpointError

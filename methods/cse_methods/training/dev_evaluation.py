@@ -6,7 +6,7 @@ from typing import Any
 
 from torch import Tensor
 
-from cse_methods.contract import Arithmetic
+from cse_methods.config import Arithmetic
 from cse_methods.data.dev_selection import DevSelection, dev_metric
 from cse_methods.data.dev_sets import load_dev_pairs
 from cse_methods.data.pairs import PairSet

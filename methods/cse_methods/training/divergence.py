@@ -8,7 +8,7 @@ from operator import itemgetter
 import torch
 from torch import Tensor
 
-from cse_methods.contract import TrainingConfig
+from cse_methods.config import TrainingConfig
 from cse_methods.errors import TrainingError
 from cse_methods.training.schedule import Schedule
 

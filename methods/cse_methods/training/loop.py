@@ -11,7 +11,8 @@ import torch
 from torch import Tensor
 
 from cse_methods.allocator import keep_freed_memory
-from cse_methods.contract import Method, Paper, PublishedSettings, Run, TrainingConfig
+from cse_methods.config import TrainingConfig
+from cse_methods.contract import Method, Paper, PublishedSettings, Run
 from cse_methods.data.corpora import Corpus, load_corpus
 from cse_methods.data.dev_selection import dev_metric
 from cse_methods.encoders.devices import computing_in, default_device, deterministic_algorithms

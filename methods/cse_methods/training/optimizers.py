@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from cse_methods.contract import TrainingConfig
+from cse_methods.config import TrainingConfig
 from cse_methods.errors import TrainingError
 
 EPSILON = {

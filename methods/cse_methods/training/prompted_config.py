@@ -4,7 +4,7 @@ from typing import Self
 
 from pydantic import Field, model_validator
 
-from cse_methods.contract import Pooler, TrainingConfig
+from cse_methods.config import Pooler, TrainingConfig
 from cse_methods.encoders.template import prompt_problem
 from cse_methods.errors import SettingError
 

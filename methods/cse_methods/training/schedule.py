@@ -5,7 +5,7 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from cse_methods.contract import LearningRateSchedule, TrainingConfig
+from cse_methods.config import LearningRateSchedule, TrainingConfig
 from cse_methods.errors import TrainingError
 
 

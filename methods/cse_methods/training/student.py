@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from cse_methods.contract import Arithmetic, TrainingConfig
+from cse_methods.config import Arithmetic, TrainingConfig
 from cse_methods.data.corpora import Corpus
 from cse_methods.encoders.devices import computing_in, send_tensor
 from cse_methods.encoders.edits import UNEDITED, Edits

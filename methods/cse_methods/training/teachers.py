@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from pydantic import Field, model_validator
 from torch import Tensor
 
-from cse_methods.contract import Pooler
+from cse_methods.config import Pooler
 from cse_methods.data.corpora import Corpus
 from cse_methods.encoders.backbones import (
     fetch_backbone,

@@ -15,7 +15,7 @@ from cse_platform.cli.common import (
 from cse_platform.standard_streams import say
 
 if TYPE_CHECKING:
-    from cse_methods.contract import Pooler
+    from cse_methods.config import Pooler
 
 POOLERS = ("cls", "avg", "avg_top2", "avg_first_last")
 

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import cast
 
-from cse_methods.contract import Arithmetic
+from cse_methods.config import Arithmetic
 from cse_methods.data.dev_selection import sets_in
 from cse_methods.data.dev_sets import load_dev_pairs
 from cse_methods.data.shared_sentences import group_by_sentence

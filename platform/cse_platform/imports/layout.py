@@ -13,11 +13,11 @@ from typing import Any, cast
 
 from pydantic import ValidationError, create_model
 
-from cse_methods.contract import LAST_STEP
 from cse_methods.data.dev_selection import DEV_TASKS, dev_metric
 from cse_methods.errors import UnknownMethodError
 from cse_methods.files.cells import NO_TEXTS, parse_number
 from cse_methods.registry import get_method
+from cse_methods.reports import LAST_STEP
 from cse_methods.settings import Settings
 from cse_methods.tasks import AVG_STS, AVG_TRANSFER, LONG_TASKS, STS_TASKS, TRANSFER_TASKS
 from cse_platform.sweep.problems import did_you_mean, dotted_path, format_value, problems_in

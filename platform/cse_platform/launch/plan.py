@@ -7,7 +7,7 @@ from shutil import disk_usage
 from statistics import fmean
 from typing import TYPE_CHECKING
 
-from cse_methods.contract import MethodConfig
+from cse_methods.config import MethodConfig
 from cse_methods.encoders.backbones import locate_backbone, resolve_backbone, weight_bytes
 from cse_methods.errors import DataError
 from cse_platform.errors import NoStoreError, StoreError, SweepRefusedError

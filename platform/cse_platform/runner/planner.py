@@ -4,7 +4,7 @@ import logging
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from cse_methods.contract import MethodConfig
+from cse_methods.config import MethodConfig
 from cse_methods.data.corpus_spec import test_sets_of
 from cse_methods.errors import BackboneError
 from cse_methods.tasks import Tasks

@@ -11,7 +11,7 @@ import ray
 from pydantic import Field, ValidationError
 from ray import tune
 
-from cse_methods.contract import LAST_STEP, checked_report
+from cse_methods.reports import LAST_STEP, checked_report
 from cse_platform.tracking.events import Recorded
 
 REPORT = "cse"

@@ -18,11 +18,13 @@ from ray.tune.result import RESULT_DUPLICATE
 from ray.tune.trainable import wrap_function
 
 from cse_methods.allocator import return_freed_memory
-from cse_methods.contract import Method, MethodConfig, checked_report, is_recorded, real_number
+from cse_methods.config import MethodConfig
+from cse_methods.contract import Method
 from cse_methods.data.transfer_sets import fetch_transfer_sets
 from cse_methods.files.places import filesystem
 from cse_methods.guard import guard
 from cse_methods.registry import get_method
+from cse_methods.reports import checked_report, is_recorded, real_number
 from cse_methods.settings import record_reads
 from cse_platform.errors import SettingsError, WorkerBusyError
 from cse_platform.gc_settings import collect_rarely, spare_survivors

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from statistics import fmean, pstdev
 from typing import Any
 
-from cse_methods.contract import MethodConfig
+from cse_methods.config import MethodConfig
 from cse_platform.errors import SweepRefusedError
 from cse_platform.kept_models import NOT_ITS_MODEL, holds_other_model, refuse_links
 from cse_platform.leaderboard.records import Trial

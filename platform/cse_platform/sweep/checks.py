@@ -8,7 +8,8 @@ from typing import Annotated, Any, get_args
 
 from pydantic import TypeAdapter, ValidationError
 
-from cse_methods.contract import Method, MethodConfig
+from cse_methods.config import MethodConfig
+from cse_methods.contract import Method
 from cse_methods.errors import BrokenMethodError
 from cse_methods.registry import available_methods, get_method
 from cse_platform.errors import SweepRefusedError

@@ -15,7 +15,8 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from cse_methods.code_hash import code_hashes
-from cse_methods.contract import Method, MethodConfig
+from cse_methods.config import MethodConfig
+from cse_methods.contract import Method
 from cse_methods.data.corpora import load_corpus
 from cse_methods.data.corpus_spec import Corpora, CorpusSpec, test_sets_of
 from cse_methods.data.dev_selection import DevSelection

@@ -14,7 +14,8 @@ from typing import Any
 
 from pydantic import SecretStr
 
-from cse_methods.contract import Method, MethodConfig, TrainingConfig
+from cse_methods.config import MethodConfig, TrainingConfig
+from cse_methods.contract import Method
 from cse_methods.data.corpora import Corpus, load_corpus, missing_corpora
 from cse_methods.data.dev_sets import missing_dev_data
 from cse_methods.data.doubts import corpus_doubts

@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from cse_methods.contract import TrainingConfig
+from cse_methods.config import TrainingConfig
 from cse_methods.data.corpus_spec import CorpusSpec
 from cse_methods.data.source import data_source
 from cse_methods.encoders.backbones import backbone_width

@@ -9,7 +9,8 @@ from typing import Any, Self
 
 from pydantic import Field, ValidationError, ValidationInfo, model_validator
 
-from cse_methods.contract import Method, MethodConfig
+from cse_methods.config import MethodConfig
+from cse_methods.contract import Method
 from cse_methods.data.corpus_spec import Corpora
 from cse_methods.data.dev_selection import DevSelection
 from cse_methods.precision import auto_precision

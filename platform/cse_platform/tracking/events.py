@@ -17,7 +17,7 @@ from pydantic import (
     WrapSerializer,
 )
 
-from cse_methods.contract import LAST_STEP
+from cse_methods.reports import LAST_STEP
 from cse_methods.settings import Settings
 from cse_platform.sweep.blocks import Slug
 from cse_platform.sweep.problems import format_value

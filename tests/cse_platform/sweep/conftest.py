@@ -4,7 +4,8 @@ from typing import Annotated, Any, Literal
 import pytest
 from pydantic import BeforeValidator, Field, model_validator
 
-from cse_methods.contract import Method, Paper, PublishedSettings, Run, TrainingConfig
+from cse_methods.config import TrainingConfig
+from cse_methods.contract import Method, Paper, PublishedSettings, Run
 from cse_methods.errors import SettingError
 from cse_methods.registry import get_method, register
 from cse_methods.settings import Settings

@@ -11,7 +11,8 @@ import pytest
 from commands import invoke
 from failing import failing
 
-from cse_methods.contract import MethodConfig, PublishedSettings
+from cse_methods.config import MethodConfig
+from cse_methods.contract import PublishedSettings
 from cse_methods.registry import get_method
 from cse_platform.cli.sweep import main
 from cse_platform.sweep.file import draft_sweep, load_sweep

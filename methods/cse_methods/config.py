@@ -1,0 +1,342 @@
+"""The settings of methods: the base classes, and which settings have an effect beside others."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar, Literal, Self
+
+from pydantic import BeforeValidator, Field, ValidationError, model_validator
+
+from cse_methods.data.corpus_spec import Corpora
+from cse_methods.data.dev_selection import DevSelection
+from cse_methods.entry_points import blame
+from cse_methods.errors import BrokenMethodError, CseError, SettingError
+from cse_methods.precision import auto_precision
+from cse_methods.reports import real_number
+from cse_methods.setting_text import yaml_text
+from cse_methods.settings import Settings
+
+Pooler = Literal["cls", "avg", "avg_top2", "avg_first_last", "mask"]
+Precision = Literal["fp32", "bf16", "fp16"]
+Arithmetic = Literal["fp32", "tf32", "bf16", "fp16"]
+"""What products of matrices are computed in. In TF32 a GPU's factors keep ten of float32's 23 bits
+of fraction, and sums are float32; on a CPU it is fp32."""
+OptimizerName = Literal["adamw", "adamw_without_bias_correction", "bert_adamw", "rmsprop"]
+LearningRateSchedule = (
+    Literal["linear", "constant"] | dict[Annotated[int, Field(ge=0)], Annotated[float, Field(ge=0)]]
+)
+"""How the learning rate falls; as a mapping, the factor once more than so many steps are done."""
+
+
+@dataclass(frozen=True)
+class Above:
+    """The numbers above a bound, as a condition: `{"rate": {"weight": Above(0)}}`."""
+
+    bound: float
+
+    def __contains__(self, value: object) -> bool:
+        number = real_number(value)
+        return number is not None and number > self.bound
+
+    def __str__(self) -> str:
+        return f"> {self.bound:g}"
+
+
+@dataclass(frozen=True)
+class Holding:
+    """The lists with an entry, at any depth, as a condition: `{"rate": {"cuts": Holding("a")}}`."""
+
+    entry: Any
+
+    def __contains__(self, value: object) -> bool:
+        inside = value if isinstance(value, (list, tuple)) else ()
+        return any(part == self.entry or part in self for part in inside)
+
+    def __str__(self) -> str:
+        return f"with {self.entry}"
+
+
+Conditions = Mapping[str, Mapping[str, tuple[Any, ...] | Above | Holding]]
+"""By setting: it has an effect only while each named other setting has one of these values."""
+
+
+class MethodConfig(Settings):
+    """The settings that every method has, trained or not; a method adds its own."""
+
+    conditions: ClassVar[Conditions] = {}
+    bases: ClassVar[tuple[str, ...]] = ()
+    """Other methods whose settings stand among these, and whose code the numbers follow from."""
+
+    backbone: str = Field(
+        min_length=1, description="short name, hub id or folder of the pre-trained encoder"
+    )
+    corpus: Corpora = Field(description="training sentences; several corpora are joined")
+    data: str | None = Field(
+        default=None,
+        description="`builtin`, `hub` or a folder in the SentEval layout; else CSE_DATA, else hub",
+    )
+    dev: DevSelection = Field(default=DevSelection(), description="the dev sets and their roles")
+
+    max_length: int = Field(
+        default=32,
+        ge=4,
+        le=512,
+        description="training sentences are cut to this many word pieces, special ones included",
+    )
+    pooler: Pooler = Field(default="cls", description="how the vectors of tokens become one vector")
+    first_layer: int = Field(
+        default=1,
+        ge=0,
+        description="the first layer of avg_first_last: 0 the embeddings, 1 the first hidden layer",
+    )
+    prompt: str | None = Field(
+        default=None,
+        description="the text before each sentence, such as `query: `; null is the backbone's own",
+    )
+    attention: Literal["sdpa", "eager"] = Field(default="sdpa", description="attention kernel")
+
+    @classmethod
+    def model_validate(cls, obj: Any, **options: Any) -> Self:
+        """Check the settings, as in pydantic.
+
+        Raises:
+            ValidationError: names every setting that is refused.
+            BrokenMethodError: if the method's own checks raise anything but a ValueError.
+        """
+        try:
+            return super().model_validate(obj, **options)
+        except (ValidationError, CseError):
+            raise
+        except Exception as problem:
+            raise BrokenMethodError(
+                f"the settings {cls.__name__} cannot be checked: {blame(problem, cls.__module__)}"
+            ) from problem
+
+    @classmethod
+    def specialise_for(cls, possible: Mapping[str, Sequence[Any]]) -> type[Self]:
+        """Return the class of settings where some have these possible values; here always this one.
+
+        Values are not checked: what none can be brings no settings.
+        """
+        del possible
+        return cls
+
+    @model_validator(mode="before")
+    @classmethod
+    def _fill_dependent_defaults(cls, values: Any) -> Any:
+        if not isinstance(values, dict):
+            return values
+        filled = cls.dependent_defaults(values).items()
+        return values | {name: value for name, value in filled if values.get(name) is None}
+
+    @model_validator(mode="after")
+    def _refuse_what_does_not_fit(self) -> Self:
+        for name, (other, allowed) in self._find_inactive().items():
+            value = getattr(self, name)
+            if value != type(self).model_fields[name].default:
+                if isinstance(allowed, Holding):
+                    way = f"take {other} {allowed}"
+                else:
+                    need = f"'{allowed}'"
+                    if not isinstance(allowed, Above):
+                        need = yaml_text(allowed[0] if len(allowed) == 1 else allowed)
+                    way = f"search it `when: {{{other}: {need}}}`"
+                raise SettingError(
+                    name,
+                    f"{name}={value} has no effect with {other}: {getattr(self, other)}; "
+                    f"leave it out, or {way}",
+                )
+        if self.pooler == "mask" and self.test_prompt() == self.prompt:
+            raise SettingError(
+                "pooler",
+                "the pooler mask needs prompts with [MASK], which this method does not have; "
+                "take cls, avg, avg_top2 or avg_first_last",
+            )
+        taken = self.columns_taken()
+        for corpus in self.corpus:
+            given = len(corpus.columns) or 1
+            if given == taken:
+                continue
+            name = corpus.short_name
+            if taken > 1:
+                has = f"{given} columns" if given > 1 else "single sentences"
+                raise SettingError(
+                    "corpus",
+                    f"{name} has {has}, and {taken} columns are needed; name them, columns: […]",
+                )
+            raise SettingError(
+                "corpus",
+                f"{name} has {given} columns, and this method trains on single sentences here; "
+                "name one, column: …, or train simcse with supervision: pairs or triples",
+            )
+        return self
+
+    @classmethod
+    def dependent_defaults(cls, values: Mapping[str, Any]) -> dict[str, Any]:
+        """Derive defaults from the other settings, as a file gives them, not yet checked."""
+        del values
+        return {}
+
+    def _find_inactive(self) -> dict[str, tuple[str, tuple[Any, ...] | Above | Holding]]:
+        """Find settings without effect, each with the setting to blame and its needed values."""
+        return {
+            name: (other, allowed)
+            for name, condition in self.conditions.items()
+            for other, allowed in condition.items()
+            if getattr(self, other) not in allowed
+        }
+
+    def encoders(self) -> tuple[str, ...]:
+        """Return every pre-trained encoder this configuration reads, the backbone first."""
+        return (self.backbone,)
+
+    @property
+    def arithmetic(self) -> Arithmetic:
+        """What an encoder's products are computed in, in training and at dev points."""
+        return "fp32"
+
+    def columns_taken(self) -> int:
+        """Return how many columns of a corpus a batch has: 1 is the sentences alone."""
+        return 1
+
+    def test_prompt(self) -> str | None:
+        """Return the text before a sentence at test time; for the pooler `mask` that around it."""
+        return self.prompt
+
+    def files(self) -> tuple[str, ...]:
+        """Return every file that this configuration names and reads, other than the corpora."""
+        return ()
+
+    def check_width(self, width: int) -> None:
+        """Raise TrainingError if this cannot be trained on vectors of so many coordinates."""
+        del width
+
+    def check_encoders(self) -> None:
+        """Raise CseError if its encoders, as far as they are here, do not fit each other."""
+
+    def ingredients(self) -> dict[str, str]:
+        """Return what the numbers depend on beside settings, encoders, data and files, by name.
+
+        Raises:
+            CseError: if something that this configuration needs is not installed.
+        """
+        return {}
+
+    def hyperparameters(self) -> dict[str, Any]:
+        """Return what a search may turn: all but encoder, corpus, data and dev sets; JSON values.
+
+        Settings without effect are left out: those whose condition is not met, and those that are
+        None. A None that was chosen over another default stays, because the values would not give
+        this configuration again without it.
+        """
+        left_out = {"backbone", "corpus", "data", "dev", *self._find_inactive()}
+        chosen: dict[str, Any] = {
+            name: None
+            for name, setting in type(self).model_fields.items()
+            if name not in left_out and getattr(self, name) is None and setting.default is not None
+        }
+        return chosen | self.model_dump(mode="json", exclude=left_out, exclude_none=True)
+
+
+class TrainingConfig(MethodConfig):
+    """The settings of every method that trains."""
+
+    head_poolers: ClassVar[tuple[Pooler, ...]] = ("cls", "mask")
+    """The poolers that a head follows by default."""
+
+    epochs: float = Field(default=1, gt=0, description="passes over the corpus")
+    max_steps: int | None = Field(
+        default=None, ge=1, description="optimiser steps; where given, it overrides epochs"
+    )
+    batch_size: int = Field(
+        default=64, ge=2, description="sentences a step; each is a negative of the others"
+    )
+    gradient_accumulation: int = Field(
+        default=1,
+        ge=1,
+        description="chunks a batch is encoded in to save memory; negatives stay the whole batch",
+    )
+    optimizer: OptimizerName = Field(
+        default="adamw",
+        description="bert_adamw has no bias correction either, and decays before the step; "
+        "rmsprop has Keras' constants",
+    )
+    optimizer_epsilon: float | None = Field(
+        default=None,
+        gt=0,
+        description="added to the root of a mean square; null: 1e-8 of adamw, 1e-7 of rmsprop, "
+        "1e-6 of the others",
+    )
+    learning_rate: float = Field(default=3e-5, gt=0, description="the highest of the trial")
+    learning_rate_schedule: LearningRateSchedule = Field(
+        default="linear",
+        description='linear falls to 0; {"500": 0.8, "1000": 0.6} gives factors by the steps done, '
+        "0.8 after more than 500",
+    )
+    warmup_ratio: float = Field(
+        default=0.0, ge=0, lt=1, description="share of the steps that warm up"
+    )
+    weight_decay: float = Field(
+        default=0.0,
+        ge=0,
+        description="of all but biases and normalisation layers; of rmsprop an L2 penalty",
+    )
+    max_grad_norm: float | None = Field(
+        default=1.0,
+        gt=0,
+        description="all gradients together are clipped to this L2 norm; null does not clip",
+    )
+    eval_steps: int = Field(default=125, ge=1, description="optimiser steps between dev points")
+    patience: int | None = Field(
+        default=None,
+        ge=1,
+        description="dev points in a row without a better one that end a trial; null trains on",
+    )
+    test_pooler: Pooler | None = Field(
+        default=None, description="the pooler at dev and test; null: that of training"
+    )
+    precision: Annotated[
+        Precision, BeforeValidator(lambda value: auto_precision() if value == "auto" else value)
+    ] = Field(
+        default="fp32",
+        description="of the forward pass; `auto` becomes bf16 where the processor or the GPU has "
+        "units for it, else fp32",
+    )
+    tf32: bool | None = Field(
+        default=None,
+        description="whether a GPU multiplies in TF32 where precision is fp32; null: it does",
+    )
+    deterministic: bool = Field(
+        default=False,
+        description="kernels of a GPU that repeat their numbers where there are any, which are "
+        "slower; CPUs repeat theirs anyway",
+    )
+    head: bool = Field(
+        default=True,
+        description="dense + tanh after the pooler, in training only; null: as the paper has it",
+    )
+    dropout: float | None = Field(
+        default=None,
+        ge=0,
+        lt=1,
+        description="of hidden vectors and attention; null keeps the backbone's",
+    )
+
+    @classmethod
+    def dependent_defaults(cls, values: Mapping[str, Any]) -> dict[str, Any]:
+        """The head follows the pooler."""
+        pooler = values.get("pooler") or cls.model_fields["pooler"].default
+        return {**super().dependent_defaults(values), "head": pooler in cls.head_poolers}
+
+    @model_validator(mode="after")
+    def _refuse_a_prompt_at_one_end(self) -> Self:
+        if self.test_pooler is not None and "mask" in {self.pooler, self.test_pooler}:
+            raise SettingError(
+                "test_pooler",
+                f"test_pooler={self.test_pooler} with pooler={self.pooler}: a prompt is read at "
+                "its mask in training and at test alike; leave test_pooler out",
+            )
+        return self
+
+    @property
+    def arithmetic(self) -> Arithmetic:
+        return "tf32" if self.precision == "fp32" and self.tf32 is not False else self.precision
