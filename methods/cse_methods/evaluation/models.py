@@ -14,7 +14,6 @@ from cse_methods.encoders.library_encoder import AT_ONCE, LibraryEncoder, load_l
 from cse_methods.encoders.loading import SentenceEncoder, load_sentence_encoder
 from cse_methods.encoders.post_pooling import Dense, Normalize, Truncate
 from cse_methods.encoders.reading import lower_cases
-from cse_methods.encoders.saved_layers import SavedLayer
 from cse_methods.encoders.template import SPECIAL_PIECES
 from cse_methods.encoders.word_pieces import cut_segments
 from cse_methods.errors import EvaluationError, UnknownModelError
@@ -75,10 +74,13 @@ class OwnModel:
     @property
     def reading(self) -> Mapping[str, Any]:
         pooling, layers = self.encoder.pooling, self.encoder.post_pooling
+        kept = [layer.kept for layer in layers if isinstance(layer, Truncate)]
         own: dict[str, Any] = {
             "pooler": pooling.pooler,
             **({} if pooling.include_prompt else {"include_prompt": False}),
-            **_describe_layers(layers),
+            "dense_layers": sum(isinstance(layer, Dense) for layer in layers),
+            "normalized": any(isinstance(layer, Normalize) for layer in layers),
+            **({"truncate_dim": min(kept)} if kept else {}),
             "max_length": self.max_length,
             "slicing_length": self.slicing_length,
             "lower_cased": lower_cases(self.encoder.tokenizer),
@@ -205,12 +207,3 @@ def model_of(
         )
     assert isinstance(encoder, LibraryEncoder)  # there are no others
     return ForeignModel(encoder, max_length=max_length)
-
-
-def _describe_layers(layers: Sequence[SavedLayer]) -> dict[str, Any]:
-    kept = [layer.kept for layer in layers if isinstance(layer, Truncate)]
-    return {
-        "dense_layers": sum(isinstance(layer, Dense) for layer in layers),
-        "normalized": any(isinstance(layer, Normalize) for layer in layers),
-        **({"truncate_dim": min(kept)} if kept else {}),
-    }
