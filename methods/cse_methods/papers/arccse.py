@@ -26,6 +26,13 @@ from cse_methods.training.loop import register_objective
 from cse_methods.training.objective import TwoViewObjective, TwoViews
 from cse_methods.training.student import Student, StudentProtocol
 
+PAPER = Paper(
+    "A Contrastive Framework for Learning Sentence Representations from Pairwise and "
+    "Triple-wise Perspective in Angular Space",
+    "https://aclanthology.org/2022.acl-long.336",
+    2022,
+)
+
 
 class ArcCSEConfig(TrainingConfig):
     temperature: float = setting(
@@ -131,16 +138,6 @@ class ArcCSE(TwoViewObjective):
         return masking_triplet(*vectors.chunk(3), margin=config.triplet_margin)
 
 
-@register_objective(
-    "arccse",
-    config=ArcCSEConfig,
-    paper=Paper(
-        "A Contrastive Framework for Learning Sentence Representations from Pairwise and "
-        "Triple-wise Perspective in Angular Space",
-        "https://aclanthology.org/2022.acl-long.336",
-        2022,
-    ),
-    revision=1,
-)
+@register_objective("arccse", config=ArcCSEConfig, paper=PAPER, revision=1)
 def build(config: ArcCSEConfig, _corpus: Corpus, _: Student) -> ArcCSE:
     return ArcCSE(config)

@@ -35,6 +35,12 @@ from cse_methods.training.optimizers import ParameterGroup
 from cse_methods.training.student import Batch, Student, StudentProtocol
 from cse_methods.training.teachers import TeacherSpec, teacher_vectors
 
+PAPER = Paper(
+    "On the Sentence Embeddings from Pre-trained Language Models",
+    "https://arxiv.org/abs/2011.05864",
+    2020,
+)
+
 
 class BERTFlowConfig(TrainingConfig):
     head_poolers: ClassVar[tuple[Pooler, ...]] = ()
@@ -126,16 +132,7 @@ class BERTFlow(Objective):
         return student.encoder.with_post_pooling(self.flow)
 
 
-@register(
-    "bertflow",
-    config=BERTFlowConfig,
-    paper=Paper(
-        "On the Sentence Embeddings from Pre-trained Language Models",
-        "https://arxiv.org/abs/2011.05864",
-        2020,
-    ),
-    revision=1,
-)
+@register("bertflow", config=BERTFlowConfig, paper=PAPER, revision=1)
 def train(config: BERTFlowConfig, run: Run) -> dict[str, float]:
     corpus = load_corpus(config.corpus, config.data, backbone=config.backbone)
     return training.train(

@@ -30,6 +30,12 @@ from cse_methods.training import loop as training
 from cse_methods.training.objective import Objective
 from cse_methods.training.student import Batch, Student, StudentProtocol
 
+PAPER = Paper(
+    "Composition-contrastive Learning for Sentence Embeddings",
+    "https://aclanthology.org/2023.acl-long.882",
+    2023,
+)
+
 
 class CompCSEConfig(TrainingConfig):
     head_poolers: ClassVar[tuple[Pooler, ...]] = ("cls", "avg", "avg_top2", "avg_first_last")
@@ -145,16 +151,7 @@ class CompCSE(Objective):
         return embeddings
 
 
-@register(
-    "compcse",
-    config=CompCSEConfig,
-    paper=Paper(
-        "Composition-contrastive Learning for Sentence Embeddings",
-        "https://aclanthology.org/2023.acl-long.882",
-        2023,
-    ),
-    revision=1,
-)
+@register("compcse", config=CompCSEConfig, paper=PAPER, revision=1)
 def train(config: CompCSEConfig, run: Run) -> dict[str, float]:
     corpus, examples = composition_examples(
         load_corpus(config.corpus, config.data, backbone=config.backbone),

@@ -25,6 +25,12 @@ from cse_methods.training.loop import register_objective
 from cse_methods.training.objective import TwoViewObjective, TwoViews
 from cse_methods.training.student import Student, StudentProtocol
 
+PAPER = Paper(
+    "ConSERT: A Contrastive Framework for Self-Supervised Sentence Representation Transfer",
+    "https://arxiv.org/abs/2105.11741",
+    2021,
+)
+
 Augmentation = Literal["none", "shuffle", "token_cutoff", "feature_cutoff", "element_cutoff"]
 _CUTOFFS = ("token_cutoff", "feature_cutoff", "element_cutoff")
 _REGISTERED: dict[Augmentation, tuple[AugmentationName, ...]] = {
@@ -93,15 +99,6 @@ class ConSERT(TwoViewObjective):
         return {"forth": weight * forth, "back": weight * back}
 
 
-@register_objective(
-    "consert",
-    config=ConSERTConfig,
-    paper=Paper(
-        "ConSERT: A Contrastive Framework for Self-Supervised Sentence Representation Transfer",
-        "https://arxiv.org/abs/2105.11741",
-        2021,
-    ),
-    revision=1,
-)
+@register_objective("consert", config=ConSERTConfig, paper=PAPER, revision=1)
 def build(config: ConSERTConfig, _corpus: Corpus, _: Student) -> ConSERT:
     return ConSERT(config)

@@ -33,6 +33,12 @@ from cse_methods.training.loop import register_objective
 from cse_methods.training.objective import Objective
 from cse_methods.training.student import Batch, Student, StudentProtocol
 
+PAPER = Paper(
+    "Semantic Re-tuning with Contrastive Tension",
+    "https://openreview.net/forum?id=Ov_sMNau-PF",
+    2021,
+)
+
 
 class CTConfig(TrainingConfig):
     head_poolers: ClassVar[tuple[Pooler, ...]] = ()
@@ -133,15 +139,6 @@ class CT(Objective):
         return kept.get(self.config.keep, (student.encoder, self.second))
 
 
-@register_objective(
-    "ct",
-    config=CTConfig,
-    paper=Paper(
-        "Semantic Re-tuning with Contrastive Tension",
-        "https://openreview.net/forum?id=Ov_sMNau-PF",
-        2021,
-    ),
-    revision=1,
-)
+@register_objective("ct", config=CTConfig, paper=PAPER, revision=1)
 def build(config: CTConfig, corpus: Corpus, student: Student) -> CT:
     return CT(config, student, sentences=len(corpus.sentences))

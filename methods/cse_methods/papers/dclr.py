@@ -35,6 +35,12 @@ from cse_methods.training.loop import register_objective
 from cse_methods.training.objective import TwoViewObjective, TwoViews
 from cse_methods.training.student import Batch, Student, StudentProtocol
 
+PAPER = Paper(
+    "Debiased Contrastive Learning of Unsupervised Sentence Representations",
+    "https://arxiv.org/abs/2205.00656",
+    2022,
+)
+
 
 class DCLRConfig(TrainingConfig):
     temperature: float = released(0.05, "divides cosines", gt=0, symbol="τ")
@@ -125,15 +131,6 @@ class DCLR(TwoViewObjective):
         return {"contrastive": debiased_loss(logits, weights, form=config.form)}
 
 
-@register_objective(
-    "dclr",
-    config=DCLRConfig,
-    paper=Paper(
-        "Debiased Contrastive Learning of Unsupervised Sentence Representations",
-        "https://arxiv.org/abs/2205.00656",
-        2022,
-    ),
-    revision=1,
-)
+@register_objective("dclr", config=DCLRConfig, paper=PAPER, revision=1)
 def build(config: DCLRConfig, _corpus: Corpus, student: Student) -> DCLR:
     return DCLR(config, student)

@@ -41,6 +41,12 @@ from cse_methods.training.loop import register_objective
 from cse_methods.training.objective import TwoViewObjective, TwoViews
 from cse_methods.training.student import Student, StudentProtocol
 
+PAPER = Paper(
+    "DiffCSE: Difference-based Contrastive Learning for Sentence Embeddings",
+    "https://arxiv.org/abs/2204.10298",
+    2022,
+)
+
 
 class DiffCSEConfig(TrainingConfig):
     head_poolers: ClassVar[tuple[Pooler, ...]] = ()  # it has a projection of its own
@@ -200,15 +206,6 @@ def _copy_discriminator(config: DiffCSEConfig, encoder: Encoder) -> Encoder:
     return copied.with_token_layers(head.to(encoder.device)).train()
 
 
-@register_objective(
-    "diffcse",
-    config=DiffCSEConfig,
-    paper=Paper(
-        "DiffCSE: Difference-based Contrastive Learning for Sentence Embeddings",
-        "https://arxiv.org/abs/2204.10298",
-        2022,
-    ),
-    revision=1,
-)
+@register_objective("diffcse", config=DiffCSEConfig, paper=PAPER, revision=1)
 def build(config: DiffCSEConfig, _corpus: Corpus, student: Student) -> DiffCSE:
     return DiffCSE(config, student)

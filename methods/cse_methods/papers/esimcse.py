@@ -30,6 +30,13 @@ from cse_methods.training.momentum import enqueue, moving_average_
 from cse_methods.training.objective import TwoViewObjective, TwoViews
 from cse_methods.training.student import Batch, Student, StudentProtocol
 
+PAPER = Paper(
+    "ESimCSE: Enhanced Sample Building Method for Contrastive Learning of Unsupervised "
+    "Sentence Embedding",
+    "https://arxiv.org/abs/2109.04380",
+    2022,
+)
+
 
 class ESimCSEConfig(TrainingConfig):
     head_poolers: ClassVar[tuple[Pooler, ...]] = ("cls",)
@@ -143,16 +150,6 @@ class ESimCSE(TwoViewObjective):
         self.queue = state["queue"]
 
 
-@register_objective(
-    "esimcse",
-    config=ESimCSEConfig,
-    paper=Paper(
-        "ESimCSE: Enhanced Sample Building Method for Contrastive Learning of Unsupervised "
-        "Sentence Embedding",
-        "https://arxiv.org/abs/2109.04380",
-        2022,
-    ),
-    revision=1,
-)
+@register_objective("esimcse", config=ESimCSEConfig, paper=PAPER, revision=1)
 def build(config: ESimCSEConfig, _corpus: Corpus, student: Student) -> ESimCSE:
     return ESimCSE(config, student)

@@ -32,6 +32,12 @@ from cse_methods.training.objective import TwoViewObjective
 from cse_methods.training.sliced import SlicedStudent
 from cse_methods.training.student import Batch, Student, StudentProtocol
 
+PAPER = Paper(
+    "HiCL: Hierarchical Contrastive Learning of Unsupervised Sentence Embeddings",
+    "https://arxiv.org/abs/2310.09720",
+    2023,
+)
+
 HiCLBase = Literal["simcse", "esimcse", "sncse"]
 
 
@@ -167,16 +173,7 @@ class HiCL(ObjectiveOnBase):
         return self.add_parts(of_base, parts)
 
 
-@register_objective(
-    "hicl",
-    config=HiCLConfig,
-    paper=Paper(
-        "HiCL: Hierarchical Contrastive Learning of Unsupervised Sentence Embeddings",
-        "https://arxiv.org/abs/2310.09720",
-        2023,
-    ),
-    revision=1,
-)
+@register_objective("hicl", config=HiCLConfig, paper=PAPER, revision=1)
 def build(config: HiCLConfig, corpus: Corpus, student: Student) -> HiCL:
     base: TwoViewObjective
     if config.base == "sncse":

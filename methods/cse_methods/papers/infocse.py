@@ -39,6 +39,12 @@ from cse_methods.training.loop import register_objective
 from cse_methods.training.objective import TwoViewObjective, TwoViews
 from cse_methods.training.student import Student, StudentProtocol
 
+PAPER = Paper(
+    "InfoCSE: Information-aggregated Contrastive Learning of Sentence Embeddings",
+    "https://arxiv.org/abs/2210.06432",
+    2022,
+)
+
 released = partial(setting, source="released scripts")
 
 
@@ -157,15 +163,6 @@ def _copy_lower_layers(encoder: Encoder, count: int) -> Encoder:
     return lower
 
 
-@register_objective(
-    "infocse",
-    config=InfoCSEConfig,
-    paper=Paper(
-        "InfoCSE: Information-aggregated Contrastive Learning of Sentence Embeddings",
-        "https://arxiv.org/abs/2210.06432",
-        2022,
-    ),
-    revision=1,
-)
+@register_objective("infocse", config=InfoCSEConfig, paper=PAPER, revision=1)
 def build(config: InfoCSEConfig, _: Corpus, student: Student) -> InfoCSE:
     return InfoCSE(config, student)

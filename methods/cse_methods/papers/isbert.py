@@ -29,6 +29,12 @@ from cse_methods.training.objective import Objective
 from cse_methods.training.optimizers import ParameterGroup
 from cse_methods.training.student import Batch, Student, StudentProtocol
 
+PAPER = Paper(
+    "An Unsupervised Sentence Embedding Method by Mutual Information Maximization",
+    "https://arxiv.org/abs/2009.12061",
+    2020,
+)
+
 
 def _refuse_repeated_sizes(sizes: tuple[int, ...]) -> tuple[int, ...]:
     if len(set(sizes)) < len(sizes):
@@ -101,15 +107,6 @@ class ISBERT(Objective):
         return student.encoder.with_token_layers(self.convolution)
 
 
-@register_objective(
-    "isbert",
-    config=ISBERTConfig,
-    paper=Paper(
-        "An Unsupervised Sentence Embedding Method by Mutual Information Maximization",
-        "https://arxiv.org/abs/2009.12061",
-        2020,
-    ),
-    revision=1,
-)
+@register_objective("isbert", config=ISBERTConfig, paper=PAPER, revision=1)
 def build(config: ISBERTConfig, _corpus: Corpus, student: Student) -> ISBERT:
     return ISBERT(config, student)

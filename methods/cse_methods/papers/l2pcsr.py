@@ -24,6 +24,12 @@ from cse_methods.training.loop import register_objective
 from cse_methods.training.objective import Objective
 from cse_methods.training.student import Batch, Student, StudentProtocol
 
+PAPER = Paper(
+    "Learning to Perturb for Contrastive Learning of Unsupervised Sentence Representations",
+    "https://doi.org/10.1109/TASLP.2023.3304485",
+    2023,
+)
+
 Masked = Literal["both", "tokens", "features"]
 
 
@@ -93,15 +99,6 @@ class L2PCSR(Objective):
         ]
 
 
-@register_objective(
-    "l2pcsr",
-    config=L2PCSRConfig,
-    paper=Paper(
-        "Learning to Perturb for Contrastive Learning of Unsupervised Sentence Representations",
-        "https://doi.org/10.1109/TASLP.2023.3304485",
-        2023,
-    ),
-    revision=1,
-)
+@register_objective("l2pcsr", config=L2PCSRConfig, paper=PAPER, revision=1)
 def build(config: L2PCSRConfig, _corpus: Corpus, _: Student) -> L2PCSR:
     return L2PCSR(config)

@@ -20,6 +20,12 @@ from cse_methods.settings import released
 from cse_methods.training.loop import register_objective
 from cse_methods.training.student import Student
 
+PAPER = Paper(
+    "Unsupervised Sentence Representation via Contrastive Learning with Mixing Negatives",
+    "https://doi.org/10.1609/aaai.v36i10.21428",
+    2022,
+)
+
 
 class MixCSEConfig(TrainingConfig):
     temperature: float = released(0.05, "divides cosines", gt=0, symbol="τ")
@@ -63,15 +69,6 @@ class MixCSE(SimCSE):
         return {"contrastive": contrastive}
 
 
-@register_objective(
-    "mixcse",
-    config=MixCSEConfig,
-    paper=Paper(
-        "Unsupervised Sentence Representation via Contrastive Learning with Mixing Negatives",
-        "https://doi.org/10.1609/aaai.v36i10.21428",
-        2022,
-    ),
-    revision=1,
-)
+@register_objective("mixcse", config=MixCSEConfig, paper=PAPER, revision=1)
 def build(config: MixCSEConfig, _corpus: Corpus, _: Student) -> MixCSE:
     return MixCSE(config)

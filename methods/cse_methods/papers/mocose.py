@@ -31,6 +31,13 @@ from cse_methods.training.momentum import KeyQueue, ema_momentum, moving_average
 from cse_methods.training.objective import Objective
 from cse_methods.training.student import Batch, Student, StudentProtocol
 
+PAPER = Paper(
+    "Exploring the Impact of Negative Samples of Contrastive Learning: A Case Study of "
+    "Sentence Embedding",
+    "https://arxiv.org/abs/2202.13093",
+    2022,
+)
+
 
 class MoCoSEConfig(TrainingConfig):
     head_poolers: ClassVar[tuple[Pooler, ...]] = ()  # it has heads of its own
@@ -160,16 +167,6 @@ def _copy_target_encoder(encoder: Encoder) -> Encoder:
     return target
 
 
-@register_objective(
-    "mocose",
-    config=MoCoSEConfig,
-    paper=Paper(
-        "Exploring the Impact of Negative Samples of Contrastive Learning: A Case Study of "
-        "Sentence Embedding",
-        "https://arxiv.org/abs/2202.13093",
-        2022,
-    ),
-    revision=2,
-)
+@register_objective("mocose", config=MoCoSEConfig, paper=PAPER, revision=2)
 def build(config: MoCoSEConfig, _corpus: Corpus, student: Student) -> MoCoSE:
     return MoCoSE(config, student)

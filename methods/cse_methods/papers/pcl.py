@@ -30,6 +30,13 @@ from cse_methods.training.loop import register_objective
 from cse_methods.training.objective import TwoViewObjective, TwoViews
 from cse_methods.training.student import Batch, Student, StudentProtocol
 
+PAPER = Paper(
+    "PCL: Peer-Contrastive Learning with Diverse Augmentations for Unsupervised Sentence "
+    "Embeddings",
+    "https://arxiv.org/abs/2201.12093",
+    2022,
+)
+
 Augmentation = Literal["sf", "rv", "de", "rp", "dp"]
 """Shuffled, reversed, with pieces deleted, with pieces repeated, or unchanged (dropout only)."""
 _REGISTERED: dict[Augmentation, tuple[AugmentationName, ...]] = {
@@ -180,16 +187,6 @@ def _make_peer(config: PCLConfig, encoder: Encoder) -> Encoder:
     return peer.train()
 
 
-@register_objective(
-    "pcl",
-    config=PCLConfig,
-    paper=Paper(
-        "PCL: Peer-Contrastive Learning with Diverse Augmentations for Unsupervised Sentence "
-        "Embeddings",
-        "https://arxiv.org/abs/2201.12093",
-        2022,
-    ),
-    revision=1,
-)
+@register_objective("pcl", config=PCLConfig, paper=PAPER, revision=1)
 def build(config: PCLConfig, _corpus: Corpus, student: Student) -> PCL:
     return PCL(config, student)

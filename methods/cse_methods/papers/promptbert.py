@@ -28,6 +28,12 @@ from cse_methods.training.objective import TwoViewObjective, TwoViews
 from cse_methods.training.prompted_config import PromptedConfig
 from cse_methods.training.student import Batch, Student, StudentProtocol
 
+PAPER = Paper(
+    "PromptBERT: Improving BERT Sentence Embeddings with Prompts",
+    "https://arxiv.org/abs/2201.04337",
+    2022,
+)
+
 _DENOISED = {"denoise": (True,)}
 
 
@@ -144,15 +150,6 @@ def denoise(vectors: Tensor, bare: Tensor, lengths: Sequence[int] | Tensor) -> T
     return vectors - bare[send_tensor(torch.as_tensor(lengths), bare.device)]
 
 
-@register_objective(
-    "promptbert",
-    config=PromptBERTConfig,
-    paper=Paper(
-        "PromptBERT: Improving BERT Sentence Embeddings with Prompts",
-        "https://arxiv.org/abs/2201.04337",
-        2022,
-    ),
-    revision=1,
-)
+@register_objective("promptbert", config=PromptBERTConfig, paper=PAPER, revision=1)
 def build(config: PromptBERTConfig, _corpus: Corpus, _: Student) -> PromptBERT:
     return PromptBERT(config)

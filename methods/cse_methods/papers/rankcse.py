@@ -34,6 +34,12 @@ from cse_methods.training.objective import TwoViewObjective
 from cse_methods.training.student import Batch, Student, StudentProtocol
 from cse_methods.training.teachers import TeacherRanking, TeacherSpec
 
+PAPER = Paper(
+    "RankCSE: Unsupervised Sentence Representations Learning via Learning to Rank",
+    "https://arxiv.org/abs/2305.16726",
+    2023,
+)
+
 
 def _as_list(value: Any) -> Any:
     return value if isinstance(value, (list, tuple)) else [value]
@@ -196,16 +202,7 @@ class RankCSE(ObjectiveOnBase):
         )
 
 
-@register_objective(
-    "rankcse",
-    config=RankCSEConfig,
-    paper=Paper(
-        "RankCSE: Unsupervised Sentence Representations Learning via Learning to Rank",
-        "https://arxiv.org/abs/2305.16726",
-        2023,
-    ),
-    revision=1,
-)
+@register_objective("rankcse", config=RankCSEConfig, paper=PAPER, revision=1)
 def build(config: RankCSEConfig, corpus: Corpus, student: Student) -> RankCSE:
     teachers = TeacherRanking(
         config.teachers, config.weights, corpus=corpus, max_length=config.max_length

@@ -24,6 +24,12 @@ from cse_methods.training.loop import register_objective
 from cse_methods.training.objective import Objective, TwoViewObjective, TwoViews
 from cse_methods.training.student import Batch, Student, StudentProtocol
 
+PAPER = Paper(
+    "SimCSE: Simple Contrastive Learning of Sentence Embeddings",
+    "https://arxiv.org/abs/2104.08821",
+    2021,
+)
+
 Supervision = Literal["pairs", "triples"]
 
 
@@ -149,16 +155,7 @@ class SupervisedSimCSE(Objective):
         return student.encoder.with_post_pooling(*[head] if isinstance(head, TrainingHead) else [])
 
 
-@register_objective(
-    "simcse",
-    config=SimCSEConfig,
-    paper=Paper(
-        "SimCSE: Simple Contrastive Learning of Sentence Embeddings",
-        "https://arxiv.org/abs/2104.08821",
-        2021,
-    ),
-    revision=1,
-)
+@register_objective("simcse", config=SimCSEConfig, paper=PAPER, revision=1)
 def build(config: SimCSEConfig, corpus: Corpus, _: Student) -> SimCSE | SupervisedSimCSE:
     if config.supervision:
         return SupervisedSimCSE(config, corpus)

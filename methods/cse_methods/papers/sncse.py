@@ -24,6 +24,12 @@ from cse_methods.training.objective import TwoViewObjective, TwoViews
 from cse_methods.training.prompted_config import PromptedConfig
 from cse_methods.training.student import Batch, Student, StudentProtocol
 
+PAPER = Paper(
+    "SNCSE: Contrastive Learning for Unsupervised Sentence Embedding with Soft Negative Samples",
+    "https://arxiv.org/abs/2201.05979",
+    2022,
+)
+
 
 class SNCSEConfig(PromptedConfig):
     temperature: float = released(0.05, "divides cosines", gt=0, symbol="τ")
@@ -108,16 +114,6 @@ class SNCSE(TwoViewObjective):
         return {"contrastive": contrastive, "margin": config.margin_weight * margin}
 
 
-@register_objective(
-    "sncse",
-    config=SNCSEConfig,
-    paper=Paper(
-        "SNCSE: Contrastive Learning for Unsupervised Sentence Embedding with Soft Negative "
-        "Samples",
-        "https://arxiv.org/abs/2201.05979",
-        2022,
-    ),
-    revision=1,
-)
+@register_objective("sncse", config=SNCSEConfig, paper=PAPER, revision=1)
 def build(config: SNCSEConfig, corpus: Corpus, _: Student) -> SNCSE:
     return SNCSE(config, negations_of(corpus, file=config.negations))

@@ -25,6 +25,12 @@ from cse_methods.registry import register
 from cse_methods.settings import setting
 from cse_methods.training.dev_evaluation import DevSuite
 
+PAPER = Paper(
+    "Whitening Sentence Representations for Better Semantics and Faster Retrieval",
+    "https://arxiv.org/abs/2103.15316",
+    2021,
+)
+
 
 class UntrainedConfig(MethodConfig):
     conditions: ClassVar[Conditions] = {
@@ -48,16 +54,7 @@ class UntrainedConfig(MethodConfig):
     )
 
 
-@register(
-    "untrained",
-    config=UntrainedConfig,
-    paper=Paper(
-        "Whitening Sentence Representations for Better Semantics and Faster Retrieval",
-        "https://arxiv.org/abs/2103.15316",
-        2021,
-    ),
-    revision=1,
-)
+@register("untrained", config=UntrainedConfig, paper=PAPER, revision=1)
 def train(config: UntrainedConfig, run: Run) -> dict[str, float]:
     """Score the backbone unchanged, then as it is saved; return the latter's dev metrics."""
     dev = DevSuite(config.dev, data=config.data)

@@ -47,6 +47,12 @@ from cse_methods.training.student import (
     StudentProtocol,
 )
 
+PAPER = Paper(
+    "WhitenedCSE: Whitening-based Contrastive Learning of Sentence Embeddings",
+    "https://arxiv.org/abs/2305.17746",
+    2023,
+)
+
 GROUPED: tuple[Whitening, ...] = ("group", "shuffled-group")
 WHOLE: tuple[Whitening, ...] = ("pca", "zca")
 RIDGE = 1e-5
@@ -274,16 +280,7 @@ def _count_groups(config: WhitenedCSEConfig, width: int) -> int:
     return groups
 
 
-@register_objective(
-    "whitenedcse",
-    config=WhitenedCSEConfig,
-    paper=Paper(
-        "WhitenedCSE: Whitening-based Contrastive Learning of Sentence Embeddings",
-        "https://arxiv.org/abs/2305.17746",
-        2023,
-    ),
-    revision=1,
-)
+@register_objective("whitenedcse", config=WhitenedCSEConfig, paper=PAPER, revision=1)
 def build(config: WhitenedCSEConfig, corpus: Corpus, student: Student) -> Objective:
     own = WhitenedCSE(config, student)
     return WhitenedBase(build_base(config, corpus, student), own) if config.base else own
