@@ -13,7 +13,7 @@ from cse_methods.errors import BrokenMethodError, CseError, SettingError
 from cse_methods.precision import auto_precision
 from cse_methods.reports import real_number
 from cse_methods.setting_text import yaml_text
-from cse_methods.settings import Settings
+from cse_methods.settings import Settings, setting
 
 Pooler = Literal["cls", "avg", "avg_top2", "avg_first_last", "mask"]
 Precision = Literal["fp32", "bf16", "fp16"]
@@ -66,33 +66,29 @@ class MethodConfig(Settings):
     bases: ClassVar[tuple[str, ...]] = ()
     """Other methods whose settings stand among these, and whose code the numbers follow from."""
 
-    backbone: str = Field(
-        min_length=1, description="short name, hub id or folder of the pre-trained encoder"
+    backbone: str = setting(
+        ..., "short name, hub id or folder of the pre-trained encoder", min_length=1
     )
-    corpus: Corpora = Field(description="training sentences; several corpora are joined")
-    data: str | None = Field(
-        default=None,
-        description="`builtin`, `hub` or a folder in the SentEval layout; else CSE_DATA, else hub",
+    corpus: Corpora = setting(..., "training sentences; several corpora are joined")
+    data: str | None = setting(
+        None, "`builtin`, `hub` or a folder in the SentEval layout; else CSE_DATA, else hub"
     )
-    dev: DevSelection = Field(default=DevSelection(), description="the dev sets and their roles")
+    dev: DevSelection = setting(DevSelection(), "the dev sets and their roles")
 
-    max_length: int = Field(
-        default=32,
+    max_length: int = setting(
+        32,
+        "training sentences are cut to this many word pieces, special ones included",
         ge=4,
         le=512,
-        description="training sentences are cut to this many word pieces, special ones included",
     )
-    pooler: Pooler = Field(default="cls", description="how the vectors of tokens become one vector")
-    first_layer: int = Field(
-        default=1,
-        ge=0,
-        description="the first layer of avg_first_last: 0 the embeddings, 1 the first hidden layer",
+    pooler: Pooler = setting("cls", "how the vectors of tokens become one vector")
+    first_layer: int = setting(
+        1, "the first layer of avg_first_last: 0 the embeddings, 1 the first hidden layer", ge=0
     )
-    prompt: str | None = Field(
-        default=None,
-        description="the text before each sentence, such as `query: `; null is the backbone's own",
+    prompt: str | None = setting(
+        None, "the text before each sentence, such as `query: `; null is the backbone's own"
     )
-    attention: Literal["sdpa", "eager"] = Field(default="sdpa", description="attention kernel")
+    attention: Literal["sdpa", "eager"] = setting("sdpa", "attention kernel")
 
     @classmethod
     def model_validate(cls, obj: Any, **options: Any) -> Self:
@@ -243,82 +239,61 @@ class TrainingConfig(MethodConfig):
     head_poolers: ClassVar[tuple[Pooler, ...]] = ("cls", "mask")
     """The poolers that a head follows by default."""
 
-    epochs: float = Field(default=1, gt=0, description="passes over the corpus")
-    max_steps: int | None = Field(
-        default=None, ge=1, description="optimiser steps; where given, it overrides epochs"
+    epochs: float = setting(1, "passes over the corpus", gt=0)
+    max_steps: int | None = setting(None, "optimiser steps; where given, it overrides epochs", ge=1)
+    batch_size: int = setting(64, "sentences a step; each is a negative of the others", ge=2)
+    gradient_accumulation: int = setting(
+        1, "chunks a batch is encoded in to save memory; negatives stay the whole batch", ge=1
     )
-    batch_size: int = Field(
-        default=64, ge=2, description="sentences a step; each is a negative of the others"
-    )
-    gradient_accumulation: int = Field(
-        default=1,
-        ge=1,
-        description="chunks a batch is encoded in to save memory; negatives stay the whole batch",
-    )
-    optimizer: OptimizerName = Field(
-        default="adamw",
-        description="bert_adamw has no bias correction either, and decays before the step; "
+    optimizer: OptimizerName = setting(
+        "adamw",
+        "bert_adamw has no bias correction either, and decays before the step; "
         "rmsprop has Keras' constants",
     )
-    optimizer_epsilon: float | None = Field(
-        default=None,
-        gt=0,
-        description="added to the root of a mean square; null: 1e-8 of adamw, 1e-7 of rmsprop, "
+    optimizer_epsilon: float | None = setting(
+        None,
+        "added to the root of a mean square; null: 1e-8 of adamw, 1e-7 of rmsprop, "
         "1e-6 of the others",
+        gt=0,
     )
-    learning_rate: float = Field(default=3e-5, gt=0, description="the highest of the trial")
-    learning_rate_schedule: LearningRateSchedule = Field(
-        default="linear",
-        description='linear falls to 0; {"500": 0.8, "1000": 0.6} gives factors by the steps done, '
+    learning_rate: float = setting(3e-5, "the highest of the trial", gt=0)
+    learning_rate_schedule: LearningRateSchedule = setting(
+        "linear",
+        'linear falls to 0; {"500": 0.8, "1000": 0.6} gives factors by the steps done, '
         "0.8 after more than 500",
     )
-    warmup_ratio: float = Field(
-        default=0.0, ge=0, lt=1, description="share of the steps that warm up"
+    warmup_ratio: float = setting(0.0, "share of the steps that warm up", ge=0, lt=1)
+    weight_decay: float = setting(
+        0.0, "of all but biases and normalisation layers; of rmsprop an L2 penalty", ge=0
     )
-    weight_decay: float = Field(
-        default=0.0,
-        ge=0,
-        description="of all but biases and normalisation layers; of rmsprop an L2 penalty",
+    max_grad_norm: float | None = setting(
+        1.0, "all gradients together are clipped to this L2 norm; null does not clip", gt=0
     )
-    max_grad_norm: float | None = Field(
-        default=1.0,
-        gt=0,
-        description="all gradients together are clipped to this L2 norm; null does not clip",
+    eval_steps: int = setting(125, "optimiser steps between dev points", ge=1)
+    patience: int | None = setting(
+        None, "dev points in a row without a better one that end a trial; null trains on", ge=1
     )
-    eval_steps: int = Field(default=125, ge=1, description="optimiser steps between dev points")
-    patience: int | None = Field(
-        default=None,
-        ge=1,
-        description="dev points in a row without a better one that end a trial; null trains on",
-    )
-    test_pooler: Pooler | None = Field(
-        default=None, description="the pooler at dev and test; null: that of training"
-    )
+    test_pooler: Pooler | None = setting(None, "the pooler at dev and test; null: that of training")
     precision: Annotated[
         Precision, BeforeValidator(lambda value: auto_precision() if value == "auto" else value)
-    ] = Field(
-        default="fp32",
-        description="of the forward pass; `auto` becomes bf16 where the processor or the GPU has "
+    ] = setting(
+        "fp32",
+        "of the forward pass; `auto` becomes bf16 where the processor or the GPU has "
         "units for it, else fp32",
     )
-    tf32: bool | None = Field(
-        default=None,
-        description="whether a GPU multiplies in TF32 where precision is fp32; null: it does",
+    tf32: bool | None = setting(
+        None, "whether a GPU multiplies in TF32 where precision is fp32; null: it does"
     )
-    deterministic: bool = Field(
-        default=False,
-        description="kernels of a GPU that repeat their numbers where there are any, which are "
+    deterministic: bool = setting(
+        False,
+        "kernels of a GPU that repeat their numbers where there are any, which are "
         "slower; CPUs repeat theirs anyway",
     )
-    head: bool = Field(
-        default=True,
-        description="dense + tanh after the pooler, in training only; null: as the paper has it",
+    head: bool = setting(
+        True, "dense + tanh after the pooler, in training only; null: as the paper has it"
     )
-    dropout: float | None = Field(
-        default=None,
-        ge=0,
-        lt=1,
-        description="of hidden vectors and attention; null keeps the backbone's",
+    dropout: float | None = setting(
+        None, "of hidden vectors and attention; null keeps the backbone's", ge=0, lt=1
     )
 
     @classmethod

@@ -9,6 +9,7 @@ from pydantic import BeforeValidator, Field, model_validator
 from cse_methods.errors import SettingError
 from cse_methods.files.named import absolute_name, is_file_name
 from cse_methods.files.table_settings import ColumnName, TableSettings
+from cse_methods.settings import setting
 from cse_methods.tasks import STS_TASKS
 
 TRANSDUCTIVE = " (transductive)"
@@ -18,33 +19,30 @@ TRANSDUCTIVE = " (transductive)"
 class CorpusSpec(TableSettings):
     """A corpus: raw sentences, or columns of a table."""
 
-    name: str = Field(
-        min_length=1,
-        description="a corpus name, a file of text or of a table, a folder of them, or a file of "
+    name: str = setting(
+        ...,
+        "a corpus name, a file of text or of a table, a folder of them, or a file of "
         "the hub: hf://datasets/OWNER/NAME/FILE",
+        min_length=1,
     )
-    drop_empty: bool = Field(default=False, description="drop empty lines instead of refusing")
-    split_at: int | None = Field(
-        default=None,
-        ge=4,
-        description="sentences longer than this many word pieces, special ones included, are cut "
+    drop_empty: bool = setting(False, "drop empty lines instead of refusing")
+    split_at: int | None = setting(
+        None,
+        "sentences longer than this many word pieces, special ones included, are cut "
         "into several; null does not cut",
+        ge=4,
     )
-    first: int | None = Field(
-        default=None,
-        ge=1,
-        description="so many rows from its start, or all where it has fewer; null reads all",
+    first: int | None = setting(
+        None, "so many rows from its start, or all where it has fewer; null reads all", ge=1
     )
-    transductive: bool = Field(
-        default=False,
-        description="the texts of this STS test set, or of all seven as `sts`, without their gold "
+    transductive: bool = setting(
+        False,
+        "the texts of this STS test set, or of all seven as `sts`, without their gold "
         "scores; marks the trials, which then stand beside no others",
     )
-    column: ColumnName | None = Field(
-        default=None, description="of a table, the column of the sentences"
-    )
-    columns: tuple[ColumnName, ...] = Field(
-        default=(), description="of a table, the columns of sentences that belong together"
+    column: ColumnName | None = setting(None, "of a table, the column of the sentences")
+    columns: tuple[ColumnName, ...] = setting(
+        (), "of a table, the columns of sentences that belong together"
     )
 
     @model_validator(mode="after")

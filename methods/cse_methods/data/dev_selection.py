@@ -3,12 +3,12 @@
 from collections.abc import Callable, Mapping
 from typing import Any, Literal, Self, get_args
 
-from pydantic import Field, ValidationInfo, field_validator, model_validator
+from pydantic import ValidationInfo, field_validator, model_validator
 
 from cse_methods.data.own.naming import register_own_file
 from cse_methods.data.own.spec import OwnPairs
 from cse_methods.errors import nearest_hint
-from cse_methods.settings import Settings
+from cse_methods.settings import Settings, setting
 
 DevTask = Literal["stsb", "sickr", "transfer_dev"]
 """The dev sets of the package."""
@@ -31,16 +31,14 @@ class DevSelection(Settings):
     of several sets.
     """
 
-    files: dict[str, OwnPairs] = Field(
-        default={},
+    files: dict[str, OwnPairs] = setting(
+        {},
+        "own dev sets by name; gathered from the three others",
         exclude_if=lambda files: not files,
-        description="own dev sets by name; gathered from the three others",
     )
-    checkpoint: str | tuple[str, ...] = Field(
-        default="stsb", description="one dev set, or several, whose mean picks"
-    )
-    search: str | tuple[str, ...] = Field(
-        default="stsb", description="one dev set, or several, whose mean is climbed"
+    checkpoint: str | tuple[str, ...] = setting("stsb", "one dev set, or several, whose mean picks")
+    search: str | tuple[str, ...] = setting(
+        "stsb", "one dev set, or several, whose mean is climbed"
     )
     also: tuple[str, ...] = ("sickr",)
 

@@ -11,8 +11,6 @@ import unicodedata
 from collections.abc import Hashable, Sequence
 from pathlib import Path
 
-from pydantic import Field
-
 from cse_methods.data.corpus_spec import CorpusSpec
 from cse_methods.data.dev_selection import DevSelection
 from cse_methods.data.dev_sets import load_dev_pairs
@@ -23,7 +21,7 @@ from cse_methods.files.named import TEXTS, files_below, kind_of_file
 from cse_methods.files.table_settings import TableSettings
 from cse_methods.files.tables import FileRow, read_table
 from cse_methods.files.text import read_lines
-from cse_methods.settings import Settings
+from cse_methods.settings import Settings, setting
 
 _NEITHER_LETTER_NOR_DIGIT = re.compile(r"[\W_]+")
 _ASCII_LOWERED = bytes.maketrans(string.ascii_uppercase.encode(), string.ascii_lowercase.encode())
@@ -50,16 +48,14 @@ def pair_key(first: str, second: str) -> PairKey:
 class TrainingData(Settings):
     """The data that an encoder was trained on and selected by, as its sweep names it."""
 
-    dev: DevSelection = Field(description="the dev sets in use, with the files of own ones")
-    chosen_on: tuple[str, ...] = Field(
-        description="names of the dev sets that chose its checkpoint or its configuration"
+    dev: DevSelection = setting(..., "the dev sets in use, with the files of own ones")
+    chosen_on: tuple[str, ...] = setting(
+        ..., "names of the dev sets that chose its checkpoint or its configuration"
     )
-    corpora: tuple[CorpusSpec, ...] = Field(default=(), description="the training corpora")
-    backbone: str | None = Field(default=None, description="the encoder that training began from")
-    teachers: tuple[str, ...] = Field(
-        default=(), description="frozen encoders that it learned from"
-    )
-    data: str | None = Field(default=None, description="where dev sets and corpora are read from")
+    corpora: tuple[CorpusSpec, ...] = setting((), "the training corpora")
+    backbone: str | None = setting(None, "the encoder that training began from")
+    teachers: tuple[str, ...] = setting((), "frozen encoders that it learned from")
+    data: str | None = setting(None, "where dev sets and corpora are read from")
 
 
 def choosing_pairs(training: TrainingData) -> set[PairKey]:

@@ -8,7 +8,7 @@ from pydantic import AfterValidator, Field
 
 from cse_methods.errors import DataError
 from cse_methods.files.named import TABLES, kind_of_file
-from cse_methods.settings import Positive, Settings
+from cse_methods.settings import Positive, Settings, setting
 
 TableFormat = Literal["csv", "tsv", "unquoted", "jsonl", "parquet"]
 ColumnName = Annotated[str, Field(min_length=1)] | Positive
@@ -35,17 +35,17 @@ def _read_separator(text: str) -> str:
 class TableSettings(Settings):
     """How a table is read, beyond what the end of the file's name says."""
 
-    format: TableFormat | None = Field(
-        default=None,
-        description="`csv` or `tsv` (quotes enclose cells, as in RFC 4180), `unquoted` (TSV whose "
+    format: TableFormat | None = setting(
+        None,
+        "`csv` or `tsv` (quotes enclose cells, as in RFC 4180), `unquoted` (TSV whose "
         "quotes are characters), `jsonl` or `parquet`; else by the end of the file's name",
     )
-    separator: Annotated[str, AfterValidator(_read_separator)] | None = Field(
-        default=None, description="stands between the cells of CSV or TSV, such as `;` or `||`"
+    separator: Annotated[str, AfterValidator(_read_separator)] | None = setting(
+        None, "stands between the cells of CSV or TSV, such as `;` or `||`"
     )
-    where: dict[str, _Value | tuple[_Value, ...]] = Field(
-        default={},
-        description="columns and the value, or the list of values, of the rows that are read, such "
+    where: dict[str, _Value | tuple[_Value, ...]] = setting(
+        {},
+        "columns and the value, or the list of values, of the rows that are read, such "
         "as `{split: dev}`; all rows without it",
     )
 

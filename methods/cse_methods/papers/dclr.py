@@ -13,7 +13,6 @@ Where it is silent: a complementary model without a pooling layer gives its own 
 from typing import Any
 
 import torch
-from pydantic import Field
 from torch import Tensor, nn
 
 from cse_methods.config import TrainingConfig
@@ -44,10 +43,8 @@ PAPER = Paper(
 
 class DCLRConfig(TrainingConfig):
     temperature: float = released(0.05, "divides cosines", gt=0, symbol="τ")
-    complementary_model: str = Field(
-        min_length=1,
-        description="frozen encoder that finds false negatives: short name, hub id or folder",
-        json_schema_extra={"source": "released code"},
+    complementary_model: str = released(
+        ..., "frozen encoder that finds false negatives: short name, hub id or folder", min_length=1
     )
     phi: float = released(
         0.9,

@@ -11,7 +11,7 @@ margins included, is the global one; sentences are read whole at test time.
 
 from typing import Any, ClassVar, Literal, Self, get_args
 
-from pydantic import Field, model_validator
+from pydantic import model_validator
 from torch import Tensor
 
 from cse_methods.config import Conditions, Pooler
@@ -52,9 +52,8 @@ class HiCLConfig(ESimCSEConfig, SNCSEConfig, WithBase):
         if name not in SimCSEConfig.model_fields
     }
 
-    pooler: Pooler = Field(
-        default="cls",
-        description="how the vectors of tokens become one vector; with base sncse, mask",
+    pooler: Pooler = setting(
+        "cls", "how the vectors of tokens become one vector; with base sncse, mask"
     )
     max_length: int = setting(
         512,

@@ -11,7 +11,7 @@ from copy import copy
 from functools import lru_cache
 from typing import Any, ClassVar, Self, get_args, get_type_hints
 
-from pydantic import Field, ValidationError, create_model, field_validator, model_validator
+from pydantic import ValidationError, create_model, field_validator, model_validator
 from torch import Tensor
 
 from cse_methods.config import Conditions, TrainingConfig
@@ -20,6 +20,7 @@ from cse_methods.data.corpora import Corpus
 from cse_methods.encoders.encoder import Encoder
 from cse_methods.errors import SettingError, TrainingError, UnknownMethodError
 from cse_methods.registry import available_methods, get_method
+from cse_methods.settings import setting
 from cse_methods.training.objective import Objective, TwoViewObjective
 from cse_methods.training.optimizers import ParameterGroup
 from cse_methods.training.student import Student
@@ -42,9 +43,9 @@ class WithBase(TrainingConfig):
     way.
     """
 
-    base: str | None = Field(
-        default=None,
-        description="another method whose two views and loss this one stands on; its own settings "
+    base: str | None = setting(
+        None,
+        "another method whose two views and loss this one stands on; its own settings "
         "are then `base_NAME`",
     )
 

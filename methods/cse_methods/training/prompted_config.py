@@ -2,24 +2,20 @@
 
 from typing import Self
 
-from pydantic import Field, model_validator
+from pydantic import model_validator
 
 from cse_methods.config import Pooler, TrainingConfig
 from cse_methods.encoders.template import prompt_problem
 from cse_methods.errors import SettingError
+from cse_methods.settings import released
 
 
 class PromptedConfig(TrainingConfig):
     """Settings of a method that reads each of two views in a prompt of its own."""
 
-    pooler: Pooler = Field(
-        default="mask",
-        description="how the vectors of tokens become one vector",
-        json_schema_extra={"source": "released code"},
-    )
-    prompts: tuple[str, str] = Field(
-        description="prompts around a sentence in its two views; the first is used at test time",
-        json_schema_extra={"source": "released code"},
+    pooler: Pooler = released("mask", "how the vectors of tokens become one vector")
+    prompts: tuple[str, str] = released(
+        ..., "prompts around a sentence in its two views; the first is used at test time"
     )
 
     @model_validator(mode="after")

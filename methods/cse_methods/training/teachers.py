@@ -8,7 +8,7 @@ from typing import IO, Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from pydantic import Field, model_validator
+from pydantic import model_validator
 from torch import Tensor
 
 from cse_methods.config import Pooler
@@ -24,7 +24,7 @@ from cse_methods.encoders.loading import load_sentence_encoder
 from cse_methods.errors import BackboneError
 from cse_methods.files.cache import cache_folder, cache_key, written_once
 from cse_methods.losses.similarity import cosine_matrix
-from cse_methods.settings import Settings
+from cse_methods.settings import Settings, setting
 
 _CHUNK = 8192
 """Sentences encoded per write: 32 MB at width 1024."""
@@ -37,17 +37,16 @@ _log = logging.getLogger(__name__)
 class TeacherSpec(Settings):
     """A frozen encoder that provides similarities; a bare string stands for its `model`."""
 
-    model: str = Field(min_length=1, description="short name, hub id or folder of an encoder")
-    pooler: Pooler | None = Field(
-        default=None, description="how its token vectors become one; null is the teacher's own"
+    model: str = setting(..., "short name, hub id or folder of an encoder", min_length=1)
+    pooler: Pooler | None = setting(
+        None, "how its token vectors become one; null is the teacher's own"
     )
-    prompt: str | None = Field(
-        default=None,
-        description="the text before each sentence, such as `query: `; null is the teacher's own",
+    prompt: str | None = setting(
+        None, "the text before each sentence, such as `query: `; null is the teacher's own"
     )
-    head: bool | None = Field(
-        default=None,
-        description="whether the dense layer that its weights have on [CLS] is kept, as supervised "
+    head: bool | None = setting(
+        None,
+        "whether the dense layer that its weights have on [CLS] is kept, as supervised "
         "SimCSE's is; null: as its authors read it",
     )
 

@@ -3,31 +3,29 @@
 from pathlib import Path
 from typing import Any, Self
 
-from pydantic import Field, field_validator
+from pydantic import field_validator
 
 from cse_methods.files.named import absolute_name, bare_name, is_file_name
 from cse_methods.files.table_settings import ColumnName, TableSettings
+from cse_methods.settings import setting
 
 
 class OwnPairs(TableSettings):
     """A file with two sentences and a score a row."""
 
-    file: str = Field(min_length=1, description="CSV, TSV, JSON lines or Parquet; UTF-8")
-    name: str | None = Field(
-        default=None,
+    file: str = setting(..., "CSV, TSV, JSON lines or Parquet; UTF-8", min_length=1)
+    name: str | None = setting(
+        None,
+        "of the set; else the file's name without its endings",
         exclude_if=lambda name: name is None,
-        description="of the set; else the file's name without its endings",
     )
-    columns: tuple[ColumnName, ColumnName, ColumnName] | None = Field(
-        default=None,
-        description="of both sentences and the score: names, or numbers from 1; found if left out",
+    columns: tuple[ColumnName, ColumnName, ColumnName] | None = setting(
+        None, "of both sentences and the score: names, or numbers from 1; found if left out"
     )
-    scale: tuple[float, float] | None = Field(
-        default=None, description="the lowest and the highest score there can be; else found"
+    scale: tuple[float, float] | None = setting(
+        None, "the lowest and the highest score there can be; else found"
     )
-    sha256: str | None = Field(
-        default=None, description="of the pairs: a file with others is refused"
-    )
+    sha256: str | None = setting(None, "of the pairs: a file with others is refused")
 
     @field_validator("columns", mode="before")
     @classmethod
