@@ -20,7 +20,6 @@ from cse_methods.encoders.backbones import (
 )
 from cse_methods.encoders.loading import load_encoder, load_sentence_encoder
 from cse_methods.encoders.sentence_transformers_format import Pooling
-from cse_methods.encoders.short_names import _Packaged
 from cse_methods.errors import BackboneError, UnknownModelError
 
 SHORT_NAMES = [
@@ -153,7 +152,9 @@ def test_minilm_is_taken_from_its_package_if_the_weights_are_the_known_ones(
     (folder / "__init__.py").write_text("")
     monkeypatch.syspath_prepend(str(folder.parent))
     sha256 = hashlib.sha256((package / "model.safetensors").read_bytes()).hexdigest()
-    monkeypatch.setitem(short_names._PACKAGED, "minilm", _Packaged(folder.name, sha256))
+    weights = f"{package.name}/model.safetensors"
+    monkeypatch.setitem(short_names._PACKAGED, "minilm", (folder.name, weights))
+    monkeypatch.setitem(short_names._PACKAGED_SHA256, "minilm", sha256)
     source = resolve_backbone("minilm")
     assert fetch_backbone(source) == locate_backbone(source) == package
     assert locate_backbone(resolve_backbone("minilm@main")) is None  # a revision is the hub's

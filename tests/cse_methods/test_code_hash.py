@@ -112,9 +112,9 @@ def test_ours_follow_from_the_loop_and_from_no_paper_that_they_do_not_use() -> N
 def test_every_room_of_ours_makes_numbers_or_does_not() -> None:
     """A new room must be put into ROOMS, or here because keys know what it gives by content."""
     by_content = {
-        *("contract", "describe", "entry_points", "errors", "new_method", "registry"),
+        *("config", "contract", "describe", "entry_points", "errors", "new_method", "registry"),
         *("setting_text", "settings", "tasks", "data", "files", "published", "mini", "guard"),
-        *("testing", "code_hash", "evaluation", "precision", "allocator", "names"),
+        *("testing", "code_hash", "evaluation", "precision", "allocator", "names", "reports"),
     }
     rooms = {module.name for module in pkgutil.iter_modules(cse_methods.__path__)} | {"mini"}
     assert rooms == {room.partition(".")[0] for room in ROOMS} - {"data"} | by_content

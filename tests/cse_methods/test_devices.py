@@ -207,7 +207,7 @@ def test_encoders_multiply_in_the_precision_of_the_trial_and_losses_in_float32(
     with device_ledger() as ledger:
         lab.train(FIRST[method], config)
     assert arithmetic(ledger, "_encode_inputs") == arithmetic(ledger, "encode_rows") == {kind}
-    for function in ("_replace_pieces", "_guess_hidden"):  # further models of diffcse and infocse
+    for function in ("_detect_replaced", "_guess_hidden"):  # further models of diffcse and infocse
         assert arithmetic(ledger, function) <= {kind}
     assert arithmetic(ledger, "cosine_matrix") == {"float32"}
     assert arithmetic(ledger, "uniformity") == {"float64"}

@@ -20,11 +20,12 @@ from torch.func import functional_call
 
 from cse_methods.augmentation.learned_masks import fuse_masks, learn_masks, make_masks, move_scores
 from cse_methods.augmentation.pieces import (
-    NestedSpans,
     changed_pieces,
     delete_pieces,
     insert_copies,
+    list_heavy_starts,
     mask_span,
+    measure_nested_spans,
 )
 from cse_methods.augmentation.registry import (
     AUGMENTATIONS,
@@ -262,9 +263,10 @@ def arccse(inputs: Inputs, params: Params) -> Outputs:
 @reproduces("arccse_spans_a")
 def arccse_spans(inputs: Inputs, params: Params) -> Outputs:
     lengths = inputs["lengths"].tolist()
-    spans = [NestedSpans.of(pieces, **params) for pieces in lengths]
-    sizes = {"light": [each.light for each in spans], "heavy": [each.heavy for each in spans]}
-    places = [each.heavy_starts(at) for each, at in zip(spans, inputs["light_start"], strict=True)]
+    spans = [measure_nested_spans(pieces, **params) for pieces in lengths]
+    sizes = {"light": [light for light, _ in spans], "heavy": [heavy for _, heavy in spans]}
+    starts = inputs["light_start"].tolist()
+    places = [list_heavy_starts(*each) for each in zip(starts, lengths, spans, strict=True)]
     found: Outputs = {
         f"heavy_{end}": [p[i] for p in places] for end, i in (("low", 0), ("high", -1))
     }
@@ -277,15 +279,14 @@ def arccse_spans(inputs: Inputs, params: Params) -> Outputs:
 
 @given(pieces=st.integers(1, 60), light=st.floats(0.05, 0.5), more=st.floats(0.05, 0.5))
 def test_arccse_heavy_spans_contain_light_ones(pieces: int, light: float, more: float) -> None:
-    spans = NestedSpans.of(pieces, light_rate=light, heavy_rate=light + more)
-    assert 1 <= spans.light <= spans.heavy <= pieces
-    for start in range(pieces - spans.light + 1):
-        assert start + spans.light <= pieces
-        places = spans.heavy_starts(start)
-        assert places
-        for around in places:
+    lengths = measure_nested_spans(pieces, light_rate=light, heavy_rate=light + more)
+    assert 1 <= lengths[0] <= lengths[1] <= pieces
+    for start in range(pieces - lengths[0] + 1):
+        starts = list_heavy_starts(start, pieces, lengths)
+        assert starts
+        for around in starts:
             assert around <= start
-            assert start + spans.light <= around + spans.heavy <= pieces
+            assert start + lengths[0] <= around + lengths[1] <= pieces
 
 
 def test_arccse_masks_long_sentences_alone_and_reads_them_without_dropout() -> None:

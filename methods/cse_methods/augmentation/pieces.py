@@ -4,16 +4,15 @@ Lists of ids without special pieces go in and come out; every draw is an argumen
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 
 def changed_pieces(count: int, rate: float) -> int:
-    """How many of `count` pieces are deleted or repeated: their share, halves to the even."""
+    """Compute how many of `count` pieces are deleted or repeated: a share, halves to the even."""
     return round(rate * count)
 
 
 def delete_pieces(content: Sequence[int], choices: Sequence[int]) -> list[int]:
-    """The content without some pieces, drawn one after another.
+    """Delete some pieces of the content, drawn one after another.
 
     Args:
         content: n pieces.
@@ -29,7 +28,7 @@ def delete_pieces(content: Sequence[int], choices: Sequence[int]) -> list[int]:
 def insert_copies(
     content: Sequence[int], choices: Sequence[int], places: Sequence[int]
 ) -> list[int]:
-    """The content with copies of some pieces, drawn one after another.
+    """Insert copies of some pieces of the content, drawn one after another.
 
     Args:
         content: n pieces.
@@ -43,39 +42,36 @@ def insert_copies(
     return longer
 
 
-@dataclass(frozen=True)
-class NestedSpans:
-    """The lengths of two spans of one sentence, of which the heavy one contains the light one.
+def measure_nested_spans(pieces: int, *, light_rate: float, heavy_rate: float) -> tuple[int, int]:
+    """Compute the lengths of two spans of a sentence: a light one, and a heavy one around it.
 
-    Where the paper leaves open how spans are drawn, this is our convention.
+    Each is a share of the sentence, rounded down. The paper leaves open how spans are drawn; this
+    is our convention.
+
+    Args:
+        pieces: n >= 1 word pieces, without special ones.
+        light_rate: share of the light span, in (0, 1); it has at least one piece.
+        heavy_rate: share of the heavy span, in (light_rate, 1]; at least one piece more, and at
+            most n.
+
+    Returns:
+        The length of the light span, and that of the heavy one.
     """
+    light = span_length(pieces, light_rate)
+    return light, min(pieces, max(light + 1, int(heavy_rate * pieces)))
 
-    pieces: int
-    """The sentence's word pieces, without special ones."""
-    light: int
-    heavy: int
 
-    @classmethod
-    def of(cls, pieces: int, *, light_rate: float, heavy_rate: float) -> "NestedSpans":
-        """Measure the spans: a share of the sentence each, rounded down, the heavy one longer.
+def list_heavy_starts(light_start: int, pieces: int, lengths: tuple[int, int]) -> range:
+    """List the indices at which the heavy span can start so that it contains the light one.
 
-        Args:
-            pieces: n >= 1 word pieces, without special ones.
-            light_rate: share of the light span, in (0, 1); it has at least one piece.
-            heavy_rate: share of the heavy span, in (light_rate, 1]; at least one piece more, and
-                at most n.
-        """
-        light = span_length(pieces, light_rate)
-        return cls(pieces, light, min(pieces, max(light + 1, int(heavy_rate * pieces))))
-
-    def heavy_starts(self, light_start: int) -> range:
-        """The places where the heavy span can start so that it contains the light one."""
-        lowest = max(0, light_start + self.light - self.heavy)
-        return range(lowest, min(light_start, self.pieces - self.heavy) + 1)
+    Takes the start of the light span, the pieces of the sentence, and the lengths of both spans.
+    """
+    light, heavy = lengths
+    return range(max(0, light_start + light - heavy), min(light_start, pieces - heavy) + 1)
 
 
 def span_length(pieces: int, rate: float) -> int:
-    """The length of a span: a share of n >= 1 word pieces, rounded down, and at least one."""
+    """Compute the length of a span: a share of n >= 1 word pieces, rounded down, at least one."""
     return max(1, int(rate * pieces))
 
 

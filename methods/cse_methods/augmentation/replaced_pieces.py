@@ -1,9 +1,11 @@
 """Word pieces that a generator replaces: masks for it to fill, and what it puts in their place."""
 
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
+
+from cse_methods.encoders.devices import send_tensor
 
 Replaced = Literal["all", "masked"]
 """Where a generator's guess takes the place of a word piece: everywhere, or at its masks."""
@@ -40,24 +42,24 @@ def mask_for_generator(
     Source:
         Chuang et al. 2022 (DiffCSE), as its released code draws them.
     """
-    picked = _pick_pieces(special, chosen, rate)
+    picked = (chosen < rate) & ~special.bool()
     hidden = picked & (masked < MASK_SHARE)
     other = picked & ~hidden & (random < RANDOM_SHARE)
     return torch.where(hidden, mask, torch.where(other, words, ids))
 
 
-def label_chosen(
-    ids: Tensor, special: Tensor, chosen: Tensor, *, rate: float, other: int
-) -> Tensor:
-    """Return the pieces that `mask_for_generator` chooses, and another number elsewhere.
+def hide_pieces(ids: Tensor, tokenizer: Any, *, rate: float) -> tuple[Tensor, Tensor]:
+    """Hide a share of the word pieces of whole rows (B, L), drawn by torch's generator on the CPU.
 
-    Args are those of `mask_for_generator`; the result has the shape (B, L).
+    Returns:
+        The rows with hidden pieces, and a mask of the pieces that were chosen; on the rows' device.
     """
-    return torch.where(_pick_pieces(special, chosen, rate), ids, other)
-
-
-def _pick_pieces(special: Tensor, chosen: Tensor, rate: float) -> Tensor:
-    return (chosen < rate) & ~special.bool()
+    chosen, masked, random = send_tensor(torch.rand(3, *ids.shape), ids.device)
+    special = torch.isin(ids, send_tensor(torch.tensor(tokenizer.all_special_ids), ids.device))
+    words = send_tensor(torch.randint(len(tokenizer), ids.shape), ids.device)
+    mask = int(tokenizer.mask_token_id)
+    hidden = mask_for_generator(ids, special, chosen, masked, random, words, rate=rate, mask=mask)
+    return hidden, (chosen < rate) & ~special
 
 
 def replace_pieces(

@@ -1,6 +1,5 @@
 """Known counts and checksums of all files of a data folder in the SentEval layout."""
 
-import csv
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
@@ -8,6 +7,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from cse_methods.errors import DataError
+from cse_methods.files.text import read_own_table
 
 
 class DataFile(NamedTuple):
@@ -26,12 +26,10 @@ class DataFile(NamedTuple):
 @cache
 def manifest() -> Mapping[str, DataFile]:
     """Return all known files, by path."""
-    table = Path(__file__).with_name("manifest.csv")
-    with table.open(newline="", encoding="utf-8") as stream:
-        files = [
-            DataFile(row["path"], row["sha256"], int(row["lines"]), int(row["records"]))
-            for row in csv.DictReader(stream)
-        ]
+    files = [
+        DataFile(row["path"], row["sha256"], int(row["lines"]), int(row["records"]))
+        for row in read_own_table(Path(__file__).with_name("manifest.csv"))
+    ]
     return MappingProxyType({file.path: file for file in files})
 
 

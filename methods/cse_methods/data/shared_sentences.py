@@ -4,7 +4,6 @@ An encoder tends to do equally well on pairs that share a sentence, so they are 
 the same number of independent pairs.
 """
 
-import csv
 from collections.abc import Mapping, Sequence
 from functools import cache
 from hashlib import sha256
@@ -13,6 +12,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from cse_methods.files.text import read_own_table
 
 Groups = NDArray[np.intp]
 """The group number of each pair, shape (pairs,), from 0 in the order of first appearance."""
@@ -69,6 +70,5 @@ def _read_table() -> Mapping[str, Mapping[str, str]]:
     `groups` lists the groups of several pairs, separated by semicolons; each is the numbers of its
     pairs, separated by spaces.
     """
-    table = Path(__file__).with_name("shared_sentences.csv")
-    with table.open(newline="", encoding="utf-8") as stream:
-        return {row["gold_sha256"]: row for row in csv.DictReader(stream)}
+    rows = read_own_table(Path(__file__).with_name("shared_sentences.csv"))
+    return {row["gold_sha256"]: row for row in rows}

@@ -69,6 +69,6 @@ def packaged_folder(name: str) -> Path | None:
     package = find_spec(module) if module else None
     if package is None or package.origin is None:
         return None
-    weights = Path(package.origin).with_name(file)
+    weights = Path(package.origin).parent / file
     known = weights.is_file() and file_sha256(weights) == _PACKAGED_SHA256[name]
     return weights.parent if known else None

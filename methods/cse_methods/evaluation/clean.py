@@ -7,7 +7,6 @@ which the encoder was selected nor in an earlier task, in the order STS12 to STS
 `cse_methods.data.overlap` defines when two pairs are the same.
 """
 
-import csv
 import math
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
@@ -19,6 +18,7 @@ from numpy.typing import NDArray
 
 from cse_methods.data.overlap import PairKey, pair_key
 from cse_methods.data.pairs import PairSet
+from cse_methods.files.text import read_own_table
 from cse_methods.metrics import spearman
 from cse_methods.tasks import STS_TASKS
 
@@ -81,10 +81,8 @@ class LeftOut(NamedTuple):
 
 def known_left_out() -> Mapping[tuple[str, str], LeftOut]:
     """Read the counts for the known data from the package's manifest, by dev sets and task."""
-    table = Path(__file__).with_name("left_out.csv")
-    with table.open(newline="", encoding="utf-8") as stream:
-        counts = [
-            LeftOut(row["dev"], row["task"], *(int(row[name]) for name in LeftOut._fields[2:]))
-            for row in csv.DictReader(stream)
-        ]
+    counts = [
+        LeftOut(row["dev"], row["task"], *(int(row[name]) for name in LeftOut._fields[2:]))
+        for row in read_own_table(Path(__file__).with_name("left_out.csv"))
+    ]
     return {(count.dev, count.task): count for count in counts}

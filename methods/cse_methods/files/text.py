@@ -1,6 +1,7 @@
 """Files as the readers of this package need them: lines, columns, checksums and versions."""
 
 import bz2
+import csv
 import gzip
 import hashlib
 import lzma
@@ -161,6 +162,12 @@ def sha256_of(lines: Iterable[str]) -> str:
     for line in lines:
         digest.update(line.encode() + b"\n")
     return digest.hexdigest()
+
+
+def read_own_table(file: Path) -> list[dict[str, str]]:
+    """Read a CSV table that comes with the package: a mapping by the names of columns per row."""
+    with file.open(newline="", encoding="utf-8") as stream:
+        return list(csv.DictReader(stream, strict=True))
 
 
 def read_columns(path: Path, *columns: str) -> Iterator[tuple[Any, ...]]:

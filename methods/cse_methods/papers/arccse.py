@@ -8,12 +8,13 @@ within a heavy one, both at random places; sentences that are too short give no 
 follow the head; batch size, learning rate and epochs are SimCSE's.
 """
 
+from functools import partial
 from typing import Any, Self
 
 from pydantic import model_validator
 from torch import Tensor
 
-from cse_methods.augmentation.pieces import NestedSpans, mask_span
+from cse_methods.augmentation.pieces import list_heavy_starts, mask_span, measure_nested_spans
 from cse_methods.augmentation.registry import draw_place
 from cse_methods.config import TrainingConfig
 from cse_methods.contract import Paper
@@ -32,55 +33,37 @@ PAPER = Paper(
     "https://aclanthology.org/2022.acl-long.336",
     2022,
 )
+convention = partial(setting, source="convention")
+reimplemented = partial(setting, source="re-implementations")
+reimplemented_once = partial(setting, source="a re-implementation")
 
 
 class ArcCSEConfig(TrainingConfig):
-    temperature: float = setting(
-        0.05, "divides cosines", gt=0, symbol="τ", source="re-implementations"
-    )
-    margin_degrees: float = setting(
+    temperature: float = reimplemented(0.05, "divides cosines", gt=0, symbol="τ")
+    margin_degrees: float = reimplemented(
         10.0,
         "added to the angle between a sentence and its positive, in degrees",
         ge=0,
         le=90,
         symbol="m",
-        source="re-implementations",
     )
-    triplet_weight: float = setting(
-        0.1,
-        "weight of the triplet loss; 0 leaves it out",
-        ge=0,
-        symbol="λ",
-        source="a re-implementation",
+    triplet_weight: float = reimplemented_once(
+        0.1, "weight of the triplet loss; 0 leaves it out", ge=0, symbol="λ"
     )
-    triplet_margin: float = setting(
-        0.0,
-        "a heavily masked sentence is farther by at least this cosine",
-        ge=0,
-        source="a re-implementation",
+    triplet_margin: float = reimplemented_once(
+        0.0, "a heavily masked sentence is farther by at least this cosine", ge=0
     )
-    light_mask_rate: float = setting(
-        0.2,
-        "share of a sentence's word pieces that the light span masks",
-        gt=0,
-        lt=1,
-        source="convention",
+    light_mask_rate: float = convention(
+        0.2, "share of a sentence's word pieces that the light span masks", gt=0, lt=1
     )
-    heavy_mask_rate: float = setting(
-        0.4,
-        "share of a sentence's word pieces that the heavy span masks",
-        gt=0,
-        le=1,
-        source="convention",
+    heavy_mask_rate: float = convention(
+        0.4, "share of a sentence's word pieces that the heavy span masks", gt=0, le=1
     )
-    triplet_min_length: int = setting(
-        25,
-        "sentences of fewer word pieces, special ones not counted, give no triplet",
-        ge=2,
-        source="convention",
+    triplet_min_length: int = convention(
+        25, "sentences of fewer word pieces, special ones not counted, give no triplet", ge=2
     )
-    triplet_dropout: bool = setting(
-        False, "whether dropout is on while triplets are encoded", source="a re-implementation"
+    triplet_dropout: bool = reimplemented_once(
+        False, "whether dropout is on while triplets are encoded"
     )
 
     @model_validator(mode="after")
@@ -126,13 +109,14 @@ class ArcCSE(TwoViewObjective):
         mask = int(student.encoder.tokenizer.mask_token_id)
         light, heavy = list[list[int]](), list[list[int]]()
         for content in contents:
-            spans = NestedSpans.of(
-                len(content), light_rate=config.light_mask_rate, heavy_rate=config.heavy_mask_rate
+            pieces = len(content)
+            lengths = measure_nested_spans(
+                pieces, light_rate=config.light_mask_rate, heavy_rate=config.heavy_mask_rate
             )
-            start = draw_place(range(len(content) - spans.light + 1))
-            light.append(mask_span(content, start, spans.light, mask=mask))
-            around = draw_place(spans.heavy_starts(start))
-            heavy.append(mask_span(content, around, spans.heavy, mask=mask))
+            start = draw_place(range(pieces - lengths[0] + 1))
+            light.append(mask_span(content, start, lengths[0], mask=mask))
+            around = draw_place(list_heavy_starts(start, pieces, lengths))
+            heavy.append(mask_span(content, around, lengths[1], mask=mask))
         edits = Edits(dropout=config.triplet_dropout)
         (vectors,) = student.encode([*contents, *light, *heavy], template, edits=edits)
         return masking_triplet(*vectors.chunk(3), margin=config.triplet_margin)

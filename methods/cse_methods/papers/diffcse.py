@@ -16,12 +16,12 @@ from typing import Any, ClassVar, Literal
 import torch
 from torch import Tensor, nn
 
-from cse_methods.augmentation.replaced_pieces import Replaced, mask_for_generator, replace_pieces
+from cse_methods.augmentation.replaced_pieces import Replaced, hide_pieces, replace_pieces
 from cse_methods.config import Pooler, TrainingConfig
 from cse_methods.contract import Paper
 from cse_methods.data.corpora import Corpus
 from cse_methods.encoders.backbones import locate_backbone, resolve_backbone
-from cse_methods.encoders.devices import computing_in, send_tensor
+from cse_methods.encoders.devices import computing_in
 from cse_methods.encoders.edits import Edits
 from cse_methods.encoders.encoder import Encoder
 from cse_methods.encoders.masked_lm import check_masked_lm, load_masked_lm
@@ -150,32 +150,17 @@ class DiffCSE(TwoViewObjective):
         """Replace pieces of each row; compute the loss of detecting them with the row's vector."""
         inputs = student.encoder.pad(rows)
         ids, mask = inputs["input_ids"], inputs["attention_mask"]
-        edited, labels = self._replace_pieces(ids, mask, student.encoder.tokenizer)
+        with torch.no_grad(), computing_in(self.config.arithmetic, ids.device):
+            rate = self.config.masking_ratio
+            hidden, _ = hide_pieces(ids, student.encoder.tokenizer, rate=rate)
+            guesses = self.generator(hidden, mask)
+        guessed = None if self.config.replaced == "all" else hidden != ids
+        edited, labels = replace_pieces(ids, mask, guesses, where=guessed)
         self.replaced_share = labels.sum() / mask.sum()
         contents = [row[: len(own)] for row, own in zip(edited.tolist(), rows, strict=True)]
         edits = Edits(embeddings=lambda vectors, _: replace_first_embedding(vectors, told))
         tokens = student.encode_tokens(contents, list, encoder=self.discriminator, edits=edits)
         return replaced_piece_loss(tokens.vectors, labels, mask, over=self.config.rtd_over)
-
-    @torch.no_grad()
-    def _replace_pieces(self, ids: Tensor, mask: Tensor, tokenizer: Any) -> tuple[Tensor, Tensor]:
-        """Replace pieces of rows by the generator's predictions, with torch's random generator."""
-        chosen, masked, random = send_tensor(torch.rand(3, *ids.shape), ids.device)
-        special = send_tensor(torch.tensor(tokenizer.all_special_ids), ids.device)
-        hidden = mask_for_generator(
-            ids,
-            torch.isin(ids, special),
-            chosen,
-            masked,
-            random,
-            send_tensor(torch.randint(len(tokenizer), ids.shape), ids.device),
-            rate=self.config.masking_ratio,
-            mask=int(tokenizer.mask_token_id),
-        )
-        with computing_in(self.config.arithmetic, ids.device):
-            guesses = self.generator(hidden, mask)
-        where = None if self.config.replaced == "all" else hidden != ids
-        return replace_pieces(ids, mask, guesses, where=where)
 
 
 def _refuse_other_pieces(config: DiffCSEConfig, *tokenizers: Any) -> None:

@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import pad_sequence
 from transformers import AutoModel
 
-from cse_methods.augmentation.replaced_pieces import label_chosen, mask_for_generator
+from cse_methods.augmentation.replaced_pieces import hide_pieces
 from cse_methods.config import Above, Conditions, Pooler, TrainingConfig
 from cse_methods.contract import Paper
 from cse_methods.data.corpora import Corpus
@@ -141,14 +141,9 @@ def _hide_pieces(
     """
     padding = int(tokenizer.pad_token_id)
     ids = pad_sequence([torch.tensor(row) for row in rows], batch_first=True, padding_value=padding)
-    special = torch.isin(ids, torch.tensor(tokenizer.all_special_ids))
-    chosen, masked, random = torch.rand(3, *ids.shape)
-    words = torch.randint(len(tokenizer), ids.shape)
-    hidden = mask_for_generator(
-        ids, special, chosen, masked, random, words, rate=rate, mask=int(tokenizer.mask_token_id)
-    )
-    labels = label_chosen(ids, special, chosen, rate=rate, other=UNLABELLED)
-    return [of[: len(row)] for of, row in zip(hidden.tolist(), rows, strict=True)], labels
+    hidden, chosen = hide_pieces(ids, tokenizer, rate=rate)
+    cut = [whole[: len(row)] for whole, row in zip(hidden.tolist(), rows, strict=True)]
+    return cut, torch.where(chosen, ids, UNLABELLED)
 
 
 def _copy_lower_layers(encoder: Encoder, count: int) -> Encoder:

@@ -10,6 +10,7 @@ template. Continuous templates and the supervised runs are left out.
 """
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, ClassVar, Literal
 
 import torch
@@ -35,6 +36,7 @@ PAPER = Paper(
 )
 
 _DENOISED = {"denoise": (True,)}
+scripted = partial(setting, source="released scripts")
 
 
 class PromptBERTConfig(PromptedConfig):
@@ -42,27 +44,21 @@ class PromptBERTConfig(PromptedConfig):
         ("freeze_template", "shift_positions", "bare_positions"), _DENOISED
     )
 
-    prompts: tuple[str, str] = setting(
+    prompts: tuple[str, str] = scripted(
         ('This sentence of "{}" means [MASK].', 'This sentence : "{}" means [MASK].'),
         "templates of the two views; the same one twice leaves the views to dropout, "
         "and the first is used at test time",
-        source="released scripts",
     )
-    max_length: int = setting(
+    max_length: int = scripted(
         32,
         "training sentences are cut to this many word pieces; template and special "
         "ones come on top",
         ge=4,
         le=512,
-        source="released scripts",
     )
-    temperature: float = setting(
-        0.05, "divides cosines", gt=0, symbol="τ", source="released scripts"
-    )
-    denoise: bool = setting(
-        True,
-        "whether the vector of the bare template is subtracted in training",
-        source="released scripts",
+    temperature: float = scripted(0.05, "divides cosines", gt=0, symbol="τ")
+    denoise: bool = scripted(
+        True, "whether the vector of the bare template is subtracted in training"
     )
     freeze_template: bool = released(False, "whether the vector of the bare template is constant")
     shift_positions: bool = released(

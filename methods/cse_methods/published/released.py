@@ -7,13 +7,13 @@ were trained on, with the page that says so; `mini` is there by its name. Of an 
 listed nobody has checked it: it is unknown.
 """
 
-import csv
 from collections.abc import Collection, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from cse_methods.encoders.short_names import HUB
+from cse_methods.files.text import read_own_table
 
 SCORED_BY = "untrained"
 """The method that trains nothing."""
@@ -98,8 +98,7 @@ def _drop_empty(row: Mapping[str, str]) -> dict[str, Any]:
 @cache
 def _read_rows(table: str) -> dict[str, dict[str, str]]:
     """The rows of a table by the hub ids and the short names of their encoders."""
-    file = Path(__file__).with_name(f"{table}.csv")
-    with file.open(newline="", encoding="utf-8") as stream:
-        ids = {row["encoder"]: row for row in csv.DictReader(stream, strict=True)}
+    rows = read_own_table(Path(__file__).with_name(f"{table}.csv"))
+    ids = {row["encoder"]: row for row in rows}
     short = {name: model for models in HUB.values() for name, model in models.items()}
     return ids | {name: ids[model] for name, model in short.items() if model in ids}

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from cse_methods.contract import PublishedSettings
+from cse_methods.files.text import read_own_table
 
 _FOLDER = Path(__file__).parent
 _HEAD = ["backbone", "variant", "hyperparameter", "value", "source"]
@@ -59,7 +60,7 @@ def published_settings(method: str) -> tuple[PublishedSettings, ...]:
 def departures(paper: str) -> tuple[Departure, ...]:
     return tuple(
         Departure(paper, tuple(row["tables"].split("|")), row["departure"])
-        for row in _read_records("departures.csv")
+        for row in read_own_table(_FOLDER / "departures.csv")
         if row["paper"] == paper
     )
 
@@ -72,17 +73,12 @@ def published_lengths(corpus: str) -> dict[str, dict[tuple[float, float], float]
         first bound and at most as many as the second, by these.
     """
     found: dict[str, dict[tuple[float, float], float]] = {}
-    for row in _read_records("lengths.csv"):
+    for row in read_own_table(_FOLDER / "lengths.csv"):
         if row["corpus"] == corpus:
             bounds = float(row["over"]), float(row["to"])
             of_table = found.setdefault(f"{row['paper']} {row['table']}", {})
             of_table[bounds] = float(row["percent"]) / 100
     return found
-
-
-def _read_records(name: str) -> list[dict[str, str]]:
-    with (_FOLDER / name).open(newline="", encoding="utf-8") as stream:
-        return list(csv.DictReader(stream, strict=True))
 
 
 def read_published(table: Path | str) -> tuple[PublishedSettings, ...]:

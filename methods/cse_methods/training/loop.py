@@ -2,7 +2,7 @@
 
 import math
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial, wraps
 from typing import TypeVar
 
@@ -126,7 +126,11 @@ def train_and_report(
     while not is_over(state, best):
         next_report = (state.step // config.eval_steps + 1) * config.eval_steps
         trained = train_until(min(schedule.total, next_report), state, corpus)
-        scores, encoder = score_encoders(state, dev, by=best.metric)
+        by, encoders = best.metric, state.objective.evaluation_encoders(state.student)
+        tested = [as_at_test(encoder, config) for encoder in encoders]
+        scored = [(dev.evaluate(encoder), encoder) for encoder in tested]
+        # Every score is better than NaN; of equal ones the first encoder is kept.
+        scores, encoder = max(scored, key=lambda one: (not math.isnan(one[0][by]), one[0][by]))
         metrics = trained | scores
         best.consider(state.step, metrics, encoder)
         run.report(
@@ -151,18 +155,6 @@ def as_at_test(encoder: Encoder, config: TrainingConfig) -> Encoder:
     return encoder if config.test_pooler is None else encoder.with_pooler(config.test_pooler)
 
 
-def score_encoders(
-    state: TrainingState, dev: DevSuite, *, by: str
-) -> tuple[dict[str, float], Encoder]:
-    """Return the dev metrics of the objective's best encoder by metric `by`, and that encoder."""
-    encoders = [
-        as_at_test(encoder, state.config)
-        for encoder in state.objective.evaluation_encoders(state.student)
-    ]
-    scored = [(dev.evaluate(encoder), encoder) for encoder in encoders]
-    return max(scored, key=lambda one: -math.inf if math.isnan(one[0][by]) else one[0][by])
-
-
 def start(
     config: TrainingConfig, seed: int, schedule: Schedule, objective: Callable[[Student], Objective]
 ) -> TrainingState:
@@ -178,12 +170,14 @@ def start(
 
 
 def train_until(step: int, state: TrainingState, corpus: Corpus) -> dict[str, float]:
-    """Train up to `step`. Raises TrainingError if the loss diverges before.
+    """Train up to `step`.
 
     Returns:
         `train/loss`, the mean over the steps trained; `train/loss_<part>`, which sum to it;
         `train/learning_rate` of the last step; `train/progress`; the objective's own metrics,
         `train/<name>`; `perf/sentences_per_second`.
+
+    TrainingError if the loss diverges before, or one of the objective's metrics has a taken name.
     """
     started, first = time.perf_counter(), state.step
     sums: dict[str, Tensor] = {}
@@ -211,19 +205,14 @@ def train_until(step: int, state: TrainingState, corpus: Corpus) -> dict[str, fl
         "train/progress": step / state.schedule.total,
         "perf/sentences_per_second": (step - first) * state.config.batch_size / seconds,
     }
-    return own | further_metrics(state.objective, beside=own)
-
-
-def further_metrics(objective: Objective, *, beside: Collection[str]) -> dict[str, float]:
-    """Return the objective's metrics as `train/<name>`. Raises TrainingError if a name is taken."""
-    metrics = {f"train/{name}": value for name, value in objective.metrics().items()}
-    if taken := sorted(metrics.keys() & set(beside)):
-        kind = type(objective)
+    further = {f"train/{name}": value for name, value in state.objective.metrics().items()}
+    if taken := sorted(further.keys() & own.keys()):
+        kind = type(state.objective)
         raise TrainingError(
             f"{kind.__module__}.{kind.__qualname__}.metrics gives {taken[0]}, which the training "
             "loop reports itself; give it another name"
         )
-    return metrics
+    return own | further
 
 
 def losses_of(state: TrainingState, batch: Batch) -> dict[str, Tensor]:

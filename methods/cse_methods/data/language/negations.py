@@ -3,7 +3,6 @@
 import logging
 import re
 from collections.abc import Sequence
-from functools import partial
 from importlib.util import find_spec
 from itertools import islice
 from pathlib import Path
@@ -116,13 +115,22 @@ def negations_of(
         return [negations[sentence] for sentence in corpus.sentences]
     tagger = find_tagger()
     parts = {"revision": _REVISION, "corpus": corpus.sha256, "tagger": tagger.identity}
-    stored = (cache or cache_folder("negations")) / f"{cache_key(parts)}.txt"
-    return written_once(
-        stored,
-        read=partial(_read_negations, corpus),
-        write=partial(_write_negations, corpus, tagger),
-        what=f"the negations of corpus {corpus.name}",
-    )
+    sentences = corpus.sentences
+
+    def read_stored(stored: Path) -> list[str] | None:
+        found = read_lines(stored) if stored.is_file() else []
+        return found if len(found) == len(sentences) else None
+
+    def write(stream: IO[bytes]) -> None:
+        tagged = tagger.read(sentences)
+        for start in range(0, len(sentences), _CHUNK):
+            _log.info("negations of %s: %d of %d sentences", corpus.name, start, len(sentences))
+            for sentence, words in zip(sentences[start:], islice(tagged, _CHUNK), strict=False):
+                stream.write(f"{negate(sentence, words)}\n".encode())
+
+    file = (cache or cache_folder("negations")) / f"{cache_key(parts)}.txt"
+    what = f"the negations of corpus {corpus.name}"
+    return written_once(file, read=read_stored, write=write, what=what)
 
 
 def find_tagger() -> Tagger:
@@ -137,19 +145,3 @@ def find_tagger() -> Tagger:
         "lemminflect is installed; run pip install 'cse-platform[negation]', or set "
         "negations: FILE to a file of sentence<TAB>negation lines"
     )
-
-
-def _read_negations(corpus: Corpus, stored: Path) -> list[str] | None:
-    if not stored.is_file():
-        return None
-    negations = read_lines(stored)
-    return negations if len(negations) == len(corpus.sentences) else None
-
-
-def _write_negations(corpus: Corpus, tagger: Tagger, stream: IO[bytes]) -> None:
-    sentences = corpus.sentences
-    read = tagger.read(sentences)
-    for start in range(0, len(sentences), _CHUNK):
-        _log.info("negations of %s: %d of %d sentences", corpus.name, start, len(sentences))
-        for sentence, words in zip(sentences[start:], islice(read, _CHUNK), strict=False):
-            stream.write(f"{negate(sentence, words)}\n".encode())
