@@ -1,4 +1,4 @@
-"""The C library's allocator: memory that a step frees is kept for the next step.
+"""Let the C library's allocator keep the memory that a step frees for the next step.
 
 By default glibc hands the memory of every large tensor back to the system at once. The next step
 asks for it again, and the system fills it with zeros page by page: a third of a small model's step.

@@ -26,8 +26,8 @@ ROOMS = (
     *("papers", "losses", "augmentation", "training", "encoders", "metrics", "transfer"),
     "data.language",
 )
-"""What of this package makes numbers. The key of a trial knows everything else by its content:
-settings with their defaults, sentences as they are read, gold scores and weights."""
+"""The parts of this package that a trial's numbers follow from. The trial's key covers all else by
+its content: settings with their defaults, sentences as they are read, gold scores, weights."""
 
 _OURS = cse_methods.__name__
 _OUR_ROOT = Path(cse_methods.__file__).parents[1]
@@ -40,10 +40,10 @@ def code_hashes(method: Method) -> dict[str, str]:
     read, as of a method that was typed into an interpreter.
     """
     try:
-        found = [_Sources(start).reachable(start) for start in _list_starts(method)]
+        reached = [_Sources(start).reachable(start) for start in _list_starts(method)]
     except (OSError, SyntaxError, ValueError):
         return {}
-    modules = {name: module for modules in found for name, module in modules.items()}
+    modules = {name: module for modules in reached for name, module in modules.items()}
     return {name: modules[name].sha256 for name in sorted(modules)}
 
 
@@ -54,7 +54,7 @@ def outside_sources(method: Method) -> dict[Path, Path]:
     that it names in a string, such as a table that it reads.
 
     Returns:
-        The place of each file, by its place below its package's root; nothing for a method of this
+        The path of each file, by its path below its package's root; nothing for a method of this
         package that stands on no other's, and where the source cannot be read.
     """
     files: dict[Path, Path] = {}
@@ -63,8 +63,8 @@ def outside_sources(method: Method) -> dict[Path, Path]:
             sources = _Sources(start)
             for name, module in sources.reachable(start).items():
                 if name.partition(".")[0] != _OURS and (path := sources.path(name)) is not None:
-                    beside = [file for file in path.parent.iterdir() if file.is_file()]
-                    named = sorted(file for file in beside if file.name in module.strings)
+                    neighbours = [file for file in path.parent.iterdir() if file.is_file()]
+                    named = sorted(file for file in neighbours if file.name in module.strings)
                     for file in (path, *named):
                         files.setdefault(file.relative_to(sources.root), file)
     except (OSError, SyntaxError, ValueError):
@@ -126,16 +126,16 @@ class _Sources:
 
     def reachable(self, start: str) -> dict[str, _Module]:
         """Collect the module and all that it imports, directly or indirectly, by name."""
-        found: dict[str, _Module] = {}
+        modules: dict[str, _Module] = {}
         waiting = [start]
         while waiting:
             name = waiting.pop()
-            if name in found or (path := self.path(name)) is None:
+            if name in modules or (path := self.path(name)) is None:
                 continue
             package = name if path.name == "__init__.py" else name.rpartition(".")[0]
-            found[name] = _read_module(file_version(path), package)
-            waiting += found[name].imports
-        return found
+            modules[name] = _read_module(file_version(path), package)
+            waiting += modules[name].imports
+        return modules
 
     def path(self, name: str) -> Path | None:
         """Return the file of a module; None if it does not count as the method's code."""

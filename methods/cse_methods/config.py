@@ -298,7 +298,7 @@ class TrainingConfig(MethodConfig):
 
     @classmethod
     def dependent_defaults(cls, values: Mapping[str, Any]) -> dict[str, Any]:
-        """The head follows the pooler."""
+        """Derive whether there is a head, which follows the pooler."""
         pooler = values.get("pooler") or cls.model_fields["pooler"].default
         return {**super().dependent_defaults(values), "head": pooler in cls.head_poolers}
 

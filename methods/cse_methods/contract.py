@@ -12,7 +12,7 @@ BEST_FOLDER = "best"
 
 
 class Run(Protocol):
-    """What a method is given: a seed, a checkpoint to resume from, and where to report."""
+    """A `Run` gives a method its seed, a checkpoint to resume from, and a place to report to."""
 
     seed: int
     resume_from: Path | None

@@ -103,11 +103,11 @@ def _make_description(method: Method) -> Description:
     text = inspect.getdoc(sys.modules[method.train.__module__]) or ""
     parts = re.split(r"\n\n+|\n(?=[A-Z][^.:\n]*: )", text)
     summary, *notes = (" ".join(part.split()) for part in parts)
-    first, *rest = [column.settings for column in method.published] or [{}]
+    first, *others = [column.settings for column in method.published] or [{}]
     throughout = {
         name: value
         for name, value in first.items()
-        if all(name in other and other[name] == value for other in rest)
+        if all(name in other and other[name] == value for other in others)
     }
     variants = [set(column.variant) for column in method.published]
     left_out = {*throughout, *set.intersection(*variants)} if variants else set()
@@ -187,9 +187,9 @@ def _find_followed(
     tried = [(name, choice) for name in config.model_fields for choice in choices_of(config, name)]
     tried += chain.from_iterable(column.settings.items() for column in published)
     for other, value in tried:
-        beside = config.dependent_defaults({other: value})
-        for name in {*alone, *beside} - {other}:
-            if alone.get(name) != beside.get(name):
+        defaults = config.dependent_defaults({other: value})
+        for name in {*alone, *defaults} - {other}:
+            if alone.get(name) != defaults.get(name):
                 followed[name][other] = None
     return followed
 
@@ -199,11 +199,11 @@ def _format_variant(column: PublishedSettings) -> str:
 
 
 def _list_searched(published: Sequence[PublishedSettings]) -> Iterator[SearchedSetting]:
-    found: dict[str, dict[str, list[PublishedSettings]]] = {}
+    by_setting: dict[str, dict[str, list[PublishedSettings]]] = {}
     for column in published:
         for name, space in column.searched.items():
-            found.setdefault(name, {}).setdefault(yaml_text(space), []).append(column)
-    for name, spaces in found.items():
+            by_setting.setdefault(name, {}).setdefault(yaml_text(space), []).append(column)
+    for name, spaces in by_setting.items():
         for text, columns in spaces.items():
             yield SearchedSetting(name, text, _name_columns(columns, published))
 

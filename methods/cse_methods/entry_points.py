@@ -1,4 +1,4 @@
-"""Methods of other packages: found by entry point, loaded, and blamed by file and line."""
+"""Find methods of other packages by entry points, load them, and blame errors on file and line."""
 
 import traceback
 from importlib.metadata import EntryPoint, entry_points
@@ -9,13 +9,13 @@ ENTRY_POINT_GROUP = "cse.methods"
 
 
 def outside_methods() -> dict[str, list[EntryPoint]]:
-    """By method's name: the entry points of installed packages that claim it. Imports nothing."""
-    found = entry_points(group=ENTRY_POINT_GROUP)
-    return {name: [*found.select(name=name)] for name in sorted(found.names)}
+    """List the entry points that claim each method, by its name. Imports nothing."""
+    entries = entry_points(group=ENTRY_POINT_GROUP)
+    return {name: [*entries.select(name=name)] for name in sorted(entries.names)}
 
 
 def package_of(entry: EntryPoint) -> str:
-    """The package that an entry point came with, and its version."""
+    """Name the package that an entry point came with, and its version."""
     return f"{entry.dist.name} {entry.dist.version}" if entry.dist else "an unnamed package"
 
 

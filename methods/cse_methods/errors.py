@@ -1,4 +1,4 @@
-"""What can go wrong, as one tree.
+"""The errors of this package form one tree.
 
 `SettingError` stands apart: validators raise it, and pydantic gathers it with the other
 problems of a configuration.
@@ -9,9 +9,9 @@ from difflib import get_close_matches
 
 
 def nearest_names(word: str, known: Iterable[str]) -> list[str]:
-    """The known word that is nearest to a word, capitals aside; empty if none is near.
+    """Find the known word that is nearest to a word, ignoring case; empty if none is near.
 
-    Of near words, one that begins with the word is nearest.
+    A near word that begins with the word wins over all others.
     """
     word, by_lower_case = word.lower(), {name.lower(): name for name in known}
     near = get_close_matches(word, by_lower_case)
@@ -19,7 +19,7 @@ def nearest_names(word: str, known: Iterable[str]) -> list[str]:
 
 
 def nearest_hint(word: str, known: Iterable[str]) -> str:
-    """A question for the nearest of the known words, with a blank before it; empty without one."""
+    """Ask after the nearest of the known words, with a blank in front; empty if none is near."""
     nearest = nearest_names(word, known)
     return f" Did you mean {nearest[0]!r}?" if nearest else ""
 

@@ -12,7 +12,7 @@ _BLOCK_ROWS = 1024
 
 
 def cosines(first: Tensor, second: Tensor) -> Tensor:
-    """Cosine of each row of one (N, D) matrix with its partner in another, shape (N,).
+    """Compute the cosine of each row of a (N, D) matrix with its partner in another, shape (N,).
 
     A zero vector has cosine 0 with everything; a vector that holds NaN has NaN.
     """
@@ -20,7 +20,7 @@ def cosines(first: Tensor, second: Tensor) -> Tensor:
 
 
 def spearman(predicted: ArrayLike, gold: ArrayLike) -> float:
-    """Spearman's rank correlation; ties share their mean rank.
+    """Compute Spearman's rank correlation; ties share their mean rank.
 
     Args:
         predicted: similarities, shape (N,), N >= 2; NaN counts as 0, as in SentEval.
@@ -47,7 +47,7 @@ def spearman(predicted: ArrayLike, gold: ArrayLike) -> float:
 
 
 def alignment(first: Tensor, second: Tensor) -> float:
-    r"""Mean squared distance of positive pairs on the unit sphere; less is better.
+    r"""Compute the mean squared distance of positive pairs on the unit sphere; less is better.
 
     Args:
         first: embeddings, shape (N, D), N >= 1; normalised here.
@@ -72,7 +72,7 @@ def alignment(first: Tensor, second: Tensor) -> float:
 
 
 def uniformity(embeddings: Tensor) -> float:
-    r"""How evenly embeddings cover the unit sphere; less is better.
+    r"""Measure how evenly embeddings cover the unit sphere; less is better.
 
     .. math:: \log \frac{2}{N (N - 1)} \sum_{i < j} e^{-2 \|x_i - x_j\|^2}
 
@@ -103,7 +103,7 @@ def uniformity(embeddings: Tensor) -> float:
 
 
 def _scale_to_sphere(embeddings: Tensor) -> Tensor:
-    """Each row on the unit sphere, however short it is, in float64; NaN for a zero vector."""
+    """Scale rows to length 1, however short they are, in float64; a zero vector becomes NaN."""
     # `F.normalize` leaves a vector shorter than its epsilon inside the sphere, and 0 at its centre.
     rows = embeddings.double()
     lengths: Tensor = torch.linalg.vector_norm(rows, dim=1, keepdim=True)

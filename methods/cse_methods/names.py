@@ -1,4 +1,4 @@
-"""What authors call methods, backbones, tasks and hyperparameters, by the names that files take."""
+"""Spell methods, backbones, tasks and hyperparameters as their authors do."""
 
 import re
 
@@ -52,8 +52,8 @@ def method_name(method: str) -> str:
 
     What follows in brackets stays: `diffcse (released)` is DiffCSE (released).
     """
-    name, bracket, rest = method.partition(" (")
-    return METHODS.get(name, name) + bracket + rest
+    name, bracket, remark = method.partition(" (")
+    return METHODS.get(name, name) + bracket + remark
 
 
 def backbone_name(backbone: str) -> str:
@@ -83,7 +83,7 @@ def hyperparameter_name(name: str) -> str:
 
 
 def _spell_symbol(word: str) -> str:
-    found = _LETTERS_THEN_DIGITS.fullmatch(word)
-    if found is None or found[1] not in _GREEK:
+    match = _LETTERS_THEN_DIGITS.fullmatch(word)
+    if match is None or match[1] not in _GREEK:
         return word
-    return _GREEK[found[1]] + found[2].translate(_SUBSCRIPTS)
+    return _GREEK[match[1]] + match[2].translate(_SUBSCRIPTS)

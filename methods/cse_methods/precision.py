@@ -1,4 +1,4 @@
-"""What `precision: auto` stands for: bf16 where there are units for it, else fp32."""
+"""Resolve `precision: auto`: bf16 where there are units for it, else fp32."""
 
 from pathlib import Path
 from typing import Literal
@@ -9,7 +9,7 @@ _UNITS = {"amx_bf16", "avx512_bf16", "bf16"}
 
 
 def auto_precision(*, gpu: bool | None = None) -> Literal["bf16", "fp32"]:
-    """The faster of the two precisions that need no scaling of the loss.
+    """Choose the faster of the two precisions that need no scaling of the loss.
 
     A GPU that this machine does not have, as of a cluster's nodes, counts as one with units; all
     since NVIDIA's Ampere have them. Where a system does not say what its processor has, it counts

@@ -80,20 +80,20 @@ def enter_method(method: Method) -> None:
 
 
 def available_methods() -> list[str]:
-    """Names of all methods, without importing any of them (and so without importing torch)."""
+    """List the names of all methods without importing them, and so without importing torch."""
     return sorted(own_methods() | outside_methods().keys())
 
 
 def own_methods() -> set[str]:
-    """Names of the methods of this package."""
+    """List the names of the methods of this package."""
     return {module.name for module in iter_modules(papers.__path__)}
 
 
 def get_method(name: str) -> Method:
-    """The method of that name, imported now if it was not before.
+    """Return the method of that name, which is imported if it was not before.
 
     A method of ours wins over an entry point of the same name, so that no package that happens to
-    be installed changes what a name means; `unused_claims` tells of it.
+    be installed changes what a name means; `unused_claims` reports it.
 
     Raises:
         UnknownMethodError: names the nearest method and all known ones.
@@ -129,7 +129,7 @@ def get_method(name: str) -> Method:
 
 
 def unused_claims(names: Iterable[str] | None = None) -> list[str]:
-    """A sentence for each entry point that claims one of our own methods' names.
+    """Describe each entry point that claims the name of one of our own methods, in a sentence.
 
     Args:
         names: only claims of these; None is all.

@@ -1,4 +1,4 @@
-"""Settings as text: values as a sweep file has them, and what a setting takes."""
+"""Format settings as text: values as a sweep file has them, and what a setting takes."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -23,7 +23,7 @@ Schema = Mapping[str, Any]
 
 
 def yaml_text(value: Any) -> str:
-    """A value on one line of YAML; floats to six digits."""
+    """Format a value on one line of YAML; floats to six digits."""
     match to_jsonable_python(value):
         case None:
             return "null"
@@ -43,7 +43,7 @@ def yaml_text(value: Any) -> str:
 
 
 def kind_of(config: type[BaseModel], name: str) -> str:
-    """What a setting takes, e.g. "number > 0", "cls or avg", "[text, …] or null"."""
+    """Describe what a setting takes, e.g. "number > 0", "cls or avg", "[text, …] or null"."""
     field = config.model_fields[name]
     models = {}
     for model in _find_models(field.annotation):
@@ -58,7 +58,7 @@ def kind_of(config: type[BaseModel], name: str) -> str:
 
 
 def choices_of(config: type[BaseModel], name: str) -> list[Any]:
-    """The values of a setting that takes only these, null left out; empty for other settings."""
+    """List the values of a setting that takes only these, without null; empty for others."""
     choices, waiting = list[Any](), [_read_properties(config)[name]]
     while waiting:
         schema = waiting.pop(0)

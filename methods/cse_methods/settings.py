@@ -29,7 +29,7 @@ class Settings(BaseModel):
 def setting(
     default: Any, description: str = "", *, symbol: str = "", source: str = "", **field: Any
 ) -> Any:
-    """A pydantic field with its symbol in the paper and its place there.
+    """Declare a pydantic field with its symbol in the paper and its place there.
 
     Args:
         default: the value where a file gives none.
@@ -50,10 +50,11 @@ AnySettings = TypeVar("AnySettings", bound=Settings)
 
 
 def record_reads(settings: AnySettings) -> tuple[AnySettings, set[str]]:
-    """A copy of the settings, and the names of those that have been read of it so far.
+    """Copy settings to record which are read. Returns the copy, and the names read so far.
 
-    Whoever reads an attribute of the copy or of a copy of that reads one; what a `model_dump` gives
-    is read too, because others may read it there. Only the first read of each costs anything.
+    An attribute counts as read if it is read of the copy, or of a copy of that; all that a
+    `model_dump` gives counts too, because others may read it there. Only the first read of each
+    costs anything.
     """
     kind, read = type(settings), set[str]()
 
@@ -73,7 +74,7 @@ def record_reads(settings: AnySettings) -> tuple[AnySettings, set[str]]:
 
 
 class _FirstRead:
-    """Stands before a setting until it is read, notes that, and leaves the plain attribute."""
+    """Replaces a setting until it is read; then it records that and leaves the plain attribute."""
 
     def __init__(self, name: str, read: set[str]) -> None:
         self.name, self.read = name, read

@@ -1,4 +1,4 @@
-"""What an encoder can be scored on, by name. Knows names only and opens no file."""
+"""The tasks on which an encoder can be scored, by name; this module opens no file."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -40,7 +40,7 @@ _MEMBERS: dict[str, tuple[str, ...]] = {
 
 
 def own_name_problem(own: OwnPairs) -> str | None:
-    """Why a lab's own file cannot be a set under its name, which metrics use as it is; or None."""
+    """Explain why a lab's own file cannot be a set under its name; None if it can."""
     taken = {*STS_TASKS, *TRANSFER_TASKS, *LONG_TASKS, *TASK_FAMILIES, AVG_STS, AVG_TRANSFER}
     way_out = (
         f"name the set in a sweep file, {{file: {own.file}, name: …}}, or rename the file: at most "

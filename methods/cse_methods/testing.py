@@ -114,13 +114,13 @@ def train_once(method: str, settings: Mapping[str, Any], *, folder: Path | str) 
             batch and the few steps of these checks.
         folder: where checkpoints are written.
     """
-    found = get_method(method)
-    training = _TRAINING if issubclass(found.config, TrainingConfig) else {}
-    config = found.config.model_validate(_SETTINGS | training | dict(settings))
+    registered = get_method(method)
+    training = _TRAINING if issubclass(registered.config, TrainingConfig) else {}
+    config = registered.config.model_validate(_SETTINGS | training | dict(settings))
     run = RecordedRun(Path(folder), _SEED)
     recorded, read = record_reads(config)
-    returned = found.train(recorded, run)
-    return TrainedOnce(found, config, run, returned, frozenset(read))
+    returned = registered.train(recorded, run)
+    return TrainedOnce(registered, config, run, returned, frozenset(read))
 
 
 def reports_dev_points(trained: TrainedOnce) -> None:
@@ -151,8 +151,8 @@ def loss_parts_sum_to_the_loss(trained: TrainedOnce) -> None:
 def progress_ends_at_one(trained: TrainedOnce) -> None:
     """`train/progress` is the share of the steps that are done."""
     steps = trained.steps[1:]
-    found = [trained.run.curve[step]["train/progress"] for step in steps]
-    _assert_equal(found, [step / steps[-1] for step in steps], "train/progress")
+    shares = [trained.run.curve[step]["train/progress"] for step in steps]
+    _assert_equal(shares, [step / steps[-1] for step in steps], "train/progress")
 
 
 def training_changes_the_encoder(trained: TrainedOnce) -> None:
@@ -164,7 +164,7 @@ def training_changes_the_encoder(trained: TrainedOnce) -> None:
     _assert_equal(trained.run.curve[0], _dev_scores(trained, untrained), "the dev point of step 0")
     # All dev metrics: a rank correlation alone can stay the same after a small step.
     curve = trained.run.curve.values()
-    points = {tuple(v for name, v in one.items() if name.startswith("dev/")) for one in curve}
+    points = {tuple(v for name, v in point.items() if name.startswith("dev/")) for point in curve}
     _assert_equal(len(points), len(trained.steps), "the number of different dev points")
 
 
@@ -213,12 +213,12 @@ def resumes_as_if_never_stopped(trained: TrainedOnce) -> None:
             trained.run.folder / f"resumed-{step}", _SEED, trained.run.folder / str(step), late=True
         )
         returned = trained.method.train(trained.config, run)
-        rest = {s: metrics for s, metrics in trained.run.curve.items() if s > step}
-        _assert_equal(run.curve, rest, f"the curve after step {step}")
+        later_points = {s: metrics for s, metrics in trained.run.curve.items() if s > step}
+        _assert_equal(run.curve, later_points, f"the curve after step {step}")
         _assert_equal(
             _dev_part(returned), _dev_part(trained.returned), "what the resumed trial returns"
         )
-        for later in rest:
+        for later in later_points:
             _same_weights(run.folder / str(later), trained.run.folder / str(later))
             _same_state(run.folder / str(later), trained.run.folder / str(later))
 
@@ -252,7 +252,7 @@ def _dev_scores(trained: TrainedOnce, encoder: Any) -> dict[str, float]:
 
 
 def _same_weights(first: Path, second: Path) -> None:
-    """The kept encoders have the same files of weights, tensor by tensor."""
+    """Assert that the kept encoders have the same files of weights, tensor by tensor."""
     kept = [one / BEST_FOLDER for one in (first, second)]
     files = [sorted(file.relative_to(one) for file in one.rglob("*.safetensors")) for one in kept]
     _assert_equal(files[0], files[1], "the files of kept weights")
@@ -264,7 +264,7 @@ def _same_weights(first: Path, second: Path) -> None:
 
 
 def _same_state(first: Path, second: Path) -> None:
-    """What PyTorch has saved beside the kept weights is the same, where there is any."""
+    """Assert that what PyTorch saved beside the kept weights is the same, if there is any."""
     for file in sorted(second.glob("*.pt")):
         ours, theirs = (
             # The method itself has just written it, and this reads it in a tenth of the time.

@@ -46,7 +46,7 @@ def drawn(
 
 @settings(max_examples=25)
 @given(content=contents, rate=rates, seed=st.integers(0, 99), longest=st.integers(4, LONGEST))
-def test_what_becomes_of_word_pieces(content, rate, seed, longest) -> None:
+def test_word_pieces_are_shuffled_deleted_repeated_or_masked(content, rate, seed, longest) -> None:
     count, share = len(content), round(rate * len(content))
     assert Counter(drawn(content, ("shuffle", 1.0), seed=seed)) == Counter(content)
     assert drawn(content, ("reverse", 1.0), seed=seed) == content[::-1]
@@ -61,7 +61,7 @@ def test_what_becomes_of_word_pieces(content, rate, seed, longest) -> None:
     assert set(longer) == set(content)
 
 
-def test_spans_by_hand_and_changes_one_after_another() -> None:
+def test_a_span_has_its_length_and_changes_follow_one_another() -> None:
     assert [span_length(n, 0.2) for n in (1, 4, 5, 9, 10, 30)] == [1, 1, 1, 1, 2, 6]
     spans = {tuple(drawn([7, 8, 9, 6], ("span", 0.5), seed=seed)) for seed in range(40)}
     assert spans == {(MASK, MASK, 9, 6), (7, MASK, MASK, 6), (7, 8, MASK, MASK)}
@@ -77,7 +77,9 @@ def test_spans_by_hand_and_changes_one_after_another() -> None:
 @given(
     lengths=st.lists(st.integers(1, 9), min_size=1, max_size=4), rate=rates, seed=st.integers(0, 99)
 )
-def test_what_becomes_of_embeddings(lengths: list[int], rate: float, seed: int) -> None:
+def test_cutoffs_zero_their_share_of_embeddings_and_noise_has_its_deviation(
+    lengths: list[int], rate: float, seed: int
+) -> None:
     mask = (torch.arange(max(lengths)) < torch.tensor(lengths).unsqueeze(1)).long()
     vectors = torch.ones(*mask.shape, 20)
 
@@ -137,7 +139,7 @@ class Given:
         return (torch.tensor([[float(piece) for piece in row] for row in rows]),)
 
 
-def test_the_loss_of_augmented_views_by_hand() -> None:
+def test_the_loss_of_augmented_views_equals_a_hand_worked_one() -> None:
     """The second view is turned round: a sentence's vector there is the other one's."""
     student: Any = Given()
     config = configured(views=[[], ["reverse", "token_cutoff"]], temperature=0.5)
@@ -163,7 +165,7 @@ def test_each_augmentation_changes_one_view(tiny_bert: Path) -> None:
         assert torch.equal(changed, again) == (name == "reverse"), name
 
 
-def test_views_that_are_refused() -> None:
+def test_unknown_augmentations_and_rates_without_effect_are_refused() -> None:
     pairs = {"supervision": "pairs", "corpus": {"name": "a.csv", "columns": ["x", "y"]}}
     refused: list[tuple[dict[str, Any], str]] = [
         ({"span_rate": 0.3}, r"span_rate=0\.3 has no effect .*leave it out, or take views with sp"),

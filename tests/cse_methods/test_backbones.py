@@ -89,7 +89,7 @@ def test_a_folder_carries_its_own_pooler(tiny_bert: Path, tmp_path: Path) -> Non
         assert own_pooling(resolve_backbone(str(folder)), folder) == expected
 
 
-def test_unknown_names(tmp_path: Path) -> None:
+def test_an_unknown_name_is_refused_with_the_nearest_known_one(tmp_path: Path) -> None:
     file = tmp_path / "model.bin"
     file.write_bytes(b"")
     for name, problem in (
@@ -105,7 +105,9 @@ def test_unknown_names(tmp_path: Path) -> None:
             resolve_backbone(name)
 
 
-def test_folders_that_are_not_whole(tiny_bert: Path, tmp_path: Path) -> None:
+def test_an_incomplete_folder_is_refused_with_what_it_lacks(
+    tiny_bert: Path, tmp_path: Path
+) -> None:
     for lacking, problem in (
         ("config.json", r"has no config\.json"),
         ("model.safetensors", r"has no weights; expected model\.safetensors"),
@@ -118,7 +120,7 @@ def test_folders_that_are_not_whole(tiny_bert: Path, tmp_path: Path) -> None:
                 use(folder if use is weights_sha256 else str(folder))
 
 
-def test_the_hub_s_cache_is_used_and_nothing_else_offline(offline: Path, tiny_bert: Path) -> None:
+def test_offline_only_the_hub_s_cache_is_read(offline: Path, tiny_bert: Path) -> None:
     source = resolve_backbone("bert-base")
     assert locate_backbone(source) is None
     asked = rf"'bert-base' \({source.model} at {source.revision}\) from the hub: HF_HUB_OFFLINE"
@@ -172,7 +174,7 @@ def stored(bucket: Bucket, tiny_bert: Path, tmp_path: Path, monkeypatch) -> str:
     return f"{bucket.uri}/models/a"
 
 
-def test_a_stored_encoder_is_copied_once_and_one_that_was_replaced_is_another(
+def test_an_encoder_in_an_object_store_is_copied_once_and_again_when_it_changes(
     stored: str, bucket, tiny_bert: Path
 ) -> None:
     source = resolve_backbone(stored)
@@ -204,7 +206,7 @@ def list_modules(folder: Path, *modules: tuple[str, str]) -> None:
     (folder / "modules.json").write_text(json.dumps(listed))
 
 
-def test_modules_that_are_not_ours(tiny_bert: Path, tmp_path: Path) -> None:
+def test_modules_of_other_kinds_are_refused_for_training(tiny_bert: Path, tmp_path: Path) -> None:
     """Nothing else is asked of such a folder: it may well have no configuration of ours."""
     first = ("Transformer", "")
     table: list[tuple[list[tuple[str, str]], str]] = [
@@ -228,7 +230,7 @@ def test_modules_that_are_not_ours(tiny_bert: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("ours", [True, False])
-def test_what_is_fetched_of_an_encoder_follows_from_who_reads_it(
+def test_the_files_fetched_of_an_encoder_depend_on_who_reads_it(
     ours, own_hub, tiny_bert, tmp_path
 ) -> None:
     hub = shutil.copytree(tiny_bert, tmp_path / "hub")

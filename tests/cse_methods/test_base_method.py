@@ -80,7 +80,7 @@ def two_steps(method: str, config: MethodConfig) -> tuple[dict[str, Tensor], dic
 
 
 @pytest.mark.parametrize("base", some_bases("diffcse", "pcl"))
-def test_a_ranking_of_weight_0_leaves_the_base_s_loss_and_gradients(base, places) -> None:
+def test_with_ranking_weight_0_loss_and_gradients_are_the_base_s(base, places) -> None:
     config = on_base("rankcse", base, places, teachers=[places["TINY"]], beta=0, gamma=0)
     expected, gradients = two_steps(base, alone(base, places))
     found, of_both = two_steps("rankcse", config)
@@ -93,7 +93,7 @@ def test_a_ranking_of_weight_0_leaves_the_base_s_loss_and_gradients(base, places
     assert all(torch.equal(of_both[name], own) for name, own in gradients.items())
 
 
-def test_a_ranking_is_of_the_base_s_views(places: dict[str, str]) -> None:
+def test_rankcse_ranks_the_views_of_its_base(places: dict[str, str]) -> None:
     """Over MixCSE, whose views are SimCSE's, it is that of RankCSE by itself."""
     settings = {"backbone": places["TINY"], "teachers": [places["TINY"]], "tau2": 0.1}
     expected, _ = two_steps("rankcse", configured("rankcse", **settings))
@@ -129,7 +129,7 @@ def test_rankcse_ranks_both_views_like_its_teacher(places: dict[str, str]) -> No
 
 
 @pytest.mark.parametrize("base", some_bases("esimcse", "promptbert"))
-def test_without_whitening_the_base_is_left(base: str, places: dict[str, str]) -> None:
+def test_without_whitening_the_loss_is_the_base_s(base: str, places: dict[str, str]) -> None:
     config = on_base("whitenedcse", base, places, whitening="none", head=alone(base, places).head)  # type: ignore[attr-defined]  # it trains
     expected, gradients = two_steps(base, alone(base, places))
     found, of_both = two_steps("whitenedcse", config)
@@ -138,7 +138,7 @@ def test_without_whitening_the_base_is_left(base: str, places: dict[str, str]) -
     assert_close(of_both, gradients, rtol=1e-4, atol=1e-6)
 
 
-def test_a_part_whose_name_is_taken_is_the_base_s_by_prefix() -> None:
+def test_a_part_of_the_base_whose_name_is_taken_gets_a_prefix() -> None:
     one, two, three = torch.tensor([1.0, 2.0, 3.0])
     parts = ObjectiveOnBase.add_parts({"rank": one, "margin": two}, {"rank": three})
     assert parts == {"base_rank": one, "margin": two, "rank": three}
@@ -149,7 +149,7 @@ def test_a_part_whose_name_is_taken_is_the_base_s_by_prefix() -> None:
         HiCLConfig(backbone="mini", corpus="builtin", base="mixcse")  # type: ignore[arg-type]  # one corpus
 
 
-def test_settings_of_both() -> None:
+def test_a_configuration_has_the_settings_of_method_and_base() -> None:
     config = configured("rankcse", teachers="mini", base="promptbert", base_denoise=False)
     assert config.pooler == "mask"  # as PromptBERT has it
     assert config.test_prompt() == configured("promptbert").test_prompt()
@@ -167,7 +167,7 @@ def test_settings_of_both() -> None:
     assert "base_denoise: true" in rows["base_freeze_template"].only_with
 
 
-def test_encoders_files_and_code_are_of_both() -> None:
+def test_encoders_files_and_code_are_those_of_method_and_base() -> None:
     settings = {"teachers": "bert-base", "base_generator": "distilbert-base"}
     config = configured("rankcse", base="diffcse", **settings)
     assert config.encoders() == ("mini", "bert-base", "distilbert-base")
@@ -205,7 +205,7 @@ REFUSED: dict[str, tuple[str, dict[str, Any], str, str]] = {
 }
 
 
-def test_what_makes_no_sense_is_refused() -> None:
+def test_impossible_bases_and_settings_of_a_base_are_refused() -> None:
     def check(name: str) -> None:
         method, settings, place, reason = REFUSED[name]
         teachers = {"teachers": "mini"} if method == "rankcse" else {}

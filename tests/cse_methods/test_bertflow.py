@@ -41,7 +41,7 @@ def moved_flow(width: int, levels: int, depth: int) -> Flow:
     depth=st.integers(1, 3),
     seed=st.integers(0, 99),
 )
-def test_a_flow_is_undone_and_knows_its_volume(width, levels, depth, seed) -> None:
+def test_a_flow_can_be_inverted_and_gives_its_log_determinant(width, levels, depth, seed) -> None:
     torch.manual_seed(seed)
     flow, rows = moved_flow(width, levels, depth), torch.randn(3, width).double()
     torch.testing.assert_close(flow.inverse(flow(rows)), rows)
@@ -49,7 +49,7 @@ def test_a_flow_is_undone_and_knows_its_volume(width, levels, depth, seed) -> No
     torch.testing.assert_close(jacobian.slogdet()[1], flow.log_determinant())
 
 
-def test_the_flow_is_trained_and_the_encoder_is_not(lab, tiny_bert, tmp_path) -> None:
+def test_bertflow_trains_the_flow_and_not_the_encoder(lab, tiny_bert, tmp_path) -> None:
     method, run = get_method("bertflow"), RecordedRun(tmp_path / "run")
     own = {"levels": 2, "depth": 1, "width": 4, "encoder_dropout": True}
     method.train(method.config.model_validate(lab | STEPS | own), run)

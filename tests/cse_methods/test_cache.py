@@ -17,7 +17,7 @@ def read(file: Path) -> str | None:
     return file.read_text() if file.is_file() else None
 
 
-def test_a_person_names_the_folder_as_in_a_shell(monkeypatch, tmp_path) -> None:
+def test_the_folder_of_the_cache_may_have_a_tilde_or_a_variable(monkeypatch, tmp_path) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("LAB", "lab")
     monkeypatch.setenv("CSE_CACHE", "~/${LAB}/cache")
@@ -39,7 +39,7 @@ class Writer:
         stream.write(self.word)
 
 
-def test_the_first_caller_writes_the_others_read(file: Path) -> None:
+def test_the_first_caller_writes_and_the_others_read(file: Path) -> None:
     write = Writer()
     with ThreadPoolExecutor(4) as pool:
         found = list(pool.map(lambda _: written_once(file, read=read, write=write), range(8)))
@@ -47,7 +47,7 @@ def test_the_first_caller_writes_the_others_read(file: Path) -> None:
     assert write.calls == 1
 
 
-def test_what_fails_midway_leaves_no_file(file: Path) -> None:
+def test_a_failed_write_leaves_no_file(file: Path) -> None:
     def fail(stream: IO[bytes]) -> None:
         stream.write(b"half")
         raise RuntimeError("stopped")
@@ -58,7 +58,7 @@ def test_what_fails_midway_leaves_no_file(file: Path) -> None:
     assert written_once(file, read=read, write=Writer()) == "word"
 
 
-def test_what_cannot_be_stored_is_told_with_the_ways_out(file: Path) -> None:
+def test_an_error_of_storing_names_the_content_and_the_ways_out(file: Path) -> None:
     def fill(stream: IO[bytes]) -> None:
         raise OSError(28, "No space left on device")
 

@@ -41,7 +41,7 @@ def saved(folder: Path, state: Any) -> Path:
     return folder
 
 
-def test_the_earliest_of_the_best(tiny_bert: Path) -> None:
+def test_of_equally_good_steps_the_earliest_is_kept(tiny_bert: Path) -> None:
     encoder = load_encoder(str(tiny_bert))
     weight = encoder.model.embeddings.word_embeddings.weight
     for values, step in (
@@ -60,7 +60,9 @@ def test_the_earliest_of_the_best(tiny_bert: Path) -> None:
         assert_close(kept, torch.full_like(kept, step))
 
 
-def test_the_best_encoder_is_written_once_and_stays_as_it_was(tiny_bert, tmp_path) -> None:
+def test_the_best_encoder_is_written_once_and_later_checkpoints_link_it(
+    tiny_bert, tmp_path
+) -> None:
     state, best = started(tiny_bert), Best("dev/stsb_spearman")
     weight = state.student.encoder.model.embeddings.word_embeddings.weight
     torch.nn.init.constant_(weight, 1)
@@ -85,7 +87,7 @@ def test_the_best_encoder_is_written_once_and_stays_as_it_was(tiny_bert, tmp_pat
             assert encoder.model.embeddings.word_embeddings.weight.unique().tolist() == [1]
 
 
-def test_all_that_a_step_changes_comes_back(tiny_bert: Path, tmp_path: Path) -> None:
+def test_a_checkpoint_restores_all_that_a_step_changes(tiny_bert: Path, tmp_path: Path) -> None:
     state = started(tiny_bert, precision="fp16")
     torch.autograd.backward(state.student.head.linear.bias.sum())
     state.optimizer.step()
@@ -104,7 +106,9 @@ def test_all_that_a_step_changes_comes_back(tiny_bert: Path, tmp_path: Path) -> 
     assert (best.step, best.metrics) == (1, scored(0.5))
 
 
-def test_a_checkpoint_of_another_trial(tiny_bert: Path, tiny_roberta: Path, tmp_path: Path) -> None:
+def test_a_checkpoint_of_another_trial_is_refused(
+    tiny_bert: Path, tiny_roberta: Path, tmp_path: Path
+) -> None:
     saved(tmp_path, started(tiny_bert))
     for other in (
         started(tiny_bert, seed=1),
@@ -118,7 +122,7 @@ def test_a_checkpoint_of_another_trial(tiny_bert: Path, tiny_roberta: Path, tmp_
     load_checkpoint(tmp_path, started(tiny_bert, data=str(tmp_path)), Best("dev/stsb_spearman"))
 
 
-def test_a_checkpoint_that_is_not_whole(tiny_bert: Path, tmp_path: Path) -> None:
+def test_an_incomplete_checkpoint_is_refused(tiny_bert: Path, tmp_path: Path) -> None:
     folder = saved(tmp_path / "2", started(tiny_bert))
     file, whole = folder / STATE_FILE, (folder / STATE_FILE).read_bytes()
     fresh = started(tiny_bert)

@@ -22,7 +22,7 @@ def made(task: str, *pairs: tuple[str, str]) -> PairSet:
     return PairSet.of(task, "senteval", {"all": [GradedPair(a, b, 1.0) for a, b in pairs]})
 
 
-def test_the_same_sentence_whatever_its_case_punctuation_and_tokenisation() -> None:
+def test_sentences_are_the_same_despite_case_punctuation_and_tokenisation() -> None:
     assert sentence_key("Don't  go, Mr. X!") == sentence_key("do n't go , mr . x") == "dontgomrx"
     assert sentence_key("Déjà 2") == sentence_key("déjà 2")  # composed in another way
     assert sentence_key("…!") == ""
@@ -30,7 +30,7 @@ def test_the_same_sentence_whatever_its_case_punctuation_and_tokenisation() -> N
     assert pair_key("a man", "a man") != pair_key("a man", "a dog")
 
 
-def test_rows_of_a_dev_set_or_an_earlier_task_have_no_part_in_the_correlation() -> None:
+def test_a_clean_score_leaves_out_pairs_of_a_dev_set_or_an_earlier_task() -> None:
     sets = [
         made("sts12", ("a dog", "a cat"), ("a cow", "a pig"), ("A cow", "a pig")),
         made("sts13", ("A cat!", "a dog"), ("a hen", "a fox"), ("in dev", "too")),
@@ -83,7 +83,7 @@ def test_an_evaluation_gives_clean_scores_and_their_average(chosen_on_test: Trai
     assert own.isdisjoint({score.identity for score in whole.values()})
 
 
-def test_a_lone_task_has_no_clean_score_and_a_lost_dev_set_costs_no_other(
+def test_a_single_task_has_no_clean_score_and_a_lost_dev_set_costs_only_clean_scores(
     chosen_on_test: TrainingData, caplog: pytest.LogCaptureFixture
 ) -> None:
     lone = evaluate(Letters(), parse_tasks(["sts13"]), data="builtin", training=chosen_on_test)
@@ -95,7 +95,7 @@ def test_a_lone_task_has_no_clean_score_and_a_lost_dev_set_costs_no_other(
     assert "lab.tsv" in caplog.text
 
 
-def test_the_manifest_counts_the_real_sets(shared: Path) -> None:
+def test_the_manifest_has_the_counts_of_the_real_sets(shared: Path) -> None:
     data, counted = str(shared / "data"), {}
     sets = [load_pair_set(task, data) for task in STS_TASKS]
     earlier = find_left_out(sets, set())

@@ -64,7 +64,7 @@ def changed(before: dict[str, str], after: dict[str, str]) -> set[str]:
     return {name for name in before.keys() | after.keys() if before.get(name) != after.get(name)}
 
 
-def test_it_is_the_module_and_what_it_imports(hashes: Write) -> None:
+def test_a_method_s_code_is_its_module_and_what_that_imports(hashes: Write) -> None:
     found = hashes()
     inside = {name for name in found if not name.startswith("cse_methods")}
     assert inside == {
@@ -75,7 +75,7 @@ def test_it_is_the_module_and_what_it_imports(hashes: Write) -> None:
     assert not {name for name in found if name.startswith("cse_methods.papers.")}
 
 
-def test_a_change_is_seen_where_it_is_and_comments_and_layout_are_none(hashes: Write) -> None:
+def test_a_change_of_code_changes_its_module_s_hash_and_comments_do_not(hashes: Write) -> None:
     before = hashes()
     for change, where in (
         ({"helpers": "WEIGHT = 0.25\n"}, "outside_package.helpers"),
@@ -98,7 +98,7 @@ def test_a_method_without_a_source_has_no_hash() -> None:
     assert code_hashes(method_of(space["train"])) == {}  # type: ignore[arg-type]
 
 
-def test_ours_follow_from_the_loop_and_from_no_paper_that_they_do_not_use() -> None:
+def test_the_code_of_own_methods_has_the_loop_and_no_unused_paper() -> None:
     for name in ("simcse", "rankcse", "hicl", "untrained"):
         found = code_hashes(get_method(name))
         papers = {module for module in found if module.startswith("cse_methods.papers.")}
@@ -109,7 +109,7 @@ def test_ours_follow_from_the_loop_and_from_no_paper_that_they_do_not_use() -> N
         assert name == "untrained" or "cse_methods.training.loop" in found, name
 
 
-def test_every_room_of_ours_makes_numbers_or_does_not() -> None:
+def test_every_room_is_listed_as_hashed_or_as_known_by_content() -> None:
     """A new room must be put into ROOMS, or here because keys know what it gives by content."""
     by_content = {
         *("config", "contract", "describe", "entry_points", "errors", "new_method", "registry"),

@@ -70,7 +70,7 @@ JOINS: dict[str, Callable[[list[Tensor], CompCSE], Tensor]] = {
 
 
 @pytest.mark.parametrize("aggregation", JOINS)
-def test_positives_are_composed_of_halves(aggregation: str, tiny_bert: Path) -> None:
+def test_a_positive_is_composed_of_the_sentence_s_halves(aggregation: str, tiny_bert: Path) -> None:
     for after in (False, True):
         settings = {"aggregation": aggregation, "aggregate_after_head": after, "d0": 20}
         student, objective = started(configured(tiny_bert, **settings))
@@ -89,7 +89,7 @@ def test_positives_are_composed_of_halves(aggregation: str, tiny_bert: Path) -> 
             assert objective.projection.weight.grad.abs().sum() > 0
 
 
-def test_what_is_composed(tiny_bert: Path) -> None:
+def test_compose_selects_which_view_is_composed(tiny_bert: Path) -> None:
     student, _ = started(configured(tiny_bert))
     own = [halves(student, text) for text in SENTENCES]
     whole = student.head(encoded(student, [pieces(student, text) for text in SENTENCES]))
@@ -108,7 +108,7 @@ def test_what_is_composed(tiny_bert: Path) -> None:
         assert_close(loss_of(student, objective), expected)
 
 
-def test_each_part_is_cut_by_itself(tiny_bert: Path) -> None:
+def test_each_part_is_truncated_by_itself(tiny_bert: Path) -> None:
     """Of 14 pieces, an anchor holds 4 at max_length 6, and so does each half of the whole."""
     student, objective = started(configured(tiny_bert, max_length=6))
     contents = [pieces(student, text) for text in SENTENCES]
@@ -120,7 +120,7 @@ def test_each_part_is_cut_by_itself(tiny_bert: Path) -> None:
     assert_close(loss_of(student, objective), expected)
 
 
-def test_a_subsample_s_parts_are_its_phrases(tiny_bert: Path) -> None:
+def test_a_subsample_is_composed_of_its_phrases(tiny_bert: Path) -> None:
     examples = [(SENTENCES[0],), ("Rain falls", "on the quiet town in the old garden."), ("A",)]
     student, objective = started(configured(tiny_bert, subsampling="adjacent"), examples)
     left = [halves(student, SENTENCES[0])[0], pieces(student, "Rain falls"), pieces(student, "A")]
@@ -133,7 +133,7 @@ def test_a_subsample_s_parts_are_its_phrases(tiny_bert: Path) -> None:
     assert_close(loss_of(student, objective, (1, 2, 0)), expected)
 
 
-def test_the_file_of_phrases_is_read(tiny_bert, tmp_path, new_run) -> None:
+def test_training_reads_the_file_of_phrases(tiny_bert, tmp_path, new_run) -> None:
     corpus, phrases = tmp_path / "corpus.txt", tmp_path / "phrases.tsv"
     corpus.write_text("".join(f"{one}\n" for one in SENTENCES), encoding="utf-8")
     phrases.write_text("Rain falls\ton the quiet town.\n", encoding="utf-8")
@@ -144,7 +144,7 @@ def test_the_file_of_phrases_is_read(tiny_bert, tmp_path, new_run) -> None:
         train(config, new_run())
 
 
-def test_what_is_refused(tiny_bert: Path) -> None:
+def test_settings_that_do_not_fit_each_other_are_refused(tiny_bert: Path) -> None:
     refused: list[tuple[dict[str, Any], str]] = [
         ({"partitions": 3, "aggregation": "concat-absdiff-project"}, "two parts, got partitions=3"),
         ({"partitions": 3, "subsampling": "adjacent"}, "partitions=3 has no effect"),

@@ -46,7 +46,9 @@ def counts(
     }
 
 
-def test_different_sentences_are_counted_in_each_place(training: TrainingData, caplog) -> None:
+def test_distinct_sentences_are_counted_in_corpus_teachers_and_dev_files(
+    training: TrainingData, caplog
+) -> None:
     assert counts(training) == {
         ("test", "sts12", "in_corpus"): (2, 3),
         ("dev", "lab", "in_corpus"): (1, 22),
@@ -63,7 +65,7 @@ def test_different_sentences_are_counted_in_each_place(training: TrainingData, c
     assert "corpus.txt" in caplog.text and "lab.tsv" in caplog.text
 
 
-def test_the_corpora_that_teachers_declare_are_looked_through(
+def test_the_corpora_that_teachers_declare_are_searched(
     training: TrainingData, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     wiki = tmp_path / "corpus" / "wiki1m.txt"
@@ -83,7 +85,7 @@ def test_the_corpora_that_teachers_declare_are_looked_through(
     assert found["test", "sts12", "in_corpus"] == (2, 3)
 
 
-def test_an_evaluation_has_the_counts_of_its_tasks(training: TrainingData) -> None:
+def test_an_evaluation_counts_the_seen_sentences_of_its_tasks(training: TrainingData) -> None:
     pairs = load_pair_set("sts13", "builtin")
     Path(training.corpora[0].name).write_text("\n".join([*pairs.first[:30], "nothing"]))
     found = evaluate(Letters(), parse_tasks(["sts13", "mr"]), data="builtin", training=training)
@@ -103,7 +105,7 @@ def test_an_evaluation_has_the_counts_of_its_tasks(training: TrainingData) -> No
     assert {one.metric for one in alone.scores}.isdisjoint(CONTAMINATION_METRICS)
 
 
-def test_what_authors_declare_with_a_page_and_a_known_corpus() -> None:
+def test_every_declared_training_names_its_page_and_a_known_corpus() -> None:
     simcse = declared_training("simcse-bert-base")
     assert simcse is not None and simcse.corpus == "wiki1m" and not simcse.pairs
     assert declared_training("princeton-nlp/unsup-simcse-bert-base-uncased@main") == simcse

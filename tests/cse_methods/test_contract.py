@@ -26,7 +26,7 @@ def test_the_head_follows_the_pooler() -> None:
     assert configured(head=False).head is False
 
 
-def test_what_is_refused_and_where() -> None:
+def test_a_refused_setting_is_named_by_its_path() -> None:
     refused: dict[str, Any] = {
         **{"learning_rat": 1e-5, "learning_rate": math.inf, "batch_size": 1, "epochs": 0},
         **{"max_steps": 0, "warmup_ratio": 1, "max_grad_norm": 0, "dropout": 1},
@@ -42,7 +42,7 @@ def test_what_is_refused_and_where() -> None:
     assert places == {place: [place] for place in refused}
 
 
-def test_hyperparameters_leave_out_what_a_search_does_not_turn_and_what_is_inactive() -> None:
+def test_hyperparameters_leave_out_fixed_and_inactive_settings() -> None:
     values = configured(learning_rate=1e-5).hyperparameters()
     assert values["learning_rate"] == 1e-5
     assert values["batch_size"] == 64
@@ -76,7 +76,7 @@ def test_a_condition_may_be_a_comparison(weight: float | None) -> None:
         Weighted.model_validate(origin | {"mlm_weight": weight, "mask_rate": 0.3})
 
 
-def test_the_first_read_of_each_setting_is_noted_and_nothing_else_differs() -> None:
+def test_recorded_settings_note_their_first_read_and_behave_alike() -> None:
     plain = configured(batch_size=16)
     recorded, read = record_reads(plain)
     assert isinstance(recorded, TrainingConfig)
@@ -96,7 +96,7 @@ def test_the_first_read_of_each_setting_is_noted_and_nothing_else_differs() -> N
     assert (type(unpickled), unpickled) == (TrainingConfig, plain)
 
 
-def test_a_setting_of_the_method_that_nothing_reads_is_found(tmp_path: Path) -> None:
+def test_the_checks_find_a_setting_that_nothing_reads(tmp_path: Path) -> None:
     method = get_method("simcse")
     config = method.config.model_validate({"backbone": "mini", "corpus": "builtin"})
     own = {*config.hyperparameters()} - TrainingConfig.model_fields.keys()
@@ -122,7 +122,7 @@ def test_published_configurations_survive_json() -> None:
             assert method.config.model_validate(origin | config.hyperparameters()) == config
 
 
-def test_the_checks_catch_steps_that_do_not_rise_and_metrics_that_are_no_numbers(tmp_path) -> None:
+def test_the_checks_find_steps_that_do_not_rise_and_metrics_that_are_no_numbers(tmp_path) -> None:
     run = RecordedRun(tmp_path)
     run.report(step=4, metrics={"dev/stsb_spearman": 0.5, "train/x": torch.tensor(1.0)})
     for step in (4, 2):

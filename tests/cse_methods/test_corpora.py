@@ -57,7 +57,7 @@ TABLES = {
 }
 
 
-def test_a_column_of_a_table(tmp_path: Path) -> None:
+def test_a_column_of_a_table_is_read_as_sentences(tmp_path: Path) -> None:
     for name, content in TABLES.items():
         for packed in PACK if name == "a.csv" else ("",):
             path = written(tmp_path / f"{name}{packed}", PACK[packed](content.encode()))
@@ -71,7 +71,7 @@ def test_a_column_of_a_table(tmp_path: Path) -> None:
     assert list(load(path, column=2).sentences) == SENTENCES
 
 
-def test_a_folder_is_its_files_by_name(tmp_path: Path) -> None:
+def test_a_folder_is_read_file_by_file_sorted_by_name(tmp_path: Path) -> None:
     written(tmp_path / "b.txt", "Three.\n")
     written(tmp_path / "a" / "2.txt.gz", gzip.compress(b"Two.\n"))
     written(tmp_path / "a" / "1.txt", "One.\n")
@@ -87,7 +87,7 @@ def test_a_folder_is_its_files_by_name(tmp_path: Path) -> None:
         link.unlink()
 
 
-def test_a_table_of_the_data_folder(tmp_path: Path) -> None:
+def test_a_name_finds_a_table_of_the_data_folder(tmp_path: Path) -> None:
     written(tmp_path / "corpus" / "tales.csv.gz", gzip.compress(TABLE.encode()))
     corpus = load_corpus([CorpusSpec(name="tales", column="text")], str(tmp_path))
     assert (corpus.name, list(corpus.sentences)) == ("tales", SENTENCES)
@@ -96,7 +96,9 @@ def test_a_table_of_the_data_folder(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("pinned", ["", "@v2"])
-def test_a_file_of_the_hub(pinned: str, kept_from_hub: Callable[[HubFile], Path]) -> None:
+def test_a_file_of_the_hub_is_fetched_and_read(
+    pinned: str, kept_from_hub: Callable[[HubFile], Path]
+) -> None:
     address = f"hf://datasets/lab/tales{pinned}/data/train.csv"
     spec = CorpusSpec(name=address, column="text")
     assert missing_corpora([spec], "hub") == [f"corpus {address} (lab/tales)"]
@@ -109,7 +111,7 @@ def test_a_file_of_the_hub(pinned: str, kept_from_hub: Callable[[HubFile], Path]
             load_corpus([CorpusSpec(name=name)], "hub")
 
 
-def test_columns_that_belong_together(tmp_path: Path) -> None:
+def test_several_columns_are_read_row_by_row(tmp_path: Path) -> None:
     rows = [("A man sings.", "A person sings.", "Nobody sings."), ("a\tb", 'c"', "d\ne")]
     text = "".join(json.dumps(dict(zip("xyz", row, strict=True))) + "\n" for row in rows)
     path = written(tmp_path / "a.jsonl", text)
@@ -123,7 +125,7 @@ def test_columns_that_belong_together(tmp_path: Path) -> None:
     assert (corpus.columns, corpus.dropped) == ((("a", "e"), ("b", "f")), 2)
 
 
-def test_nli_is_a_table_of_known_size(tmp_path: Path) -> None:
+def test_nli_is_refused_unless_it_has_its_known_size(tmp_path: Path) -> None:
     written(tmp_path / "corpus" / "nli.csv", "sent0,sent1,hard_neg\na,b,c\n")
     columns = ("sent0", "sent1", "hard_neg")
     for spec, datum in (
@@ -260,7 +262,9 @@ BROKEN: list[tuple[str, str | bytes, dict[str, Any], str]] = [
                           ".parquet") for packed in ("", ".gz", ".xz", ".zst")]),
     spec=st.sampled_from([{}, {"column": "text"}, {"column": 1}, {"columns": ["a", "b"]}])
 )  # fmt: skip
-def test_whatever_a_file_holds_it_is_read_or_refused(content, name, spec, tmp_path_factory) -> None:
+def test_any_bytes_are_read_as_sentences_or_refused_as_data(
+    content, name, spec, tmp_path_factory
+) -> None:
     path = written(tmp_path_factory.mktemp("corpus") / name, content)
     try:
         corpus = load(path, **spec)
@@ -270,7 +274,7 @@ def test_whatever_a_file_holds_it_is_read_or_refused(content, name, spec, tmp_pa
         assert all(corpus.sentences)
 
 
-def test_columns_that_make_no_corpus_and_broken_files(tmp_path: Path) -> None:
+def test_missing_columns_and_broken_files_are_refused(tmp_path: Path) -> None:
     refused: list[tuple[dict[str, Any], str]] = [
         ({"column": "a", "columns": ["a", "b"]}, "excludes 'column'"),
         ({"columns": ["a"]}, "two columns or more"),
@@ -301,7 +305,9 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_where_data_comes_from(folder, tmp_path_factory, monkeypatch) -> None:
+def test_data_comes_from_the_setting_else_the_environment_else_the_hub(
+    folder, tmp_path_factory, monkeypatch
+) -> None:
     """The setting wins over the environment."""
     assert data_source(None) == "hub"
     monkeypatch.setenv("CSE_DATA", str(folder))
@@ -314,7 +320,7 @@ def test_where_data_comes_from(folder, tmp_path_factory, monkeypatch) -> None:
         data_source(None)
 
 
-def test_the_first_rows_alone(folder: Path) -> None:
+def test_first_reads_only_so_many_rows(folder: Path) -> None:
     one = CorpusSpec(name="tales", first=1)
     corpus = load_corpus([one, CorpusSpec(name="tales", first=5)], str(folder))
     assert corpus.sentences == ("One.", "One.", "Two.")
@@ -322,7 +328,7 @@ def test_the_first_rows_alone(folder: Path) -> None:
     assert CorpusSpec.model_validate_json(one.model_dump_json()) == one
 
 
-def test_line_ends_and_margins_do_not_matter_and_empty_lines_are_dropped(tmp_path: Path) -> None:
+def test_line_ends_and_margins_are_dropped_and_empty_lines_on_request(tmp_path: Path) -> None:
     plain = load(written(tmp_path / "a.txt", "Café one.\nTwo.\n"))
     windows = load(written(tmp_path / "b.txt", "\ufeffCafé one.\r\n  Two.\t"))
     assert list(windows.sentences) == ["Café one.", "Two."]
@@ -341,7 +347,9 @@ def test_wiki1m_of_another_size_is_refused(folder: Path, file_name: str) -> None
     assert missing_corpora([CorpusSpec(name="wiki1m")], str(folder)) == []
 
 
-def test_what_is_to_fetch(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_corpora_are_those_that_must_be_fetched(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hub"))
     specs = [CorpusSpec(name=name) for name in ("builtin", "tales", "wiki1m", "wikitext103")]
@@ -353,7 +361,9 @@ def test_what_is_to_fetch(folder: Path, tmp_path: Path, monkeypatch: pytest.Monk
         load_corpus(specs, str(folder))
 
 
-def test_wikitext103_is_its_paragraphs(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_wikitext103_has_its_paragraphs_without_headings(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     lines = ["", " = Robert = ", " Robert sings . ", "", " = = Early life = = ", " He = she . "]
     (folder / "corpus" / "wikitext103.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
     known = replace(KNOWN["wikitext103"], lines=6)
@@ -363,7 +373,7 @@ def test_wikitext103_is_its_paragraphs(folder: Path, monkeypatch: pytest.MonkeyP
     assert corpus.name == "tales+wikitext103"
 
 
-def test_lines_of_a_text_and_of_a_parquet_file(tmp_path: Path) -> None:
+def test_a_text_and_a_parquet_file_give_the_same_lines(tmp_path: Path) -> None:
     assert read_lines(written(tmp_path / "a.txt", " One \r\n\r\nTwo")) == [" One ", "", "Two"]
     file = tmp_path / "train.parquet"
     write_table(pyarrow.table({"text": ["", " a b\n", "c"]}), file)

@@ -20,14 +20,14 @@ def doubts(path: Path, lines: list[str], *, backbone: str = "mini", **spec: Any)
     return corpus_doubts(load_corpus(specs, "builtin"), backbone=backbone)
 
 
-def test_nothing_is_said_of_a_plain_corpus_or_an_absent_backbone(tmp_path: Path) -> None:
+def test_a_plain_corpus_and_an_absent_backbone_raise_no_doubts(tmp_path: Path) -> None:
     assert doubts(tmp_path / "a.txt", PLAIN) == []
     specs = [CorpusSpec(name="builtin")]
     assert corpus_doubts(load_corpus(specs, "builtin"), backbone="mini") == []
     assert doubts(tmp_path / "a.txt", CHINESE, backbone="nobody/nothing") == []
 
 
-def test_what_is_said(tmp_path: Path) -> None:
+def test_each_doubt_is_described_in_a_sentence(tmp_path: Path) -> None:
     said: list[tuple[list[str], dict[str, Any], str]] = [
         (CHINESE, {}, "of the word pieces of corpus a.txt are unknown to backbone mini"),
         ([*PLAIN, *PLAIN[:5]], {}, "11 % of the 45 sentences of corpus a.txt are duplicates"),
@@ -40,7 +40,7 @@ def test_what_is_said(tmp_path: Path) -> None:
         assert datum in found
 
 
-def test_what_may_not_be_meant_is_said(tmp_path: Path) -> None:
+def test_a_table_read_as_text_is_doubted(tmp_path: Path) -> None:
     """A text that looks like a table, and cells that a header or no text may be meant by."""
     tabs = [f"{number}\t{line}" for number, line in enumerate(PLAIN)]
     said: list[tuple[list[str], dict[str, Any], str]] = [
@@ -62,7 +62,7 @@ def test_what_may_not_be_meant_is_said(tmp_path: Path) -> None:
     assert doubts(tmp_path / "a.txt", ["id\ttext", *tabs], **columns) == []
 
 
-def test_a_table_is_no_text(tmp_path: Path) -> None:
+def test_a_table_by_its_name_is_not_read_as_text(tmp_path: Path) -> None:
     """A file of a table, one in a folder, and one that a bare name finds, are refused by name."""
     (tmp_path / "corpus").mkdir()
     (tmp_path / "corpus" / "a.txt").write_text("One.\n")
@@ -75,7 +75,7 @@ def test_a_table_is_no_text(tmp_path: Path) -> None:
         file.unlink()
 
 
-def test_rows_are_duplicates_as_a_whole_and_every_column_is_looked_at(tmp_path: Path) -> None:
+def test_duplicates_are_whole_rows_and_every_column_is_inspected(tmp_path: Path) -> None:
     def of_rows(*lines: str) -> list[str]:
         return doubts(tmp_path / "a.csv", ["x,y", *lines], columns=["x", "y"])
 

@@ -21,7 +21,7 @@ def objective(backbone: Path, **given: Any) -> tuple[CT, Student]:
     return CT(config, student, sentences=50), student
 
 
-def test_a_batch_is_of_pairs(tiny_bert: Path) -> None:
+def test_a_batch_consists_of_pairs(tiny_bert: Path) -> None:
     drawn = np.arange(10, 18)
     free, _ = objective(tiny_bert, negatives=3)
     first, second = np.split(free.batch_rows(drawn), 2)
@@ -36,7 +36,7 @@ def test_a_batch_is_of_pairs(tiny_bert: Path) -> None:
     assert (whole.batch_rows(drawn) == [*drawn, *drawn]).all()
 
 
-def test_each_encoder_reads_its_half(tiny_bert: Path) -> None:
+def test_each_encoder_reads_one_sentence_of_a_pair(tiny_bert: Path) -> None:
     """With a second encoder whose vectors are zero, every pair costs log 2."""
     trained, student = objective(tiny_bert, negatives=1)
     with torch.no_grad():
@@ -53,14 +53,14 @@ def test_each_encoder_reads_its_half(tiny_bert: Path) -> None:
 
 
 @pytest.mark.parametrize(("keep", "kept"), [("better", 2), ("first", 1), ("second", 1)])
-def test_the_encoder_that_is_kept(keep: str, kept: int, tiny_bert: Path) -> None:
+def test_keep_selects_the_encoder_that_is_saved(keep: str, kept: int, tiny_bert: Path) -> None:
     trained, student = objective(tiny_bert, keep=keep)
     encoders = list(trained.evaluation_encoders(student))
     assert len(encoders) == kept
     assert (encoders[-1] is student.encoder) == (keep == "first")
 
 
-def test_a_batch_holds_whole_sets_of_pairs(tiny_bert: Path) -> None:
+def test_a_batch_size_that_splits_a_set_of_pairs_is_refused(tiny_bert: Path) -> None:
     with pytest.raises(ValidationError, match=r"batch_size=8 pairs are no multiple .* take 7 or a"):
         settings(tiny_bert, negatives=6)
     with pytest.raises(ValidationError, match="negatives=3 has no effect with form: in_batch"):

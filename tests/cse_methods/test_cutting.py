@@ -47,7 +47,7 @@ def words(count: int) -> str:
     return " ".join(["dog"] * count)
 
 
-def test_by_hand(mini: Any) -> None:
+def test_long_sentences_are_cut_at_words(mini: Any) -> None:
     # One piece a word; [CLS] and [SEP] leave room for three of five.
     assert cut(mini, "the dog and  the man", 5) == ["the dog and", "the man"]
     for count, expected in ((1, [1]), (30, [30]), (31, [30, 1]), (90, [30] * 3)):
@@ -71,7 +71,9 @@ def test_a_segment_that_grows_alone_is_cut_again(tiny_roberta: Path) -> None:
 
 @settings(max_examples=25, deadline=None)
 @given(sentences=st.lists(TEXT | WORDS.map(" ".join), max_size=4), length=st.integers(4, 12))
-def test_nothing_is_lost_and_all_fits(both: list[Any], sentences: list[str], length: int) -> None:
+def test_segments_lose_no_text_and_fit_the_length(
+    both: list[Any], sentences: list[str], length: int
+) -> None:
     stripped = [text for sentence in sentences if (text := sentence.strip())]
     for tokenizer in both:
         segments = list(cut_sentences(stripped, tokenizer, length=length))
@@ -83,7 +85,7 @@ def test_nothing_is_lost_and_all_fits(both: list[Any], sentences: list[str], len
             assert fits or len(segment) == 1
 
 
-def test_a_corpus_is_cut_where_it_says_so(tmp_path: Path) -> None:
+def test_only_a_corpus_with_split_at_is_cut(tmp_path: Path) -> None:
     for name in "ab":
         (tmp_path / f"{name}.txt").write_text(f"{words(4)}\ncat\n")
     specs = [
@@ -140,7 +142,9 @@ def test_rows_are_those_of_the_tokenizer(encoder: Encoder) -> None:
             assert tokenized(encoder, max_length=max_length).rows(EVERY, template) == expected
 
 
-def test_it_is_cut_once_for_all_that_it_depends_on(encoder: Encoder, tiny_roberta: Path) -> None:
+def test_a_corpus_is_tokenized_once_for_each_tokenizer_length_and_template(
+    encoder: Encoder, tiny_roberta: Path
+) -> None:
     expected = tokenized(encoder).rows(EVERY, encoder.template)
     assert tokenized(encoder).rows(EVERY, encoder.template) == expected
     (file,) = cache_files("tokenized")
@@ -154,7 +158,7 @@ def test_it_is_cut_once_for_all_that_it_depends_on(encoder: Encoder, tiny_robert
 
 
 @pytest.mark.parametrize("whole", [False, True])
-def test_texts_beside_a_corpus_are_kept_as_its_own(encoder: Encoder, whole: bool) -> None:
+def test_texts_of_a_method_are_tokenized_to_a_file_too(encoder: Encoder, whole: bool) -> None:
     """Cut at the training row's length, or where the model's positions end."""
     long = " ".join(SENTENCES * 3)
     texts = Corpus("beside", [long, *SENTENCES], sha256_of([long, *SENTENCES]))

@@ -37,7 +37,9 @@ def loss(student: Student, objective: DCLR, seed: int = 0) -> torch.Tensor:
     return objective(student, Batch(SENTENCES, np.arange(len(SENTENCES))))["contrastive"]
 
 
-def test_the_complementary_model_is_its_checkpoint(tiny_bert: Path, pooled_bert: Path) -> None:
+def test_the_complementary_model_has_the_vectors_of_its_checkpoint(
+    tiny_bert: Path, pooled_bert: Path
+) -> None:
     student, objective = started(tiny_bert, complementary_model=str(pooled_bert))
     stored = BertModel.from_pretrained(pooled_bert).state_dict()
     model = objective.complementary.module
@@ -55,7 +57,7 @@ def test_the_complementary_model_is_its_checkpoint(tiny_bert: Path, pooled_bert:
     assert all(torch.equal(before[name], weight) for name, weight in model.state_dict().items())
 
 
-def test_the_pooling_layer_is_the_backbone_s_and_is_trained(
+def test_the_pooling_layer_starts_from_the_backbone_s_and_is_trained(
     tiny_bert, pooled_bert, tmp_path
 ) -> None:
     stored = BertModel.from_pretrained(pooled_bert).pooler.dense
@@ -73,7 +75,7 @@ def test_the_pooling_layer_is_the_backbone_s_and_is_trained(
     assert not list(started(pooled_bert, pooling_layer=False)[1].parameters())
 
 
-def test_false_negatives_and_noise_count(tiny_bert: Path) -> None:
+def test_false_negatives_and_noise_change_the_loss(tiny_bert: Path) -> None:
     def found(**settings: Any) -> float:
         plain = {"dropout": 0.0, "form": "infonce", "temperature": 1.0}
         return loss(*started(tiny_bert, **plain, **settings)).item()
@@ -84,7 +86,7 @@ def test_false_negatives_and_noise_count(tiny_bert: Path) -> None:
     assert found(phi=1, noise_times=1) == found(phi=1, noise_times=1)
 
 
-def test_the_loss_stays_finite_where_a_probability_rounds_to_one() -> None:
+def test_the_loss_stays_finite_if_a_probability_rounds_to_one() -> None:
     for own, other in [(20.0, -2.0), (-40.0, 40.0), (300.0, -300.0), (-300.0, 300.0)]:
         logits = torch.full((2, 3), other)
         logits.fill_diagonal_(own).requires_grad_()

@@ -40,7 +40,7 @@ def read(text: str) -> Any:
     return YAML(typ="safe", pure=True).load(text)
 
 
-def test_each_setting_once_with_its_symbol_and_source(described: Described) -> None:
+def test_each_setting_is_described_once_with_symbol_and_source(described: Described) -> None:
     known = Counter[str]()
     for method, told in described:
         assert sorted(row.name for row in rows(told)) == sorted(method.config.model_fields)
@@ -54,7 +54,7 @@ def test_each_setting_once_with_its_symbol_and_source(described: Described) -> N
     assert min(known["symbol"], known["source"]) > 20
 
 
-def test_every_bound_is_told(described: Described) -> None:
+def test_every_bound_is_described(described: Described) -> None:
     """By the JSON schema, which pydantic makes of the same class in its own way."""
     signs = {"minimum": ">=", "maximum": "<=", "exclusiveMinimum": ">", "exclusiveMaximum": "<"}
     found = Counter[str]()
@@ -70,7 +70,7 @@ def test_every_bound_is_told(described: Described) -> None:
     assert found.keys() == {*signs, "enum"}
 
 
-def test_the_default_told_is_the_one_taken(described: Described) -> None:
+def test_the_described_default_is_the_one_that_applies(described: Described) -> None:
     taken = Counter[str]()
     for method, told in described:
         alone = method.config.dependent_defaults({})
@@ -105,7 +105,7 @@ def test_every_condition_can_be_met(described: Described) -> None:
     assert len(met) >= 3 and "tuple" in met
 
 
-def test_every_published_value_and_search_is_told(described: Described) -> None:
+def test_every_published_value_and_search_is_described(described: Described) -> None:
     published_at_all = searched_at_all = 0
     for method, told in described:
         for column, published in zip(told.columns, method.published, strict=True):
@@ -134,7 +134,7 @@ class Widened(TrainingConfig):
         return {**super().dependent_defaults(values), "eval_steps": 250 if large else 200}
 
 
-def test_a_shared_setting_that_a_method_changes_is_its_own() -> None:
+def test_a_shared_setting_that_a_method_changes_is_listed_as_its_own() -> None:
     published = tuple(
         PublishedSettings(backbone, {"learning_rate": rate}, "table 1", searched={"epochs": (1, 2)})
         for backbone, rate in [("bert-base", 3e-5), ("bert-large", 1e-5)]
@@ -168,7 +168,7 @@ def field(annotation: Any, **told: Any) -> Setting:
     return create_model("Model", x=(annotation, Field(**told))), "x"
 
 
-def test_kinds_by_hand() -> None:
+def test_kinds_of_settings_are_described_in_words() -> None:
     table: list[tuple[Setting, str]] = [
         *((field(float, gt=0), "number > 0"), (field(float, ge=0, lt=1), "number >= 0, < 1")),
         (field(int | None, ge=4, le=512, default=None), "whole number >= 4, <= 512 or null"),
@@ -193,7 +193,7 @@ def test_kinds_by_hand() -> None:
         assert kind_of(*kind) == words
 
 
-def test_values_by_hand() -> None:
+def test_values_are_written_as_in_a_sweep_file() -> None:
     table: list[tuple[Any, str]] = [
         *((None, "null"), (True, "true"), (3e-5, "3e-05"), (1.0, "1"), (1 / 3, "0.333333")),
         *(("z+", "z+"), ("null", "'null'"), ("it's", "'it''s'"), ("3", "'3'"), ("", "''")),

@@ -21,7 +21,7 @@ def selected(**dev: Any) -> DevSelection:
     return DevSelection.model_validate(dev)
 
 
-def test_a_file_goes_by_its_name_in_every_role_and_one_in_a_list_is_that_set() -> None:
+def test_a_dev_file_is_named_alike_in_every_role() -> None:
     dev = selected(checkpoint="./zh/my-dev.tsv", search="./zh/my-dev.tsv", also=["stsb", "b.csv"])
     assert (dev.checkpoint, dev.search, dev.also) == ("my-dev", "my-dev", ("stsb", "b"))
     assert dev.tasks == ("my-dev", "stsb", "b")
@@ -43,7 +43,7 @@ ENDINGS = st.lists(
 
 
 @given(first=ENDINGS, second=ENDINGS)
-def test_its_json_means_the_same(first: list[str], second: list[str]) -> None:
+def test_a_dev_selection_survives_json(first: list[str], second: list[str]) -> None:
     """A set of whatever file has a name that is read as a name, and never as another file."""
     files = ["./" + "".join(["my", *first]), "hf://datasets/lab/b/" + "".join(["b", *second])]
     stated = {"scale": [1, 7], "where": {"split": ["dev", 1, True]}, "separator": ";"}
@@ -55,7 +55,7 @@ def test_its_json_means_the_same(first: list[str], second: list[str]) -> None:
 
 
 @pytest.mark.parametrize("role", ["checkpoint", "search"])
-def test_a_role_can_be_the_mean_of_several_in_whatever_order(role: str) -> None:
+def test_a_mean_of_dev_sets_is_the_same_in_any_order(role: str) -> None:
     dev = selected(also=[], **{role: ["./my.tsv", "transfer_dev", "stsb"]})
     assert dev == selected(also=[], **{role: ["stsb", "transfer_dev", "./my.tsv"]})
     assert dev.tasks == ("stsb", "transfer_dev", "my")
@@ -92,7 +92,7 @@ REFUSED: list[tuple[dict[str, Any], list[str]]] = [
 ]
 
 
-def test_refusals() -> None:
+def test_unfit_dev_sets_are_refused() -> None:
     def check(row: tuple[dict[str, Any], list[str]]) -> None:
         with pytest.raises(ValidationError) as caught:
             selected(**row[0])
@@ -109,7 +109,7 @@ def own(tmp_path: Path) -> str:
     return str(path)
 
 
-def test_its_identity_is_that_of_its_pairs(own: str, tmp_path: Path) -> None:
+def test_the_identity_of_a_dev_file_is_that_of_its_pairs(own: str, tmp_path: Path) -> None:
     dev = selected(checkpoint=own, search="stsb", also=[])
     known = identify_dev_set(dev, "my-dev", "builtin")
     assert known[0] == "file"
@@ -134,7 +134,7 @@ def test_a_file_that_is_a_test_set_by_its_name_is_refused(tmp_path: Path) -> Non
                 load_dev_pairs(dev, dev.search_name, "builtin")
 
 
-def test_the_suite_scores_it_and_measures_the_space_on_it(own: str) -> None:
+def test_a_dev_file_is_scored_and_its_geometry_measured(own: str) -> None:
     encoder = load_encoder("mini", pooler="avg")
     alone = DevSuite(selected(checkpoint=own, search=own, also=[]), data="builtin")
     found = alone.evaluate(encoder)
@@ -150,7 +150,7 @@ def test_the_suite_scores_it_and_measures_the_space_on_it(own: str) -> None:
     assert set(without_alike) == {"dev/my-dev_spearman", "dev/uniformity"}  # no alignment
 
 
-def test_pairs_above_4_mean_the_same_and_those_of_exactly_4_do_not(tmp_path: Path) -> None:
+def test_alignment_counts_pairs_above_4_and_not_those_of_exactly_4(tmp_path: Path) -> None:
     encoder, alignments = load_encoder("mini", pooler="avg"), []
     for name, gold in (("four", 4), ("low", 1)):
         file = tmp_path / f"{name}.tsv"

@@ -34,7 +34,7 @@ def write(folder: Path, task: DevTask, edit: Edit = list, *, end: str = "\n") ->
     return folder
 
 
-def test_real_files(shared: Path) -> None:
+def test_real_dev_files_have_their_known_checksums(shared: Path) -> None:
     stsb, sickr = (load_dev_set(task, str(shared / "data")) for task in TASKS)
     for task, dev, count, lowest in (("stsb", stsb, 1500, 0), ("sickr", sickr, 500, 1)):
         assert (dev.source, dev.sha256) == ("senteval", DEV_PAIR_FILES[task].sha256)
@@ -58,7 +58,7 @@ def test_made_up_files_are_read_as_the_real_ones(tmp_path, task, caplog) -> None
     assert "First sentence 9999 ." not in load_dev_set(task, str(unscored)).first
 
 
-def test_builtin() -> None:
+def test_built_in_dev_sets_have_their_sizes_and_are_read_only() -> None:
     stsb, sickr = (load_dev_set(task, "builtin") for task in TASKS)
     assert (stsb.source, len(stsb.gold), len(sickr.gold)) == ("builtin", 400, 250)
     assert len({stsb.sha256, sickr.sha256}) == 2
@@ -67,7 +67,7 @@ def test_builtin() -> None:
         stsb.gold[0] = 3
 
 
-def test_the_hub_gives_what_is_to_fetch_and_its_tables_are_read(kept_from_hub) -> None:
+def test_dev_sets_of_the_hub_are_listed_as_missing_then_read(kept_from_hub) -> None:
     missing = missing_dev_sets(TASKS, "hub")
     assert missing == ["dev set stsb (mteb/stsbenchmark-sts)", "dev set sickr (RobZamp/sick)"]
     with pytest.raises(DataError, match=r"cannot fetch .* of RobZamp/sick from the hub"):

@@ -157,7 +157,9 @@ def quick_and_slow(quick: list[Any], every: list[Any]) -> list[Any]:
     ("case", "resumed"),
     quick_and_slow([(c, c == RESUMED) for c in QUICK], [(c, True) for c in CASES]),
 )
-def test_a_trial_is_as_on_the_cpu_and_waits_at_dev_points_alone(case, resumed, lab) -> None:
+def test_a_trial_on_a_gpu_equals_that_on_the_cpu_and_waits_only_at_dev_points(
+    case, resumed, lab
+) -> None:
     config = lab.configured(case, eval_steps=1 if resumed else 2)
     spans = 2 // config.eval_steps
     expected = lab.train(case, config)
@@ -181,7 +183,9 @@ HALF = [(FIRST["simcse"], "bf16"), (FIRST["mocose"], "fp16")]
 @pytest.mark.parametrize(
     ("case", "precision"), quick_and_slow(HALF, [(c, half) for half in HALVES for c in CASES])
 )
-def test_so_it_is_in_half_precision(case: str, precision: str, lab: Lab) -> None:
+def test_a_trial_in_half_precision_waits_only_at_dev_points(
+    case: str, precision: str, lab: Lab
+) -> None:
     config = lab.configured(case, precision=precision, eval_steps=2)
     expected = lab.train(case, config)
     with device_ledger() as ledger:
@@ -265,7 +269,7 @@ def on_both(compute: Callable[[Path], Any], folder: Path) -> tuple[Any, Any]:
     return expected, found
 
 
-def test_an_untrained_trial_is_as_on_the_cpu_resumed_too(lab: Lab, tmp_path: Path) -> None:
+def test_an_untrained_trial_on_a_gpu_equals_that_on_the_cpu(lab: Lab, tmp_path: Path) -> None:
     method = get_method("untrained")
     ((_, variant),) = cases_of("untrained")
     config = method.config.model_validate(lab.settings | variant)
@@ -295,7 +299,7 @@ def test_teachers_are_read_and_compared_on_the_gpu(lab: Lab, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize(("slicing_length",), quick_and_slow([(8,)], [(None,)]))
-def test_an_evaluation_reads_the_same_vectors(slicing_length, lab, tmp_path) -> None:
+def test_an_evaluation_on_a_gpu_reads_the_same_vectors(slicing_length, lab, tmp_path) -> None:
     def vectors(folder: Path) -> Tensor:
         model = open_model(lab.places["TINY"], slicing_length=slicing_length)
         stored = StoredEmbeddings(model, SENTENCES, folder=folder, progress=lambda *_: None)
@@ -317,7 +321,7 @@ class FullMemory(SimCSE):
         return super().losses(first, second, **others)
 
 
-def test_a_full_gpu_is_answered_with_advice(lab: Lab, tmp_path: Path) -> None:
+def test_a_full_gpu_raises_an_error_with_advice(lab: Lab, tmp_path: Path) -> None:
     config = lab.configured("simcse", gradient_accumulation=2)
     assert isinstance(config, SimCSEConfig)
     corpus = load_corpus(config.corpus, config.data)
@@ -338,9 +342,7 @@ class Diverging(SimCSE):
         return {n: part * (torch.inf if self.last >= 3 else 1) for n, part in found.items()}
 
 
-def test_a_loss_that_diverges_on_a_gpu_ends_the_trial_soon_and_nothing_waits_for_it(
-    lab: Lab, tmp_path: Path
-) -> None:
+def test_a_diverged_loss_on_a_gpu_ends_the_trial_without_waits(lab: Lab, tmp_path: Path) -> None:
     config = lab.configured("simcse", max_steps=40, eval_steps=40)
     assert isinstance(config, SimCSEConfig)
     corpus = load_corpus(config.corpus, config.data)
@@ -352,7 +354,7 @@ def test_a_loss_that_diverges_on_a_gpu_ends_the_trial_soon_and_nothing_waits_for
 
 
 @pytest.mark.parametrize("within", ["encode", "dev point"])
-def test_a_gpu_that_is_full_where_nothing_is_trained_is_answered_too(
+def test_a_full_gpu_outside_training_raises_an_error_with_advice(
     within: str, lab: Lab, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """A dev point's advice is not that of a step: its batches are others."""
@@ -366,7 +368,7 @@ def test_a_gpu_that_is_full_where_nothing_is_trained_is_answered_too(
             lab.train("simcse", lab.configured("simcse"))
 
 
-def test_deterministic_kernels_are_taken_for_the_trial_alone(lab: Lab, tmp_path: Path) -> None:
+def test_deterministic_kernels_are_used_during_the_trial_only(lab: Lab, tmp_path: Path) -> None:
     found: list[bool] = []
 
     class Run(RecordedRun):

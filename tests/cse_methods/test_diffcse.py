@@ -37,7 +37,7 @@ def moved(module: torch.nn.Module) -> set[str]:
     return {name for name, one in named if one.grad is not None and one.grad.abs().sum() > 0}
 
 
-def test_the_generator_is_its_checkpoint_and_stays_it(started, tiny_bert, masked_lm) -> None:
+def test_the_generator_keeps_the_weights_of_its_checkpoint(started, tiny_bert, masked_lm) -> None:
     student, objective = started()
     stored = AutoModelForMaskedLM.from_pretrained(masked_lm(tiny_bert)).state_dict()
     generator = objective.generator.module
@@ -63,14 +63,16 @@ def test_detection_trains_the_encoder_through_its_vector(started: Callable[..., 
         assert torch.equal(before[name], weight), name  # it starts as the backbone
 
 
-def test_detection_is_weighted_and_told_of_the_chosen_vector(started: Callable[..., Any]) -> None:
+def test_detection_is_weighted_and_conditioned_on_the_chosen_vector(
+    started: Callable[..., Any],
+) -> None:
     plain = losses(*started(**NO_DROPOUT))["rtd"]
     assert_close(losses(*started(**NO_DROPOUT, rtd_weight=0.5))["rtd"], 100 * plain)
     told = losses(*started(**NO_DROPOUT, condition_before_projection=True))["rtd"]
     assert not torch.equal(told, plain)
 
 
-def test_padding_counts_unless_told_otherwise(started: Callable[..., Any]) -> None:
+def test_rtd_over_selects_whether_padding_counts(started: Callable[..., Any]) -> None:
     """Places of padding have logits of the model's, not of the bias alone."""
     for over, varied in (("all", True), ("real", False)):
         student, objective = started(**NO_DROPOUT, rtd_over=over)
@@ -81,7 +83,7 @@ def test_padding_counts_unless_told_otherwise(started: Callable[..., Any]) -> No
         assert bool((padding[0] != padding[1]).any()) is varied
 
 
-def test_hidden_places_alone_are_replaced(started: Callable[..., Any]) -> None:
+def test_with_replaced_masked_only_hidden_pieces_are_replaced(started: Callable[..., Any]) -> None:
     share = {}
     for replaced in ("all", "masked"):
         student, objective = started(**NO_DROPOUT, replaced=replaced, masking_ratio=0.2)

@@ -68,7 +68,7 @@ def test_every_family_s_embeddings_can_be_edited(family: str, tmp_path: Path) ->
         assert not torch.allclose(encoder(inputs), expected, atol=1e-3)
 
 
-def test_gradients_reach_what_an_edit_puts_in(tiny_bert: Path) -> None:
+def test_gradients_reach_the_vectors_of_an_edit(tiny_bert: Path) -> None:
     """As where the first vector of each row is replaced by another network's."""
     encoder = encoder_of(tiny_bert)
     given = torch.randn(3, 32, requires_grad=True)
@@ -81,7 +81,7 @@ def test_gradients_reach_what_an_edit_puts_in(tiny_bert: Path) -> None:
 
 @pytest.mark.parametrize("pooler", POOLERS)
 @pytest.mark.parametrize("kernel", ["sdpa", "eager"])
-def test_positions_of_a_pass(pooler: Pooler, kernel: str, tiny_folder: Path) -> None:
+def test_a_pass_takes_the_given_positions(pooler: Pooler, kernel: str, tiny_folder: Path) -> None:
     encoder = encoder_of(tiny_folder, pooler, attention=kernel)
     rows = encoder.rows(SENTENCES)
     inputs = encoder.pad(rows)
@@ -100,7 +100,7 @@ def test_positions_of_a_pass(pooler: Pooler, kernel: str, tiny_folder: Path) -> 
     assert not torch.allclose(found, encoder(inputs), atol=1e-3)
 
 
-def test_a_pass_without_dropout_in_training(tiny_bert: Path) -> None:
+def test_a_pass_in_training_can_leave_dropout_out(tiny_bert: Path) -> None:
     student = student_of(tiny_bert, dropout=0.3)
     plain = student.encoder.template
     contents = student.pieces(SENTENCES, plain)
@@ -119,7 +119,7 @@ def gradients(student: Student, edits: Edits) -> dict[str, Tensor]:
 
 
 @pytest.mark.parametrize("edits", ["positions", "embeddings", "dropout"])
-def test_edits_of_a_batch_in_chunks(edits: str, tiny_bert: Path) -> None:
+def test_a_batch_in_chunks_is_edited_as_a_whole_one(edits: str, tiny_bert: Path) -> None:
     whole, chunked = (
         student_of(tiny_bert, gradient_accumulation=n, dropout=0.3 if edits == "dropout" else 0.0)
         for n in (1, 4)
@@ -138,7 +138,7 @@ def test_edits_of_a_batch_in_chunks(edits: str, tiny_bert: Path) -> None:
     assert_close(gradients(chunked, chosen), expected, rtol=1e-4, atol=1e-5)
 
 
-def test_nothing_is_left_behind(tiny_bert: Path) -> None:
+def test_an_edited_pass_leaves_no_hooks_behind(tiny_bert: Path) -> None:
     encoder = encoder_of(tiny_bert)
     inputs = encoder.pad(encoder.rows(SENTENCES))
     before = encoder(inputs, edits=UNEDITED)

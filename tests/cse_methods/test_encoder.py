@@ -47,7 +47,9 @@ def read(encoder: Encoder, sentences: list[str], *, max_length: int | None) -> d
     )
 
 
-def test_a_repeated_sentence_is_encoded_once_and_none_at_all(encoder: Encoder) -> None:
+def test_a_repeated_sentence_is_encoded_once_and_no_sentence_gives_no_vector(
+    encoder: Encoder,
+) -> None:
     seen: list[int] = []
     encoder.register_forward_pre_hook(lambda _, args: seen.append(len(args[0]["input_ids"])))
     vectors = encoder.encode(SENTENCES)
@@ -56,7 +58,7 @@ def test_a_repeated_sentence_is_encoded_once_and_none_at_all(encoder: Encoder) -
     assert encoder.encode([]).shape == (0, 32)
 
 
-def test_encoding_leaves_the_mode_and_the_dice_alone(encoder: Encoder) -> None:
+def test_encoding_changes_neither_mode_nor_random_state(encoder: Encoder) -> None:
     for training in (True, False):
         encoder.train(training)
         dice = torch.get_rng_state()
@@ -67,7 +69,7 @@ def test_encoding_leaves_the_mode_and_the_dice_alone(encoder: Encoder) -> None:
         assert not first.requires_grad
 
 
-def test_tokens_are_cut_and_padded(encoder: Encoder) -> None:
+def test_rows_are_truncated_and_padded(encoder: Encoder) -> None:
     inputs = read(encoder, SENTENCES, max_length=7)
     assert inputs.keys() == {"input_ids", "attention_mask", "pieces"}
     ids, mask = inputs["input_ids"], inputs["attention_mask"]
@@ -91,7 +93,7 @@ def test_a_prompt_is_read_at_its_mask(tiny_folder: Path) -> None:
     torch.testing.assert_close(encoder.encode(["the nurse"])[0], hidden[0, place])
 
 
-def test_prompts_that_cannot_be_read(tiny_bert: Path) -> None:
+def test_a_prompt_without_sentence_or_mask_is_refused(tiny_bert: Path) -> None:
     for prompt, message in (
         ("means [MASK] .", "expected {} for the sentence and after it"),
         ("{} means", "expected {} for the sentence and after it"),
@@ -106,7 +108,7 @@ def test_prompts_that_cannot_be_read(tiny_bert: Path) -> None:
         encoder.encode(SENTENCES, max_length=8)
 
 
-def test_weights_are_float32_whatever_is_stored() -> None:
+def test_weights_are_float32_in_memory_whatever_the_file_has() -> None:
     encoder = load_encoder("mini")  # stored as float16
     assert {parameter.dtype for parameter in encoder.parameters()} == {torch.float32}
     half = load_encoder("mini", dtype=torch.bfloat16)
@@ -114,7 +116,7 @@ def test_weights_are_float32_whatever_is_stored() -> None:
     assert half.encode(SENTENCES).dtype == torch.float32
 
 
-def test_weights_that_do_not_fit_and_families_that_are_not_read(edited: Edit) -> None:
+def test_unfit_weights_and_unknown_families_are_refused(edited: Edit) -> None:
     with pytest.raises(BackboneError, match=r"lack 16 of the model's tensors, encoder\.layer\.2"):
         load_encoder(str(edited(num_hidden_layers=3)))
     wider, damaged = edited(intermediate_size=128), edited()
@@ -157,7 +159,7 @@ def refused(name: Path | str, **settings: Any) -> str:
     return said[0]
 
 
-def test_no_positions_no_mask_and_no_marks_around_a_sentence(edited: Edit) -> None:
+def test_too_few_positions_and_missing_special_tokens_are_refused(edited: Edit) -> None:
     folder = edited()
     check_encoder(str(folder), max_length=64)
     message = refused(folder, max_length=65)

@@ -30,7 +30,7 @@ def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 
 
 @pytest.mark.parametrize("family", BY_QUICK)
-def test_vectors_are_the_library_s_own_and_every_position_is_read(family, tmp_path) -> None:
+def test_every_family_gives_the_library_s_vectors_up_to_its_last_position(family, tmp_path) -> None:
     tiny_families.save_tiny(family, tmp_path)
     tokenizer, model = AutoTokenizer.from_pretrained(tmp_path), AutoModel.from_pretrained(tmp_path)
     encoder = load_encoder(str(tmp_path), pooler="avg")
@@ -70,7 +70,7 @@ def test_a_prompt_is_read_as_one_text(folder: Path) -> None:
     assert row.count(encoder.tokenizer.mask_token_id) == 1
 
 
-def test_it_is_trained_under_dropout(folder: Path) -> None:
+def test_every_family_is_trained_under_dropout(folder: Path) -> None:
     alike = {}
     for dropout in (0.0, 0.5):
         encoder = load_encoder(str(folder), dropout=dropout)

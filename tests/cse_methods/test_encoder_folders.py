@@ -127,7 +127,9 @@ def mean(tokens: Tensor) -> Tensor:
     return tokens.mean(dim=0)
 
 
-def test_folders_of_all_makes_score_as_by_hand(bert: Path, pairs: Path, tmp_path: Path) -> None:
+def test_folders_of_all_layouts_give_the_expected_vectors(
+    bert: Path, pairs: Path, tmp_path: Path
+) -> None:
     torch.manual_seed(1)
     linear = torch.nn.Linear(192, 48)
     older = saved(bert, tmp_path / "older", below="0_Transformer")
@@ -180,7 +182,7 @@ def test_folders_of_all_makes_score_as_by_hand(bert: Path, pairs: Path, tmp_path
     assert len({score(vectors) for *_, vectors in table}) > 4
 
 
-def test_the_score_by_width(bert: Path, pairs: Path) -> None:
+def test_an_evaluation_scores_the_first_coordinates_too(bert: Path, pairs: Path) -> None:
     widths = (8, 64, 192)
     tasks = parse_tasks([str(pairs)])
     found = evaluate(open_model(str(bert)), tasks, data="builtin", dims=widths)
@@ -189,7 +191,7 @@ def test_the_score_by_width(bert: Path, pairs: Path) -> None:
     assert found.by_width == {"own": expected}
 
 
-def test_unused_weights_are_named(bert: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_warning_names_unused_weights(bert: Path, caplog: pytest.LogCaptureFixture) -> None:
     load_encoder(str(bert))
     assert "depend on none of these weights: pooler.dense; a head that was" in caplog.text
     caplog.clear()
@@ -202,7 +204,9 @@ def test_unused_weights_are_named(bert: Path, caplog: pytest.LogCaptureFixture) 
             read("mini", head=True)
 
 
-def test_a_known_head_follows_cls_once(bert: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_head_of_a_known_encoder_follows_cls_once(
+    bert: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setitem(_KNOWN, "sup", Backbone("sup", bert, None, "cls", head=True))
     heads = by_hand(bert, mean, head=True)
     for given, expected in (
@@ -223,7 +227,7 @@ def test_a_known_head_follows_cls_once(bert: Path, monkeypatch: pytest.MonkeyPat
     torch.testing.assert_close(peer.encode(SENTENCES), heads, rtol=1e-4, atol=1e-5)
 
 
-def test_a_configuration_that_names_no_family(bert: Path, tmp_path: Path) -> None:
+def test_a_configuration_without_a_family_is_refused(bert: Path, tmp_path: Path) -> None:
     folder = saved(bert, tmp_path / "old", below="0_Transformer")
     file = folder / "0_Transformer" / "config.json"
     stored = json.loads(file.read_text())
@@ -233,7 +237,7 @@ def test_a_configuration_that_names_no_family(bert: Path, tmp_path: Path) -> Non
             read(str(folder))
 
 
-def test_a_teacher_with_a_prompt_and_a_head(bert: Path, tmp_path: Path) -> None:
+def test_a_teacher_may_have_a_prompt_and_a_head(bert: Path, tmp_path: Path) -> None:
     corpus = Corpus("few", SENTENCES, "few")
     for given in ({"prompt": "query: "}, {"head": True}, {}):
         spec = TeacherSpec(model=str(bert), **given)
@@ -242,7 +246,7 @@ def test_a_teacher_with_a_prompt_and_a_head(bert: Path, tmp_path: Path) -> None:
         torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
 
 
-def test_prompts_that_are_refused(bert: Path) -> None:
+def test_prompts_with_a_placeholder_or_without_a_space_are_refused(bert: Path) -> None:
     for prompt, problem in (
         ("query: {}", r"it stands before each sentence, without \{\}"),
         ("query {.} x", r"it stands before each sentence, without \{\.\}"),

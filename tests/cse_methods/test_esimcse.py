@@ -25,7 +25,7 @@ def step(student: Student, objective: ESimCSE, first: int, count: int = 4) -> di
     ("rate", "bounds", "added"),
     [(0.32, "released", {0, 1}), (0.32, "paper", {0, 1, 2}), (0.0, "released", {0})],
 )
-def test_how_many_pieces_are_repeated(rate: float, bounds: Any, added: set[int]) -> None:
+def test_repetitions_stay_within_the_bounds(rate: float, bounds: Any, added: set[int]) -> None:
     """Six pieces and the two special ones: 0.32 of 8 is 2, of which the code draws one less."""
     torch.manual_seed(0)
     content = [11, 12, 13, 14, 15, 16]
@@ -47,7 +47,7 @@ def test_the_queue_holds_the_momentum_encoder_s_vectors(tiny_bert: Path) -> None
     assert not objective.queue.requires_grad
 
 
-def test_the_queue_drops_nothing_out_though_the_student_does(tiny_bert: Path) -> None:
+def test_the_queue_is_encoded_without_dropout(tiny_bert: Path) -> None:
     student, objective = started(tiny_bert, queue_size=4, dropout=0.5)
     queues = []
     for _ in range(2):
@@ -57,7 +57,7 @@ def test_the_queue_drops_nothing_out_though_the_student_does(tiny_bert: Path) ->
 
 
 @pytest.mark.parametrize("momentum", [0.0, 0.9, 1.0])
-def test_the_momentum_encoder_follows(momentum: float, tiny_bert: Path) -> None:
+def test_the_momentum_encoder_follows_the_student(momentum: float, tiny_bert: Path) -> None:
     student, objective = started(tiny_bert, momentum=momentum)
     before = next(student.encoder.parameters()).detach().clone()
     with torch.no_grad():
@@ -67,7 +67,7 @@ def test_the_momentum_encoder_follows(momentum: float, tiny_bert: Path) -> None:
     assert_close(next(objective.parameters()), before + (1 - momentum))
 
 
-def test_where_the_momentum_encoder_starts(tiny_bert: Path) -> None:
+def test_momentum_start_selects_the_first_weights(tiny_bert: Path) -> None:
     for start, same in [("pretrained", True), ("random", False)]:
         student, objective = started(tiny_bert, momentum_start=start)
         own = list(objective.parameters())

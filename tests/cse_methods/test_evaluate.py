@@ -40,7 +40,9 @@ def values(evaluation: Evaluation) -> dict[tuple[str, str, str], float]:
     return {(one.task, one.split, one.metric): one.value for one in evaluation.scores}
 
 
-def test_sentences_once_and_scores_as_stored(letters: tuple[Letters, Evaluation]) -> None:
+def test_each_sentence_is_encoded_once_and_scores_follow_from_stored_cosines(
+    letters: tuple[Letters, Evaluation],
+) -> None:
     found = values(letters[1])
     for stored in letters[1].similarities:
         if stored.split == "test":
@@ -62,7 +64,7 @@ def test_sentences_once_and_scores_as_stored(letters: tuple[Letters, Evaluation]
     assert set(letters[1].seconds) == {"encoding", "geometry", *STS_TASKS, *TRANSFER_TASKS}
 
 
-def test_an_identity_is_the_hash_of_what_it_says(letters: tuple[Letters, Evaluation]) -> None:
+def test_an_identity_is_the_hash_of_its_settings(letters: tuple[Letters, Evaluation]) -> None:
     evaluation = letters[1]
     for name, settings in evaluation.identities.items():
         assert score_identity(settings) == name

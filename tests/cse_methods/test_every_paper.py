@@ -67,7 +67,7 @@ def test_the_first_variant_of_each_method_passes_the_checks(method: str, train: 
 
 
 @pytest.mark.parametrize("method", ["promptbert"])
-def test_so_it_is_with_the_other_family_of_encoders(method, train, tiny_roberta) -> None:
+def test_the_first_variant_passes_the_checks_with_roberta_too(method, train, tiny_roberta) -> None:
     assert_passes(train(method, encoder=tiny_roberta, **TWO_STEPS), CHECKS)
 
 

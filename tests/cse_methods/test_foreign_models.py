@@ -62,7 +62,7 @@ QUICK, OTHERS = (
 
 
 @pytest.mark.parametrize("families", [QUICK, pytest.param(OTHERS, marks=pytest.mark.slow)])
-def test_ours_equals_the_library(families: list[str], tmp_path: Path) -> None:
+def test_own_encoders_give_the_library_s_vectors(families: list[str], tmp_path: Path) -> None:
     """Every form of folder that both read, also where the configuration has another padding."""
     prompt = {"prompts": {"query": "the nurse : "}, "default_prompt_name": "query"}
     forms: dict[str, tuple[dict[str, Any], tuple[str, ...], dict[str, Any]]] = {
@@ -94,7 +94,7 @@ def test_ours_equals_the_library(families: list[str], tmp_path: Path) -> None:
     assert not wrong
 
 
-def test_settings_of_every_make_are_heeded(tiny_bert: Path, tmp_path: Path) -> None:
+def test_settings_of_saved_modules_take_effect(tiny_bert: Path, tmp_path: Path) -> None:
     """By the fast path or by the library, whichever reads them."""
     tokens = {"module_input_name": "token_embeddings", "module_output_name": "token_embeddings"}
     changes: list[tuple[str, dict[str, Any]]] = [
@@ -171,7 +171,7 @@ def adapt(decoder: Path, folder: Path) -> Path:
     return lay_out(folder, {"pooling_mode": "lasttoken"})
 
 
-def test_what_the_library_reads_is_read_by_it(
+def test_the_library_reads_what_this_package_does_not(
     decoder: Path, tiny_bert: Path, tmp_path: Path
 ) -> None:
     several, most, words = (tmp_path / name for name in ("several", "most", "words"))
@@ -250,7 +250,9 @@ def test_truncated_vectors_are_whitened_and_kept(decoder: Path, tmp_path: Path) 
     torch.testing.assert_close(one.encode(SENTENCES), layer(encoder.encode(SENTENCES)))
 
 
-def test_settings_that_do_not_apply(decoder: Path, tiny_bert: Path, tmp_path: Path) -> None:
+def test_settings_that_do_not_apply_are_refused(
+    decoder: Path, tiny_bert: Path, tmp_path: Path
+) -> None:
     for read in (check_encoder, load_sentence_encoder):
         for options, text in (
             ({"pooler": "avg"}, "leave pooler out"),
@@ -285,7 +287,7 @@ def test_texts_are_no_longer_than_the_model_s_positions(tiny_roberta: Path, tmp_
     torch.testing.assert_close(found, [by_library(tmp_path / "64", ["the nurse " * 80])] * 3)
 
 
-def test_texts_in_lower_case(tiny_roberta: Path, tmp_path: Path) -> None:
+def test_texts_are_lower_cased_as_the_folder_says(tiny_roberta: Path, tmp_path: Path) -> None:
     load_encoder(str(tiny_roberta), pooler="avg").save(tmp_path)
     texts = {"max_seq_length": 64, "do_lower_case": True}
     write(tmp_path / "sentence_bert_config.json", texts)

@@ -407,7 +407,7 @@ def compcse(inputs: Inputs, params: Params) -> Outputs:
     return {"loss": info_nce(anchors, positives, temperature=params["temp"])}
 
 
-def test_every_aggregation_has_a_case() -> None:
+def test_every_aggregation_has_a_golden_case() -> None:
     assert set(AGGREGATIONS.values()) == set(get_args(Aggregation))
 
 
@@ -603,7 +603,7 @@ def momentum_by_step(inputs: Inputs, params: Params) -> Outputs:
     return {"param_m": torch.stack(steps), "momentum": momenta}
 
 
-def test_mocose_the_momentum_ends_at_one() -> None:
+def test_mocose_momentum_ends_at_one() -> None:
     assert ema_momentum(10, decay=0.5, total_steps=10) == 1
     assert ema_momentum(11, decay=0.5, total_steps=10) == 1
     assert ema_momentum(5, decay=0.5, total_steps=10) == pytest.approx(0.75)
@@ -687,7 +687,7 @@ def infocse(inputs: Inputs, params: Params) -> Outputs:
     return {"loss": loss, "contrast": contrastive, "mlm": guesses}
 
 
-def test_infocse_guesses_by_hand() -> None:
+def test_infocse_loss_equals_a_hand_worked_one() -> None:
     """The pieces that stood there have a probability of a half and of a quarter."""
     logits = torch.tensor([[0.25, 0.5, 0.25], [0.25, 0.5, 0.25]]).log()
     both = (math.log(2) + math.log(4)) / 2
@@ -837,7 +837,7 @@ def promptbert_wrap(inputs: Inputs, params: Params) -> Outputs:
     return {"prompted_ids": padded(prompted, wide, pad), "embedding": vectors}
 
 
-def test_promptbert_a_frozen_template_takes_no_gradient(golden: Callable[[str], Any]) -> None:
+def test_promptbert_frozen_template_gets_no_gradient(golden: Callable[[str], Any]) -> None:
     case = golden("promptbert_loss_a")
     promptbert(case.inputs, case.params | {"freeze_template": True})["loss"].backward()
     assert case.inputs["template1"].grad is None
@@ -892,7 +892,7 @@ def whitenedcse_whole(inputs: Inputs, params: Params, view_major: bool) -> Outpu
 
 
 @pytest.mark.parametrize("name", ["whitenedcse_sgw_train_a", "whitenedcse_sgw_train_b"])
-def test_whitenedcse_float32_rows(name: str, golden: Callable[[str], Any]) -> None:
+def test_whitenedcse_whitens_float32_rows(name: str, golden: Callable[[str], Any]) -> None:
     case = golden(name)
     y = whitened_views(case.inputs["x"].detach().float(), case.inputs, case.params)
     assert y.dtype == torch.float32
@@ -945,7 +945,7 @@ def schedule(inputs: Inputs, params: Params) -> Outputs:
 MINI: dict[str, Any] = {"backbone": "mini", "corpus": "builtin"}
 
 
-def test_parameters_of_one_kind_are_one_group() -> None:
+def test_parameters_of_equal_rate_and_decay_are_one_group() -> None:
     block = nn.Sequential(nn.Linear(3, 3), nn.LayerNorm(3), nn.Linear(3, 2))
     frozen, own = nn.Linear(2, 2).requires_grad_(False), nn.Linear(4, 4)
     modules = (block, frozen, own)
@@ -969,7 +969,7 @@ def test_parameters_of_one_kind_are_one_group() -> None:
         grouped_parameters([first], [ParameterGroup([second])], TrainingConfig(**MINI))
 
 
-def test_a_parameter_without_a_gradient_stays() -> None:
+def test_a_parameter_without_a_gradient_does_not_change() -> None:
     still = torch.ones(2, requires_grad=True)
     UncorrectedAdamW([still], lr=0.1, weight_decay=1.0).step()
     np.testing.assert_array_equal(still.detach(), [1, 1])

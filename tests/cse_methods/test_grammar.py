@@ -8,7 +8,7 @@ TASKS: tuple[DevTask, ...] = ("stsb", "sickr")
 LOAN = Scene("doctor", "lend", "book", "pilot", "in the garden")
 
 
-def test_gold_by_hand() -> None:
+def test_gold_scores_count_agreeing_slots() -> None:
     table: list[tuple[Scene, float]] = [
         (LOAN, 5),
         (replace(LOAN, place="on the ship"), 4),

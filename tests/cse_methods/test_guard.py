@@ -24,7 +24,7 @@ FOLDED = [
 SEEN_IN_TRAINING = ["corpus/wiki1m.txt", "runs/mlruns/latest-test/metrics.json"]
 
 
-def test_test_files_are_known_by_name_and_what_training_may_see_is_open() -> None:
+def test_test_files_are_recognised_by_name_and_training_files_are_not() -> None:
     for path in TESTS:
         for packed in ("", ".gz", ".bz2", ".xz", ".zst"):
             assert is_test_file(path + packed)
@@ -37,7 +37,7 @@ def test_test_files_are_known_by_name_and_what_training_may_see_is_open() -> Non
         assert not is_test_file(path)
 
 
-def test_every_file_of_the_manifest_is_one_or_the_other() -> None:
+def test_the_guard_recognises_every_test_file_of_the_manifest() -> None:
     from cse_methods.data.manifest import manifest
 
     shut = {path for path in manifest() if is_test_file(path)}
@@ -111,7 +111,7 @@ def cheated(test: Path, climbed: str, *cheats: str) -> list[str]:
     return told.splitlines()
 
 
-def test_a_process_that_trains_cannot_cheat(data: Path) -> None:
+def test_a_guarded_process_cannot_open_test_sets(data: Path) -> None:
     test = data / "sts-test.csv"
     told = cheated(test, "sts", *CHEATS.values(), "open(folder / 'custrev.pos')")
     found = dict(zip([*CHEATS, "folded"], told, strict=True))
@@ -123,6 +123,6 @@ def test_a_process_that_trains_cannot_cheat(data: Path) -> None:
     assert not (data / "corpus.txt").exists()
 
 
-def test_transfer_dev_opens_what_has_no_test_split_of_its_own(data: Path) -> None:
+def test_transfer_dev_may_open_sets_without_a_test_split(data: Path) -> None:
     told = cheated(data / "custrev.pos", "transfer_dev", "print(open(test).read())")
     assert told == ["good", "nothing was refused"]

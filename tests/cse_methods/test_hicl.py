@@ -65,7 +65,9 @@ def rows_read(student: Student) -> list[list[list[int]]]:
 
 
 @pytest.mark.parametrize("base", ["simcse", "esimcse", "sncse"])
-def test_one_segment_a_sentence_and_alpha_0_is_the_base(base: str, tiny_bert: Path) -> None:
+def test_with_one_segment_a_sentence_and_alpha_0_the_loss_is_the_base_s(
+    base: str, tiny_bert: Path
+) -> None:
     configs = {"simcse": SimCSEConfig, "esimcse": ESimCSEConfig, "sncse": SNCSEConfig}
     config = configs[base].model_validate(settings_of(base, tiny_bert))
     torch.manual_seed(0)
@@ -145,7 +147,7 @@ def test_every_segment_of_sentence_and_negation_has_the_prompt(tiny_bert: Path) 
     assert len(cut) != len(denied)  # a negation is cut by its own length
 
 
-def test_the_margin_is_of_the_sentences_and_weighs_as_the_global_loss(tiny_bert: Path) -> None:
+def test_the_margin_of_sncse_counts_with_the_global_weight(tiny_bert: Path) -> None:
     losses = []
     for weights in ({"alpha": 0}, {"alpha": 0.2, "beta": 0.3}):
         student, hicl = started("sncse", tiny_bert, dropout=0, slicing_length=7, **weights)
@@ -155,7 +157,7 @@ def test_the_margin_is_of_the_sentences_and_weighs_as_the_global_loss(tiny_bert:
         assert losses[1][part] == pytest.approx(0.5 * losses[0][part], rel=1e-5)
 
 
-def test_what_a_base_fills_in_and_what_is_refused() -> None:
+def test_a_base_fills_in_defaults_and_unfit_settings_are_refused() -> None:
     for base, pooler in [("simcse", "cls"), ("esimcse", "cls"), ("sncse", "mask")]:
         config = configured("hicl", **settings_of(base, "mini"), base=base)
         assert (config.pooler, config.head) == (pooler, True)

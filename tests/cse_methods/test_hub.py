@@ -72,7 +72,7 @@ def test_a_refusal_says_the_way_out(own_hub: LoopbackHub, status: int, way_out: 
 
 
 @pytest.mark.usefixtures("texts")
-def test_what_the_hub_has_not_is_named() -> None:
+def test_a_missing_repository_or_file_is_named() -> None:
     table: list[tuple[HubFile, str]] = [
         (HubFile("lab/none", "corpus.txt", "main"), "it has no repository lab/none, or a private"),
         (HubFile("lab/texts", "none.txt", "main"), "lab/texts has no such file"),
@@ -83,7 +83,9 @@ def test_what_the_hub_has_not_is_named() -> None:
             file.fetch()
 
 
-def test_a_hub_out_of_reach_is_said(own_hub: LoopbackHub, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unreachable_hub_is_reported(
+    own_hub: LoopbackHub, monkeypatch: pytest.MonkeyPatch
+) -> None:
     nowhere = own_hub.url.rpartition(":")[0] + ":9"
     template = f"{nowhere}/{{repo_id}}/resolve/{{revision}}/{{filename}}"
     monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", nowhere)

@@ -25,7 +25,7 @@ def backbone(request: pytest.FixtureRequest, masked_lm: Callable[[Path], Path]) 
     return masked_lm(request.getfixturevalue(request.param))
 
 
-def test_the_frozen_part_stays_and_the_rest_is_trained(backbone: Path) -> None:
+def test_the_frozen_part_is_constant_and_all_else_is_trained(backbone: Path) -> None:
     student, objective = started(backbone, mlm_weight=0.1, trunk_layers=1)
     trunk = objective.train().trunk.module
     assert len(trunk.model.encoder.layer) == 1
@@ -52,7 +52,7 @@ def test_the_guesses_start_from_the_head_of_the_checkpoint(backbone: Path) -> No
     assert all(torch.equal(weight, ours[name]) for name, weight in stored.items())
 
 
-def test_what_is_hidden_is_what_is_guessed(backbone: Path) -> None:
+def test_the_labels_are_the_hidden_pieces(backbone: Path) -> None:
     student, _ = started(backbone, mlm_weight=0.0)
     tokenizer = student.encoder.tokenizer
     rows = student.encoder.rows(SENTENCES) * 80
@@ -75,7 +75,7 @@ def test_what_is_hidden_is_what_is_guessed(backbone: Path) -> None:
     assert same / chosen == pytest.approx(0.1, abs=0.03)
 
 
-def test_without_weight_it_is_simcse_with_another_head(tiny_bert: Path) -> None:
+def test_with_mlm_weight_0_it_is_simcse_with_another_head(tiny_bert: Path) -> None:
     student, objective = started(tiny_bert, mlm_weight=0.0)  # which has no head for guesses
     assert list(objective(student, BATCH)) == ["contrastive"]
     with pytest.raises(

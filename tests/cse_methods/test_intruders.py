@@ -42,7 +42,7 @@ def trace(tmp_path: Path) -> Path:
     return trace
 
 
-def test_a_checkpoint(trace: Path, tiny_bert: Path, tmp_path: Path) -> None:
+def test_a_checkpoint_with_code_is_refused(trace: Path, tiny_bert: Path, tmp_path: Path) -> None:
     settings = {"backbone": str(tiny_bert), "batch_size": 4, "max_steps": 2}
     config = TrainingConfig.model_validate(BUILTIN | settings)
     state = start(config, 0, Schedule.of(config, sentences=80), lambda _: Objective())
@@ -52,7 +52,7 @@ def test_a_checkpoint(trace: Path, tiny_bert: Path, tmp_path: Path) -> None:
     assert not trace.exists()
 
 
-def test_vectors_of_a_teacher(trace: Path, tiny_bert: Path, tmp_path: Path) -> None:
+def test_cached_vectors_with_code_are_refused(trace: Path, tiny_bert: Path, tmp_path: Path) -> None:
     """What another user put into a shared cache is made anew."""
     teacher = TeacherSpec(model=str(tiny_bert))
     expected = np.array(teacher_vectors(teacher, SENTENCES, max_length=8, cache=tmp_path / "cache"))
@@ -63,7 +63,9 @@ def test_vectors_of_a_teacher(trace: Path, tiny_bert: Path, tmp_path: Path) -> N
     assert (found == expected).all()
 
 
-def test_weights_and_code_beside_them(trace: Path, tiny_bert: Path, tmp_path: Path) -> None:
+def test_weights_and_folders_with_code_are_refused(
+    trace: Path, tiny_bert: Path, tmp_path: Path
+) -> None:
     """A model from the hub can name a class of its own."""
     folder = shutil.copytree(tiny_bert, tmp_path / "weights")
     (folder / "model.safetensors").unlink()

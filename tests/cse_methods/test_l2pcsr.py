@@ -14,7 +14,9 @@ started = partial(start_paper, "l2pcsr", dropout=0.0)
 
 
 @pytest.mark.parametrize(("attention", "masked_layers"), [("sdpa", 2), ("eager", 1)])
-def test_the_loss_is_that_of_the_library_s_layers(attention, masked_layers, tiny_folder) -> None:
+def test_the_loss_equals_that_of_the_library_s_masked_layers(
+    attention, masked_layers, tiny_folder
+) -> None:
     """Row by row, layer by layer, with masks that were drawn and not learned."""
     settings = {"attention": attention, "perturb_steps": 0, "threshold": 0.3}
     student, objective = started(tiny_folder, masked_layers=masked_layers, **settings)

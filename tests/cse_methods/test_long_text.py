@@ -18,7 +18,7 @@ def keep(place: Place, **columns: list[Any]) -> None:
     parquet.write_table(pa.table(columns), place(REVIEW_FILES["imdb"]))
 
 
-def test_whole(kept_from_hub: Place) -> None:
+def test_reviews_of_the_hub_are_read_and_counted(kept_from_hub: Place) -> None:
     texts = ["Fine.\n <br />Really."] * 25_000
     keep(kept_from_hub, text=texts, label=[0, 1] * 12_500)
     reviews = load_reviews("imdb")
@@ -31,7 +31,7 @@ def test_whole(kept_from_hub: Place) -> None:
     assert load_reviews("imdb").sha256 != reviews.sha256  # labels tell sets apart
 
 
-def test_what_is_no_review(kept_from_hub: Place) -> None:
+def test_malformed_reviews_are_refused(kept_from_hub: Place) -> None:
     kept_from_hub(REVIEW_FILES["imdb"])
     assert missing_reviews(["imdb"]) == ["imdb (stanfordnlp/imdb)"]
     with pytest.raises(DataError, match=r"cannot fetch .* of stanfordnlp/imdb from the hub"):

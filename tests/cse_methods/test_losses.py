@@ -40,7 +40,7 @@ def is_finite(loss: Tensor, *leaves: Tensor) -> bool:
     return all(value is not None and bool(value.isfinite().all()) for value in values)
 
 
-def test_cosine_matrix_by_hand_and_exact_in_mixed_precision() -> None:
+def test_cosines_are_exact_in_mixed_precision_too() -> None:
     first = torch.tensor([[0.03, 0.04], [0.0, 0.0]])
     second = torch.tensor([[1.0, 0.0], [0.0, -2.0], [6.0, 8.0]])
     expected = torch.tensor([[0.6, -0.8, 1.0], [0.0, 0.0, 0.0]])
@@ -52,7 +52,7 @@ def test_cosine_matrix_by_hand_and_exact_in_mixed_precision() -> None:
     assert cosine_matrix(first.half(), second.half()).dtype == torch.float32
 
 
-def test_hard_negatives_left_out_and_the_queue_without_gradient() -> None:
+def test_hard_negatives_can_be_excluded_and_the_queue_gets_no_gradient() -> None:
     # Beside the own positive, e, stand the other positive, 1, and the other's hard negative, 1.
     axes = torch.eye(2, requires_grad=True)
     loss = info_nce(axes, axes, temperature=1, negatives=axes, hard_negative_weight=-math.inf)
@@ -66,7 +66,7 @@ def test_hard_negatives_left_out_and_the_queue_without_gradient() -> None:
     assert queue.grad is None
 
 
-def test_losses_are_finite_where_exponentials_are_not() -> None:
+def test_losses_are_finite_though_exponentials_overflow() -> None:
     # The teacher wants last what the student is surest of: logits 0 and 100 in each row.
     student = torch.tensor([[0.0, 1], [1, 0]], requires_grad=True)
     loss = list_mle(student, torch.eye(2), temperature=0.01)
@@ -78,7 +78,7 @@ def test_losses_are_finite_where_exponentials_are_not() -> None:
         assert is_finite(loss, axes), form
 
 
-def test_the_teacher_is_constant_and_sum_is_mean_times_batch() -> None:
+def test_the_teacher_gets_no_gradient_and_sum_is_mean_times_batch() -> None:
     for loss in RANK_LOSSES:
         student, teacher = (matrix[:, :4].tanh().requires_grad_() for matrix in views(5, 4))
         mean = loss(student, teacher)
@@ -87,14 +87,14 @@ def test_the_teacher_is_constant_and_sum_is_mean_times_batch() -> None:
         assert loss(student, teacher, reduction="sum").item() == pytest.approx(4 * mean.item())
 
 
-def test_the_weight_of_an_l2_form_is_a_constant() -> None:
+def test_the_weight_of_an_l2_form_adds_a_constant() -> None:
     for form in [form for form in FORMS if form != "l1"]:
         first, *others = views(3, 5, count=3)
         loss = partial(multi_positive, first, others, temperature=0.1, form=form)
         assert abs(loss(weight=0.5).item() - loss().item()) == pytest.approx(math.log(2))
 
 
-def test_one_segment_a_sequence_is_info_nce() -> None:
+def test_with_one_segment_a_sequence_the_local_loss_is_info_nce() -> None:
     first, second = views(0, 6)
     kinds = product(get_args(SameSequence), get_args(Negatives), get_args(NegativesFrom))
     for same, negatives, origin in kinds:

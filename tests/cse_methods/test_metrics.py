@@ -20,7 +20,7 @@ from cse_methods.evaluation.measures.sts import correlations
 from cse_methods.metrics import alignment, cosines, spearman, uniformity
 
 
-def test_spearman_by_hand() -> None:
+def test_spearman_counts_nan_as_0_and_is_nan_for_constants() -> None:
     # Ranks 1 2 3 4 against 2 1 4 3: 1 - 6 * (1 + 1 + 1 + 1) / (4 * 15).
     assert spearman([0.1, 0.2, 0.3, 0.4], [2, 1, 5, 4]) == pytest.approx(1 - 24 / 60)
     assert spearman([math.nan, -0.5, 0.5], [3, 1, 5]) == pytest.approx(1)  # NaN counts as 0
@@ -28,13 +28,13 @@ def test_spearman_by_hand() -> None:
         assert math.isnan(spearman(*lists))
 
 
-def test_cosines_by_hand() -> None:
+def test_cosines_pair_rows_and_are_0_for_a_zero_vector() -> None:
     first = torch.tensor([[3.0, 4.0], [1.0, 0.0], [0.0, 0.0]])
     second = torch.tensor([[4.0, 3.0], [-2.0, 0.0], [1.0, 0.0]])
     torch.testing.assert_close(cosines(first, second), torch.tensor([0.96, -1.0, 0.0]))
 
 
-def test_length_does_not_matter_and_a_zero_vector_has_no_direction() -> None:
+def test_geometry_ignores_length_and_is_nan_for_a_zero_vector() -> None:
     points = torch.tensor([[3.0, 0.0], [0.0, 2.0], [-1.0, 0.0]])
     expected = math.log((2 * math.exp(-4) + math.exp(-8)) / 3)
     for scale in (1e-6, 1e-13, 1e-20, 1e18):
@@ -49,7 +49,7 @@ def test_length_does_not_matter_and_a_zero_vector_has_no_direction() -> None:
     assert uniformity(points) == pytest.approx(expected)
 
 
-def test_what_is_refused() -> None:
+def test_arrays_of_other_shapes_are_refused() -> None:
     lists = r"N >= 2, got shapes \(.+\) \(predicted\) and \(.+\)"
     table: list[tuple[Callable[..., float], tuple[Any, ...], str]] = [
         *((spearman, ([0.1, 0.2], gold), lists) for gold in ([1.0, 2.0, 3.0], [[1.0, 2.0]])),
@@ -83,7 +83,7 @@ def test_mean_cosine_is_the_mean_over_all_pairs(seed: int, count: int) -> None:
     assert mean_cosine(points) == pytest.approx(np.mean(pairs), abs=1e-5)
 
 
-def test_the_measures_of_a_dev_set() -> None:
+def test_geometry_measures_positives_and_all_sentences() -> None:
     dev = load_dev_set("stsb", "builtin")
     generator = torch.Generator().manual_seed(0)
     first = torch.randn(len(dev.gold), 8, generator=generator)
@@ -114,7 +114,7 @@ def test_metrics_sts_all_a(shared: Path) -> None:
 
 @settings(max_examples=15)
 @given(st.integers(0, 2**16), st.integers(4, 40))
-def test_agrees_with_scipy_with_ties(seed: int, pairs: int) -> None:
+def test_correlations_agree_with_scipy_on_ties(seed: int, pairs: int) -> None:
     rng = np.random.default_rng(seed)
     cosine, gold = rng.integers(0, 5, pairs) / 5, rng.integers(0, 6, pairs).astype(float)
     found = correlations(cosine, gold, {"only": pairs})
@@ -149,7 +149,7 @@ def test_metrics_kcc_ndcg_a(shared: Path) -> None:
         assert scores[metric] == pytest.approx(float(case[f"out_{name}_either"]), rel=1e-9)
 
 
-def test_who_is_a_query_and_has_a_part_in_the_mean() -> None:
+def test_only_sentences_of_several_pairs_are_queries() -> None:
     first, second = ["a", "a", "a", "b", "b"], ["b", "c", "d", "a", "b"]
     assert {q: rows.tolist() for q, rows in queries(first, second).items()} == {"a": [0, 1, 2, 3]}
     assert queries(first, second, side="first") == {}
@@ -166,7 +166,7 @@ def test_who_is_a_query_and_has_a_part_in_the_mean() -> None:
 
 @settings(max_examples=5)
 @given(st.integers(0, 2**16), st.integers(4, 30))
-def test_agrees_with_scipy_and_scikit_learn_with_ties(seed: int, pairs: int) -> None:
+def test_rankings_agree_with_scipy_and_scikit_learn_on_ties(seed: int, pairs: int) -> None:
     rng = np.random.default_rng(seed)
     labels = rng.integers(0, 4, pairs)
     for predicted in (rng.permutation(pairs), rng.integers(0, 3, pairs)):

@@ -43,7 +43,7 @@ def embedded(model: Any, sentences: Sequence[str], folder: Path) -> StoredEmbedd
     return StoredEmbeddings(model, sentences, folder=folder, progress=lambda *_: None)
 
 
-def test_a_sentence_is_encoded_once_and_found_again(tmp_path: Path) -> None:
+def test_stored_embeddings_hold_each_sentence_once(tmp_path: Path) -> None:
     model, told = Counting(), []
     vectors = StoredEmbeddings(
         model, SENTENCES, folder=tmp_path, progress=lambda *count: told.append(count)
@@ -63,7 +63,9 @@ def test_a_sentence_is_encoded_once_and_found_again(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("pooler", ["avg", "mask"])
-def test_slices_are_the_mean_of_their_segments_by_length(pooler, tiny_bert, tmp_path) -> None:
+def test_a_sliced_text_is_the_mean_of_its_segments_weighted_by_length(
+    pooler, tiny_bert, tmp_path
+) -> None:
     """A prompt stands around every segment, uncounted."""
     encoder = load_encoder(
         str(tiny_bert), pooler=pooler, prompt=PROMPT if pooler == "mask" else None
@@ -83,7 +85,7 @@ def test_slices_are_the_mean_of_their_segments_by_length(pooler, tiny_bert, tmp_
     torch.testing.assert_close(vectors(["Rain!", ""]), whole, rtol=1e-4, atol=1e-5)
 
 
-def test_segments_fit_what_the_encoder_reads(tiny_bert: Path) -> None:
+def test_segments_that_do_not_fit_the_encoder_are_refused(tiny_bert: Path) -> None:
     """A prompt's pieces are not counted, but have to be read."""
     encoder = load_encoder(str(tiny_bert), pooler="avg")
     prompted = load_encoder(str(tiny_bert), pooler="mask", prompt=PROMPT)
@@ -99,7 +101,7 @@ def test_segments_fit_what_the_encoder_reads(tiny_bert: Path) -> None:
             OwnModel(model, slicing_length=length)
 
 
-def test_what_a_reading_tells(tiny_bert: Path, tiny_roberta: Path) -> None:
+def test_a_reading_describes_all_but_the_weights(tiny_bert: Path, tiny_roberta: Path) -> None:
     plain = OwnModel(load_encoder(str(tiny_bert), pooler="avg")).reading
     first = load_encoder(str(tiny_bert), pooler="avg_first_last", first_layer=0)
     other = OwnModel(first.with_post_pooling(Normalize()), max_length=9, slicing_length=8).reading

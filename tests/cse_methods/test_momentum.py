@@ -10,7 +10,7 @@ from cse_methods.training.momentum import enqueue
 
 
 @given(batches=st.lists(st.integers(1, 6), min_size=1, max_size=6), size=st.integers(1, 10))
-def test_the_newest_rows_stay(batches: list[int], size: int) -> None:
+def test_a_queue_keeps_the_newest_rows(batches: list[int], size: int) -> None:
     rows = torch.arange(float(sum(batches))).unsqueeze(1)
     queue = rows[:0]
     for step, batch in enumerate(rows.split(batches)):
@@ -20,7 +20,7 @@ def test_the_newest_rows_stay(batches: list[int], size: int) -> None:
         assert queue[:, 0].tolist() == list(range(seen - kept, seen))
 
 
-def test_it_moves_with_what_it_is_part_of_in_a_mode_of_its_own() -> None:
+def test_a_frozen_module_moves_with_its_owner_and_keeps_its_mode() -> None:
     held = FrozenModule(nn.Linear(2, 3))
     whole = nn.Sequential(held, nn.ReLU())
     whole.double()

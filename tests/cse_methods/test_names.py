@@ -13,7 +13,7 @@ from cse_methods.registry import get_method, own_methods
 from cse_methods.tasks import STS_TASKS, TRANSFER_TASKS, Tasks, parse_tasks
 
 
-def test_each_has_the_name_that_authors_write_and_what_has_none_its_own() -> None:
+def test_names_are_spelled_as_authors_do() -> None:
     assert method_name("rankcse") == "RankCSE"
     assert task_name("stsb") == "STS-B"
     assert backbone_name("roberta-base") == "RoBERTa-base"
@@ -26,14 +26,14 @@ def test_each_has_the_name_that_authors_write_and_what_has_none_its_own() -> Non
     assert {name: hyperparameter_name(name) for name in table} == table
 
 
-def test_a_source_leads_to_the_paper_that_the_method_names() -> None:
+def test_the_page_of_a_source_is_the_paper_of_the_method() -> None:
     for paper, page in PAPER_PAGES.items():
         assert get_method(paper).paper.url == page
     assert paper_page("rankcse table2") == PAPER_PAGES["rankcse"]
     assert paper_page("a lab's own") is None
 
 
-def test_the_kind_of_a_file_and_its_names(tmp_path: Path) -> None:
+def test_a_file_name_gives_its_kind_bare_name_and_path(tmp_path: Path) -> None:
     table: list[tuple[str, str]] = [
         *(("a.txt", ".txt"), ("a.csv", ".csv"), ("A.TSV", ".tsv"), ("a.parquet", ".parquet")),
         *(("a.jsonl.gz", ".jsonl"), ("a.txt.xz", ".txt"), ("a.csv.zst", ".csv")),
@@ -53,7 +53,7 @@ def test_the_kind_of_a_file_and_its_names(tmp_path: Path) -> None:
         assert absolute_name(name, tmp_path) == name
 
 
-def test_tasks_in_the_papers_order_and_which_open_a_test_set() -> None:
+def test_tasks_are_parsed_into_the_papers_order() -> None:
     assert parse_tasks(["sickr", "sts12"]).sts == ("sts12", "sickr")
     assert parse_tasks(["sts"]).sts == STS_TASKS
     everything = parse_tasks(["sts", "transfer", "ranking", "geometry", "long", "stsb"])

@@ -43,7 +43,7 @@ def parsed(sentence: str, *marked: tuple[str, str, str, WordRole]) -> list[Word]
     ]
 
 
-def test_rules_by_hand() -> None:
+def test_sentences_are_negated_by_the_first_rule_that_applies() -> None:
     is_, did = ("is", "VBZ", "be", "root"), ("said", "VBD", "say", "root")
     was, have = ("was", "VBD", "be", "auxiliary"), ("have", "VB", "have", "auxiliary")
     seen, gone = ("seen", "VBN", "see", "root"), ("gone", "VBN", "go", "root")
@@ -98,7 +98,7 @@ def test_the_lexicon_finds_the_verb() -> None:
         assert negate(sentence, next(LexiconTagger().read([sentence]))) == expected
 
 
-def test_words_of_a_spacy_document() -> None:
+def test_words_are_read_from_a_spacy_document() -> None:
     class Token(SimpleNamespace):
         """What a spaCy token offers, without spaCy."""
 
@@ -117,7 +117,7 @@ def test_words_of_a_spacy_document() -> None:
     assert negate("It was seen", words) == "It was not seen"
 
 
-def test_a_file_is_read_or_refused_by_its_line(tmp_path: Path) -> None:
+def test_a_malformed_file_of_negations_is_refused_with_its_line(tmp_path: Path) -> None:
     file = tmp_path / "negations.tsv"
     file.write_text("It is red.\tIt is not red. \nA dog\tNo dog\nA dog\tNo dog\n")
     assert read_negations(file) == {"It is red.": "It is not red.", "A dog": "No dog"}
@@ -131,7 +131,7 @@ def test_a_file_is_read_or_refused_by_its_line(tmp_path: Path) -> None:
             read_negations(file)
 
 
-def test_a_file_needs_no_tagger_and_every_sentence(corpus, tmp_path, absent) -> None:
+def test_a_file_of_negations_needs_no_tagger_but_every_sentence(corpus, tmp_path, absent) -> None:
     absent("spacy", "textblob")
     file = tmp_path / "negations.tsv"
     lines = [f"{sentence}\tno {i}\n" for i, sentence in enumerate(CORPUS_SENTENCES)]
@@ -160,7 +160,7 @@ def test_negations_are_computed_once(corpus, tmp_path, caplog, absent) -> None:
         negations_of(corpus, file=None, cache=stored / "negations")
 
 
-def test_the_model_wins_over_the_lexicon_and_without_both_ways_out_are_told(
+def test_spacy_wins_over_the_lexicon_and_without_both_the_error_says_what_to_do(
     corpus: Corpus, tmp_path: Path, absent: Absent
 ) -> None:
     absent()

@@ -69,7 +69,7 @@ def written(tmp_path: Path) -> Callable[..., OwnPairs]:
     return write
 
 
-def test_columns_are_found_or_stated(written: Callable[..., OwnPairs]) -> None:
+def test_columns_are_found_by_usual_names_or_stated(written: Callable[..., OwnPairs]) -> None:
     table: list[tuple[tuple[str, ...], Any]] = [
         *(((), None), ((), (1, 2, 3)), (("Sentence_A", "sentence_B", "relatedness_score"), None)),
         (("TEXT1", "text2", "label"), None),
@@ -92,7 +92,7 @@ def test_columns_are_found_or_stated(written: Callable[..., OwnPairs]) -> None:
     assert load_own_pairs(written(labelled, "my.jsonl")).sha256 == plain.sha256
 
 
-def test_a_scale_is_found_or_stated_and_said(written: Callable[..., OwnPairs]) -> None:
+def test_a_scale_is_found_or_stated_and_described(written: Callable[..., OwnPairs]) -> None:
     table: list[tuple[Callable[[int], float], str]] = [
         *(
             (lambda n: n / 10, "0 to 1"),
@@ -112,7 +112,7 @@ def test_a_scale_is_found_or_stated_and_said(written: Callable[..., OwnPairs]) -
     assert load_own_pairs(spec).gold[-1] == 2.5
 
 
-def test_quotes_enclose_cells_or_are_characters_if_the_file_says_so(
+def test_quotes_enclose_cells_unless_the_format_is_unquoted(
     written: Callable[..., OwnPairs],
 ) -> None:
     """As R and pandas write them: the header too, or not; a quote within twice."""
@@ -131,7 +131,7 @@ def test_quotes_enclose_cells_or_are_characters_if_the_file_says_so(
         assert (found.first[0], found.second[0]) == ('one and "two"', "a b")
 
 
-def test_minus_one_beside_labels_is_no_score(written: Callable[..., OwnPairs]) -> None:
+def test_minus_one_among_labels_is_refused_as_a_score(written: Callable[..., OwnPairs]) -> None:
     def labelled(*labels: float) -> bytes:
         return as_tsv([(a, b, labels[n % len(labels)]) for n, (a, b, _) in enumerate(ROWS)])
 
@@ -144,7 +144,7 @@ def test_minus_one_beside_labels_is_no_score(written: Callable[..., OwnPairs]) -
         assert load_own_pairs(written(labelled(*labels), scale=scale)).gold.min() == 0
 
 
-def test_a_format_a_separator_and_the_rows_are_stated(written: Callable[..., OwnPairs]) -> None:
+def test_format_separator_and_rows_can_be_stated(written: Callable[..., OwnPairs]) -> None:
     plain = load_own_pairs(written(as_tsv(ROWS))).sha256
     semicolons, bars = (as_csv(ROWS, delimiter=";"), as_tsv(ROWS).replace(b"\t", b"||"))
     files: list[tuple[str, bytes, dict[str, Any]]] = [
@@ -174,7 +174,7 @@ def test_a_format_a_separator_and_the_rows_are_stated(written: Callable[..., Own
             load_own_pairs(written(text, where={"split": value}))
 
 
-def test_long_cells_and_columns_that_are_not_read(written: Callable[..., OwnPairs]) -> None:
+def test_long_cells_are_read_and_other_columns_ignored(written: Callable[..., OwnPairs]) -> None:
     long = [("word " * 40_000, "b", 1.0), *ROWS]
     assert len(load_own_pairs(written(as_csv(long), "my.csv")).first[0]) == 199_999
     indexed: Any = [(n, *row, "") for n, row in enumerate(ROWS)]  # as pandas writes an index
@@ -195,7 +195,7 @@ TEXT = st.text(st.characters(exclude_categories=["C", "Z"]), min_size=1, max_siz
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=10)
 @given(texts=st.lists(st.tuples(TEXT, TEXT), min_size=10, max_size=12))
-def test_what_is_written_is_read_in_every_format(written, texts) -> None:
+def test_written_pairs_are_read_back_in_every_format(written, texts) -> None:
     assume(NO_TEXTS.isdisjoint(text for pair in texts for text in pair))
     rows = [(a, b, n % 6) for n, (a, b) in enumerate([('Ein "Hund"', "猫, ok"), *texts])]
     found = [
@@ -271,7 +271,9 @@ BROKEN: list[tuple[str, bytes, str]] = [
 ]
 
 
-def test_a_broken_file_is_one_sentence(written: Callable[..., OwnPairs], tmp_path: Path) -> None:
+def test_a_broken_file_is_refused_in_one_sentence(
+    written: Callable[..., OwnPairs], tmp_path: Path
+) -> None:
     def check(row: tuple[str, bytes, str, dict[str, Any]]) -> None:
         name, content, match, stated = row
         with pytest.raises(DataError, match=match) as caught:

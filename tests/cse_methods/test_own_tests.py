@@ -46,14 +46,14 @@ def test_a_path_among_the_words_is_a_test_set(own: OwnPairs) -> None:
         missing_tests(parse_tasks([own.file]), "builtin")
 
 
-def test_another_content_is_another_part(own: OwnPairs) -> None:
+def test_a_file_with_other_pairs_is_another_task(own: OwnPairs) -> None:
     before = parse_tasks(["my-test"], {"my-test": with_checksum(own)})
     Path(own.file).write_text("".join(reversed(ROWS)))
     after = parse_tasks(["my-test"], {"my-test": with_checksum(own)})
     assert not before.parts <= after.parts
 
 
-def test_it_is_scored_as_an_sts_set(own: OwnPairs) -> None:
+def test_a_test_file_is_scored_as_an_sts_set(own: OwnPairs) -> None:
     encoder = load_encoder("mini", pooler="avg")
     found = evaluate(OwnModel(encoder), parse_tasks([own.file]), data="builtin")
     pairs = load_own_pairs(own)
@@ -68,7 +68,7 @@ def test_it_is_scored_as_an_sts_set(own: OwnPairs) -> None:
     assert (kept.task, len(kept.cosines)) == ("my-test", 12)
 
 
-def test_the_groups_of_its_pairs_are_told(own: OwnPairs) -> None:
+def test_the_settings_hold_the_groups_of_its_pairs(own: OwnPairs) -> None:
     found = evaluate(Letters(), parse_tasks(["sts12", own.file]), data="builtin")
     [told] = [one for one in found.scores if one.metric == SENTENCE_GROUPS]
     groups = groups_of_settings(found.identities[told.identity])
@@ -81,7 +81,7 @@ def test_the_groups_of_its_pairs_are_told(own: OwnPairs) -> None:
     assert others and all("source" not in found.identities[identity] for identity in others)
 
 
-def test_the_pairs_of_a_dev_set_are_no_test_set(own: OwnPairs, tmp_path: Path) -> None:
+def test_a_test_file_with_the_pairs_of_a_dev_set_is_refused(own: OwnPairs, tmp_path: Path) -> None:
     copy = tmp_path / "other-name.csv"
     copy.write_text("".join(ROWS).replace("\t", ","))
     held = with_checksum(OwnPairs(file=str(copy)))
@@ -97,7 +97,7 @@ open(sys.argv[2]).read()
 """
 
 
-def test_a_process_that_trains_cannot_open_it(own: OwnPairs, tmp_path: Path) -> None:
+def test_a_guarded_process_cannot_open_a_test_file(own: OwnPairs, tmp_path: Path) -> None:
     link, other = tmp_path / "link.tsv", tmp_path / "other.tsv"
     link.symlink_to(own.file)
     other.write_text("fine")

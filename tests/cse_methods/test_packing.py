@@ -22,7 +22,9 @@ from cse_methods.encoders.packing import PACKED
         for p, pooler in enumerate(("cls", "mask", "avg", "avg_first_last"))
     ],
 )
-def test_vectors_and_gradients_are_those_of_padded_rows(family, pooler, tmp_path) -> None:
+def test_packed_rows_give_the_vectors_and_gradients_of_padded_ones(
+    family, pooler, tmp_path
+) -> None:
     tiny_families.save_tiny(family, tmp_path)
     fast, plain = (
         load_encoder(

@@ -42,7 +42,9 @@ def write_task(folder: Path, task_folder: str, *, end: str = "\n") -> Path:
     return folder
 
 
-def test_real_files(shared: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_real_test_files_have_their_known_checksums(
+    shared: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     for task in STS_TASKS:
         pairs = load_pair_set(task, str(shared / "data"))
         assert (pairs.task, pairs.source, pairs.sha256) == (task, "senteval", KNOWN_SHA256[task])
@@ -52,7 +54,7 @@ def test_real_files(shared: Path, caplog: pytest.LogCaptureFixture) -> None:
         assert not caplog.records
 
 
-def test_scored_pairs_keep_their_order_and_score_whatever_ends_a_line(tmp_path, caplog) -> None:
+def test_pairs_are_read_in_order_with_any_line_ends(tmp_path, caplog) -> None:
     pairs = load_pair_set("sts16", str(write_task(tmp_path / "unix", STS16)))
     names = ["answer-answer", "headlines", "plagiarism", "postediting", "question-question"]
     assert dict(pairs.subsets) == dict(zip(names, (254, 249, 230, 244, 209), strict=True))
@@ -69,13 +71,15 @@ def test_scored_pairs_keep_their_order_and_score_whatever_ends_a_line(tmp_path, 
     assert pairs.sha256 == windows.sha256
 
 
-def test_subsets_that_are_not_sentevals_are_left_alone(tmp_path: Path) -> None:
+def test_subsets_that_senteval_lacks_are_ignored(tmp_path: Path) -> None:
     write_task(tmp_path, STS13)
     write_subset(tmp_path, f"{STS13}/STS.gs.SMT.txt", ["1.0"] * 750)
     assert list(load_pair_set("sts13", str(tmp_path)).subsets) == ["FNWN", "OnWN", "headlines"]
 
 
-def test_the_hub_is_a_folder_of_the_cache(tmp_path, monkeypatch, kept_from_hub) -> None:
+def test_data_of_the_hub_is_read_from_a_folder_of_the_cache(
+    tmp_path, monkeypatch, kept_from_hub
+) -> None:
     monkeypatch.setenv("CSE_CACHE", str(tmp_path / "cache"))
     local = load_pair_set("sts13", str(write_task(tmp_path / "local", STS13)))
     with tarfile.open(kept_from_hub(ARCHIVE), "w") as tar:
@@ -85,7 +89,7 @@ def test_the_hub_is_a_folder_of_the_cache(tmp_path, monkeypatch, kept_from_hub) 
         load_pair_set("sickr", "hub")
 
 
-def test_builtin_pairs_are_there_and_were_never_seen() -> None:
+def test_built_in_test_pairs_share_no_sentence_with_training_data() -> None:
     seen, hashes = set(builtin_corpus()), set()
     for dev in (load_dev_set("stsb", "builtin"), load_dev_set("sickr", "builtin")):
         seen |= {*dev.first, *dev.second}
@@ -171,7 +175,7 @@ DAMAGED: list[tuple[str, str, Edit, str]] = [
 ]
 
 
-def test_what_is_damaged_is_named(tmp_path: Path) -> None:
+def test_a_damaged_file_is_named_with_its_line(tmp_path: Path) -> None:
     for path, lines in CONTENTS.items():
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / path).write_bytes(b"".join(lines))
@@ -205,7 +209,7 @@ def test_a_chain_of_sentences_is_one_group() -> None:
 
 
 @given(PAIRS)
-def test_no_sentence_stands_in_two_groups_and_no_group_falls_apart(pairs) -> None:
+def test_groups_are_the_connected_components_of_shared_sentences(pairs) -> None:
     groups = group_by_sentence([a for a, _ in pairs], [b for _, b in pairs])
     merged: list[set[str]] = []  # sentences, pair by pair
     for pair in pairs:

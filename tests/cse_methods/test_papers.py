@@ -18,7 +18,7 @@ ONE, TWO, THREE = ["mini"], ["mini", "bert-base"], ["mini", "bert-base", "bert-l
 rankcse = partial(configured, "rankcse")
 
 
-def test_what_is_filled_in() -> None:
+def test_defaults_depend_on_other_settings() -> None:
     simcse = SimCSEConfig.model_validate({"backbone": "bert-base", "corpus": "wiki1m"})
     assert (simcse.temperature, simcse.encoders()) == (0.05, ("bert-base",))  # as released
     assert rankcse(teachers=TWO).encoders() == ("mini", "mini", "bert-base")
@@ -47,7 +47,7 @@ def test_what_is_filled_in() -> None:
         assert config.hyperparameters().get("tau3") == tau3
 
 
-def test_what_rankcse_refuses() -> None:
+def test_rankcse_refuses_weights_that_do_not_fit_its_teachers() -> None:
     table: list[tuple[dict[str, Any], str]] = [
         ({"teachers": ONE, "alpha": 0.5}, "alpha=0.5 weighs two teachers, got 1; leave it out"),
         ({"teachers": THREE, "alpha": 0.5}, "got 3; give teacher_weights instead"),
@@ -60,7 +60,7 @@ def test_what_rankcse_refuses() -> None:
             rankcse(**settings)
 
 
-def test_the_ranking_is_the_weighted_sum_of_the_teachers_cosines(
+def test_teachers_are_ranked_by_the_weighted_sum_of_their_cosines(
     tiny_bert: Path, tiny_roberta: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("CSE_CACHE", str(tmp_path))

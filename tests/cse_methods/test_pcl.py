@@ -16,7 +16,7 @@ BATCH = Batch(NUMBERED[:6], np.arange(6))
 started = partial(start_paper, "pcl")
 
 
-def test_the_peer_is_the_checkpoint_again_and_is_trained(tiny_bert: Path) -> None:
+def test_the_peer_starts_from_the_checkpoint_and_is_trained(tiny_bert: Path) -> None:
     student, objective = started(tiny_bert)
     stored, peer = BertModel.from_pretrained(tiny_bert).state_dict(), objective.peer
     assert peer is not None
@@ -43,7 +43,7 @@ def test_a_fixed_peer_is_frozen_and_in_no_checkpoint(tiny_bert: Path) -> None:
     assert next(student.encoder.parameters()).grad is not None
 
 
-def test_weights_of_the_terms_and_those_that_are_switched_off(tiny_bert: Path) -> None:
+def test_terms_are_weighted_and_can_be_switched_off(tiny_bert: Path) -> None:
     def terms(**settings: float) -> dict[str, float]:
         student, objective = started(tiny_bert, **settings)
         torch.manual_seed(0)
@@ -64,7 +64,9 @@ def test_weights_of_the_terms_and_those_that_are_switched_off(tiny_bert: Path) -
         assert objective(student, BATCH).keys() == names
 
 
-def test_what_is_refused(tiny_bert: Path, tiny_roberta: Path) -> None:
+def test_settings_without_effect_and_unfit_peers_are_refused(
+    tiny_bert: Path, tiny_roberta: Path
+) -> None:
     with pytest.raises(ValidationError, match="needs the encoder's name"):
         started(tiny_bert, peer="fixed")
     with pytest.raises(ValidationError, match="no effect with peer"):

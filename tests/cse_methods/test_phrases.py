@@ -28,7 +28,7 @@ def corpus_of(*sentences: str) -> Corpus:
     return Corpus("tales", sentences, sha256_of(sentences))
 
 
-def test_clauses_by_hand() -> None:
+def test_sentences_are_split_into_clauses() -> None:
     table: list[tuple[str, tuple[str, ...]]] = [
         ("A man lifts weights in a garage", ("A man lifts weights", "in a garage")),
         ("When he came home, all were asleep", ("When he came home,", "all were asleep")),
@@ -47,14 +47,14 @@ def test_clauses_by_hand() -> None:
 
 
 @given(sentence=SENTENCES)
-def test_clauses_give_the_sentence_back(sentence: str) -> None:
+def test_joined_clauses_are_the_sentence(sentence: str) -> None:
     phrases = split_clauses(sentence)
     assert " ".join(phrases) == " ".join(sentence.split())
     if len(phrases) > 1:
         assert min(len(phrase.split()) for phrase in phrases) >= 3
 
 
-def test_subsamples_of_five() -> None:
+def test_five_phrases_give_the_pairs_of_each_strategy() -> None:
     table: list[tuple[Subsampling, list[tuple[str, str]]]] = [
         ("none", []),
         ("adjacent", [("a", "b"), ("c", "d")]),
@@ -73,7 +73,7 @@ def test_a_corpus_is_expanded_by_rules() -> None:
     assert (expanded.name, expanded.sha256) == ("tales", sha256_of(expanded.sentences))
 
 
-def test_a_file_cuts_as_it_says(phrase_file: Path) -> None:
+def test_a_file_of_phrases_cuts_the_corpus(phrase_file: Path) -> None:
     corpus = corpus_of("Hello", "A  dog runs in here")
     uncut = [(sentence,) for sentence in corpus.sentences]
     assert composition_examples(corpus, "none", phrase_file) == (corpus, uncut)
@@ -84,7 +84,7 @@ def test_a_file_cuts_as_it_says(phrase_file: Path) -> None:
     assert parts == [*uncut, ("A dog", "runs")]
 
 
-def test_a_file_that_does_not_cut_is_refused(phrase_file: Path) -> None:
+def test_a_malformed_file_of_phrases_is_refused(phrase_file: Path) -> None:
     corpus = corpus_of("Hello", "A dog", "A cat")
     with pytest.raises(DataError, match=r"cannot read .*phrases\.tsv"):
         composition_examples(corpus, "adjacent", phrase_file)

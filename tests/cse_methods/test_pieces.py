@@ -11,7 +11,7 @@ from cse_methods.encoders.word_pieces import (
 )
 
 
-def test_the_most_that_is_repeated() -> None:
+def test_the_most_repetitions_follow_the_bounds() -> None:
     table: list[tuple[RepetitionBounds, float, dict[int, int]]] = [
         ("released", 0.32, {2: 0, 3: 0, 6: 0, 7: 1, 32: 9, 64: 9}),
         ("paper", 0.32, {2: 0, 3: 1, 4: 2, 8: 2, 12: 3, 32: 10, 64: 20}),
@@ -22,7 +22,7 @@ def test_the_most_that_is_repeated() -> None:
         assert found == by_length
 
 
-def test_parts_by_hand() -> None:
+def test_parts_differ_by_at_most_one_piece() -> None:
     assert cut_parts([1, 2, 3, 4, 5], 2) == [[1, 2, 3], [4, 5]]
     assert cut_parts([1, 2, 3, 4, 5], 3) == [[1, 2], [3, 4], [5]]
     assert cut_parts([1], 2) == [[1], [1]]

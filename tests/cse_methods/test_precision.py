@@ -20,7 +20,9 @@ from cse_methods.training.dev_evaluation import DevSuite
 from cse_methods.training.student import Student
 
 
-def test_what_a_processor_says_of_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_auto_precision_follows_the_flags_of_the_processor(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     x86 = "processor\t: 0\nflags\t\t: fpu sse2 {}\n\nprocessor\t: 1\nflags\t\t: fpu\n"
     arm = "processor\t: 0\nFeatures\t: fp asimd {}\nCPU architecture: 8\n"
     file = tmp_path / "cpuinfo"
@@ -35,7 +37,7 @@ def test_what_a_processor_says_of_itself(tmp_path: Path, monkeypatch: pytest.Mon
         assert auto_precision(gpu=False) == expected
 
 
-def test_a_gpu_is_asked_where_there_is_one(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_auto_precision_asks_the_gpu_if_there_is_one(monkeypatch: pytest.MonkeyPatch) -> None:
     for units in (True, False):
         monkeypatch.setattr("torch.cuda.is_available", lambda: False)
         assert auto_precision(gpu=True) == "bf16"
@@ -65,7 +67,7 @@ def test_a_dev_point_is_in_the_precision_of_its_trial(tiny_bert: Path) -> None:
     torch.testing.assert_close(whole, half, rtol=0, atol=0.05)
 
 
-def test_a_configuration_has_what_auto_became() -> None:
+def test_a_configuration_stores_what_auto_became() -> None:
     configured = partial(started_papers.configured, "simcse")
     assert configured(precision="auto").hyperparameters()["precision"] == auto_precision()
     with pytest.raises(ValidationError, match="precision"):
@@ -76,7 +78,7 @@ def test_a_configuration_has_what_auto_became() -> None:
     assert configured(tf32=False).hyperparameters()["tf32"] is False
 
 
-def test_a_family_that_has_no_half_precision(tmp_path: Path) -> None:
+def test_a_family_without_half_precision_is_refused(tmp_path: Path) -> None:
     for precision in ("bf16", "fp16"):
         tiny_families.save_tiny("deberta", tmp_path)
         settings = {"backbone": str(tmp_path), "corpus": "builtin", "max_length": 16}

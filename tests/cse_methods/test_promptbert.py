@@ -18,7 +18,7 @@ started = partial(start_paper, "promptbert", prompts=PROMPTS)
 
 
 @pytest.mark.parametrize("attention", ["sdpa", pytest.param("eager", marks=pytest.mark.slow)])
-def test_the_loss_is_that_of_the_library_s_model(attention: str, tiny_folder: Path) -> None:
+def test_the_loss_equals_that_of_the_library_s_model(attention: str, tiny_folder: Path) -> None:
     """Row by row, with the bare template at positions written out by hand."""
     student, objective = started(tiny_folder, dropout=0.0, attention=attention)
     tokenizer = AutoTokenizer.from_pretrained(tiny_folder)
@@ -62,7 +62,7 @@ def test_a_stop_ends_a_sentence_at_test_time(tiny_roberta: Path, tmp_path: Path)
     assert torch.equal(kept, student.encoder.encode(SENTENCES))
 
 
-def test_what_has_no_effect_is_refused(tiny_bert: Path) -> None:
+def test_settings_without_effect_are_refused(tiny_bert: Path) -> None:
     for name, value in [("freeze_template", True), ("shift_positions", False)]:
         with pytest.raises(ValidationError, match=f"{name}={value} has no effect with denoise"):
             started(tiny_bert, denoise=False, **{name: value})

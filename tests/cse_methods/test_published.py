@@ -164,7 +164,7 @@ def of_base(variant: dict[str, Any], backbone: str) -> dict[str, Any]:
     return {name: settings[name] for name in BASES.get(base, ())}
 
 
-def test_every_column_is_the_paper_s(shared: Path) -> None:
+def test_published_columns_equal_the_shared_table(shared: Path) -> None:
     """Every number of the shared table, the searched space too, and nothing beside them."""
     for method in METHODS:
         columns = get_method(method).published
@@ -184,7 +184,7 @@ def test_every_column_is_the_paper_s(shared: Path) -> None:
     assert sorted(others ^ set(tables)) == [f"{name}.csv" for name in METHODS]
 
 
-def test_a_table_by_hand_and_malformed_ones_are_named_with_their_line(tmp_path: Path) -> None:
+def test_a_table_is_read_and_a_malformed_one_refused_with_its_line(tmp_path: Path) -> None:
     table = tmp_path / "toy.csv"
     table.write_text(
         HEAD + "mini,base=a;beta=3e-5,batch_size,64,table 1\n"

@@ -61,7 +61,9 @@ def trained(folder: Path, backbone: Path, draws: str) -> TrainedOnce:
     return train_once("drawing", settings, folder=folder)
 
 
-def test_one_seed_one_curve_and_resumed_bit_for_bit(tiny_bert: Path, tmp_path: Path) -> None:
+def test_a_seed_fixes_the_curve_and_a_resumed_trial_is_equal_bit_for_bit(
+    tiny_bert: Path, tmp_path: Path
+) -> None:
     before = random.getstate()
     once = trained(tmp_path, tiny_bert, "all three")
     repeats_with_one_seed(once)
@@ -72,6 +74,8 @@ def test_one_seed_one_curve_and_resumed_bit_for_bit(tiny_bert: Path, tmp_path: P
 @pytest.mark.parametrize(
     "draws", [*DRAWS][-1:] + [pytest.param(name, marks=pytest.mark.slow) for name in [*DRAWS][1:3]]
 )
-def test_the_checks_catch_what_no_seed_reaches(draws: str, tiny_bert: Path, tmp_path: Path) -> None:
+def test_the_checks_find_randomness_that_no_seed_reaches(
+    draws: str, tiny_bert: Path, tmp_path: Path
+) -> None:
     with pytest.raises(AssertionError, match="the curve of the same seed"):
         repeats_with_one_seed(trained(tmp_path, tiny_bert, draws))

@@ -70,7 +70,7 @@ def test_listing_imports_neither_torch_nor_a_paper() -> None:
     assert (done.stdout, done.stderr) == ("[]\n", "")
 
 
-def test_an_unknown_method_and_its_nearest() -> None:
+def test_an_unknown_method_is_refused_with_the_nearest_one() -> None:
     known = ", ".join(available_methods())
     for misspelt, nearest in (("simces", "simcse"), ("rank_cse", "rankcse"), ("x", None)):
         hint = f" Did you mean {nearest!r}?" if nearest else ""

@@ -41,7 +41,7 @@ def dense(tiny_bert: Path, tmp_path: Path) -> Path:
     return tmp_path / "dense"
 
 
-def test_a_saved_encoder_is_the_same(tiny_folder: Path, tmp_path: Path) -> None:
+def test_a_saved_encoder_gives_the_same_vectors(tiny_folder: Path, tmp_path: Path) -> None:
     for pooler in get_args(Pooler):
         cut = 40 if pooler == "mask" else 5
         encoder = load_encoder(
@@ -71,7 +71,7 @@ def test_what_changes_the_vectors_changes_the_hash(dense: Path) -> None:
         (dense / name).write_text(content)
 
 
-def test_a_dense_layer_of_another_make(dense: Path) -> None:
+def test_settings_of_a_dense_layer_are_read_or_refused(dense: Path) -> None:
     table: list[tuple[dict[str, Any], str]] = [
         ({"use_residual": True}, "config.json has use_residual True, which is not read here"),
         ({"module_input_name": "token_embeddings"}, "has module_input_name 'token_embeddings'"),
@@ -98,7 +98,9 @@ def test_a_dense_layer_of_another_make(dense: Path) -> None:
     assert (layer.linear.bias is not None, type(layer.activation)) == (True, torch.nn.Tanh)
 
 
-def test_the_pooling_lies_where_the_modules_say(tiny_bert: Path, tmp_path: Path) -> None:
+def test_the_pooling_is_read_from_the_folder_that_modules_json_names(
+    tiny_bert: Path, tmp_path: Path
+) -> None:
     encoder = load_encoder(str(tiny_bert), pooler="cls")
     encoder.save(tmp_path)
     (tmp_path / "1_Pooling").rename(tmp_path / "pool")
@@ -187,7 +189,7 @@ def one_by_one(encoder: Encoder) -> Tensor:
     return torch.cat([encoder.encode([sentence]) for sentence in SENTENCES])
 
 
-def test_a_convolution_comes_back(tiny_folder: Path, tmp_path: Path) -> None:
+def test_a_convolution_is_saved_and_loaded(tiny_folder: Path, tmp_path: Path) -> None:
     torch.manual_seed(1)
     after = Dense.affine(torch.randn(18, 4), torch.ones(4))
     encoder = convolved(tiny_folder, "cls", **THEIRS).with_post_pooling(after)
@@ -196,7 +198,7 @@ def test_a_convolution_comes_back(tiny_folder: Path, tmp_path: Path) -> None:
     assert torch.equal(again.encode(SENTENCES), encoder.encode(SENTENCES))
 
 
-def test_a_convolution_by_hand(tiny_bert: Path) -> None:
+def test_a_convolution_equals_a_hand_worked_one(tiny_bert: Path) -> None:
     """Length 3: a piece with its neighbours, and zeros beyond the ends of a sentence."""
     encoder = convolved(tiny_bert, **OWN)
     (layer,) = encoder.token_layers
@@ -211,13 +213,13 @@ def test_a_convolution_by_hand(tiny_bert: Path) -> None:
     assert_close(found, expected.relu().mean(dim=0).detach(), rtol=1e-4, atol=1e-5)
 
 
-def test_padding_leaks_only_where_it_is_asked_for(tiny_bert: Path) -> None:
+def test_padding_changes_a_vector_only_without_mask_padding(tiny_bert: Path) -> None:
     masked, leaking = (convolved(tiny_bert, **switches).eval() for switches in (OWN, THEIRS))
     assert_close(masked.encode(SENTENCES), one_by_one(masked), rtol=1e-4, atol=1e-5)
     assert not torch.allclose(leaking.encode(SENTENCES), one_by_one(leaking), atol=1e-3)
 
 
-def test_a_kind_of_one_s_own(tiny_bert, tmp_path, monkeypatch) -> None:
+def test_a_registered_layer_is_saved_and_loaded(tiny_bert, tmp_path, monkeypatch) -> None:
     plain = load_encoder(str(tiny_bert), pooler="avg")
     encoder = plain.with_post_pooling(Stretch(32))
     encoder.save(tmp_path)

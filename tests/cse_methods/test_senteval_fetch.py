@@ -35,7 +35,7 @@ def states(folder: Path) -> set[str]:
     return {check.state for check in check_files(folder)}
 
 
-def test_what_was_cut_short_goes_on(archive: Path, tmp_path: Path) -> None:
+def test_a_fetch_replaces_missing_and_short_files_only(archive: Path, tmp_path: Path) -> None:
     folder = fetch_senteval(tmp_path / "own")
     (folder / MR).write_text("mine\n" * manifest()[MR].lines)
     (folder / CR).write_text("half")
@@ -84,14 +84,16 @@ def test_a_damaged_archive_or_a_folder_that_cannot_be_made_is_named(archive, tmp
         assert states(tmp_path / "own") <= {"missing", "other checksum"}, "no half-written file"
 
 
-def test_offline(kept_from_hub: Place, tmp_path: Path) -> None:
+def test_offline_the_archive_is_missing_and_a_fetch_is_refused(
+    kept_from_hub: Place, tmp_path: Path
+) -> None:
     kept_from_hub(KNOWN["wiki1m"].hub[0])
     assert missing_senteval() == ["SentEval's files (princeton-nlp/datasets-for-simcse)"]
     with pytest.raises(DataError, match=r"cannot fetch senteval\.tar of princeton-nlp/datasets"):
         fetch_senteval(tmp_path / "own")
 
 
-def test_the_corpus(kept_from_hub: Place, tmp_path: Path) -> None:
+def test_the_corpus_is_fetched_unless_it_is_complete(kept_from_hub: Place, tmp_path: Path) -> None:
     kept_from_hub(KNOWN["wiki1m"].hub[0]).write_text("One.\n" * 1_000_000)
     file = tmp_path / "corpus" / "wiki1m.txt"
     file.parent.mkdir()
@@ -111,7 +113,7 @@ def checks(folder: Path) -> dict[str, FileCheck]:
     return {check.path: check for check in check_folder(folder)}
 
 
-def test_other_bytes_are_pointed_out_and_a_missing_file_lacks(counted_data: Path) -> None:
+def test_a_check_reports_other_checksums_and_missing_files(counted_data: Path) -> None:
     found = checks(counted_data)
     assert {check.state for check in found.values()} == {"other checksum"}
     assert not any(check.lacking for check in found.values())
@@ -123,7 +125,7 @@ def test_other_bytes_are_pointed_out_and_a_missing_file_lacks(counted_data: Path
     assert expected.lacking
 
 
-def test_a_wrong_count_and_corpora_that_are_there(counted_data: Path) -> None:
+def test_a_check_reports_wrong_counts_and_the_corpora(counted_data: Path) -> None:
     scored = (counted_data / GOLD).read_bytes()
     whole = (counted_data / INPUT).read_bytes()
     one_less, both = scored.replace(b"2.5\n", b"\n", 1), "1500 lines, {} scored".format
@@ -143,7 +145,7 @@ def test_a_wrong_count_and_corpora_that_are_there(counted_data: Path) -> None:
     assert known == FileCheck("corpus/wiki1m.txt", "wrong count", "1000000 lines", "1 lines")
 
 
-def test_what_is_no_folder_is_refused(tmp_path: Path) -> None:
+def test_a_missing_folder_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     for path in (tmp_path / "none", tmp_path / "file"):
         with pytest.raises(DataError, match=rf"{path.name}: no such folder; name one in the Sent"):

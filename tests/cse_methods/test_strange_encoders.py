@@ -263,7 +263,7 @@ REFUSED: list[tuple[str, Callable[[Path], object], dict[str, Any], str]] = [
 ]  # fmt: skip
 
 
-def test_what_no_trial_can_load_or_would_read_otherwise_is_refused(tmp_path: Path) -> None:
+def test_damaged_and_ambiguous_encoders_are_refused(tmp_path: Path) -> None:
     sound = {kind: tiny_families.save_tiny(kind, tmp_path / kind) for kind, *_ in REFUSED}
     for folder in sound.values():
         check_encoder(str(folder))
@@ -283,7 +283,7 @@ def test_what_no_trial_can_load_or_would_read_otherwise_is_refused(tmp_path: Pat
     assert not wrong, "\n".join(map(str, wrong))
 
 
-def test_vectors_with_nan_though_no_weight_has_any(tmp_path: Path) -> None:
+def test_vectors_with_nan_are_refused_though_no_weight_has_any(tmp_path: Path) -> None:
     folder = tiny_families.save_tiny("modernbert", tmp_path)
     change(folder / "config.json", local_rope_theta=-1, rope_parameters=None)
     with pytest.raises(BackboneError, match="vectors hold NaN, and its weights do not"):
@@ -304,7 +304,7 @@ def test_weights_in_several_files_are_read_as_in_one(tiny_bert: Path, tmp_path: 
     assert len(hashes) == 2
 
 
-def test_a_generator_that_does_not_fit_is_found_before_a_trial(
+def test_an_unfit_generator_is_found_before_a_trial(
     tiny_bert: Path, tiny_roberta: Path, masked_lm: Callable[[Path], Path]
 ) -> None:
     def check(generator: object) -> None:

@@ -62,7 +62,7 @@ def loss_of(vectors: list[list[float]], texts: tuple[list[str], ...], **settings
 A, B, MINUS_A = [1.0, 0.0], [0.0, 1.0], [-1.0, 0.0]
 
 
-def test_the_losses_of_triples_and_pairs_by_hand() -> None:
+def test_the_losses_of_triples_and_pairs_equal_hand_worked_ones() -> None:
     """Equation 5 with α = 2: anchors a, b; positives a, b; hard negatives -a, a; τ = 0.5.
 
     Anchor a: cosines 1, 0 with the positives; -1 with its own negative, 1 with the other's.
@@ -98,7 +98,7 @@ def test_the_head_stays_at_test_time(tiny_bert: Path) -> None:
         assert encoder.post_pooling == ([student.head] if head else [])
 
 
-def test_data_and_switch_have_to_fit() -> None:
+def test_supervision_must_fit_the_columns_of_the_corpus() -> None:
     table: list[tuple[dict[str, Any], str]] = [
         ({"supervision": None}, "a.csv has 3 columns, and this method trains on single sentences"),
         ({"supervision": "pairs"}, "a.csv has 3 columns, and 2 columns are needed"),
@@ -119,7 +119,7 @@ def test_data_and_switch_have_to_fit() -> None:
     assert configured().hyperparameters()["supervision"] == "triples"
 
 
-def test_methods_of_single_sentences_take_no_columns() -> None:
+def test_methods_of_single_sentences_refuse_columns() -> None:
     needed = {"rankcse": {"teachers": ["mini"]}, "dclr": {"complementary_model": "mini"}}
     needed["diffcse"] = {"generator": "mini"}
     corpus = {"name": "a.csv", "columns": ["x", "y"]}

@@ -32,7 +32,7 @@ def teacher(tiny_bert: Path) -> TeacherSpec:
     return TeacherSpec(model=str(tiny_bert))
 
 
-def test_vectors_are_the_teacher_s(tiny_folder, tmp_path, monkeypatch) -> None:
+def test_cached_vectors_are_the_teacher_s(tiny_folder, tmp_path, monkeypatch) -> None:
     monkeypatch.setenv("CSE_CACHE", str(tmp_path))
     teacher, folder = TeacherSpec(model=str(tiny_folder), pooler="cls"), str(tiny_folder)
     vectors = teacher_vectors(teacher, CORPUS, max_length=6)
@@ -67,7 +67,7 @@ def test_each_dependency_has_its_own_file(teacher: TeacherSpec, tmp_path: Path) 
     assert files(cache).count(".npy") == 5
 
 
-def test_a_damaged_file_and_what_a_killed_process_left_are_made_anew(teacher, tmp_path) -> None:
+def test_damaged_and_unfinished_files_are_written_anew(teacher, tmp_path) -> None:
     def ask() -> None:
         teacher_vectors(teacher, CORPUS, max_length=16, cache=tmp_path)
 
@@ -96,7 +96,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_the_nearest_are_those_of_the_teacher_s_cosines(tiny_bert, cache, monkeypatch) -> None:
+def test_neighbours_are_the_nearest_by_the_teacher_s_cosines(tiny_bert, cache, monkeypatch) -> None:
     vectors = load_encoder(str(tiny_bert)).encode(corpus().sentences, max_length=16)
     unit = torch.nn.functional.normalize(vectors, dim=1)
     cosines = (unit @ unit.T).fill_diagonal_(-2)
@@ -110,14 +110,16 @@ def test_the_nearest_are_those_of_the_teacher_s_cosines(tiny_bert, cache, monkey
         torch.testing.assert_close(found, best, rtol=0, atol=1e-5)
 
 
-def test_a_batch_by_hand() -> None:
+def test_a_batch_has_each_drawn_sentence_and_its_neighbours() -> None:
     nearest = np.array([[1, 2], [0, 2], [1, 0], [4, 5], [3, 5], [3, 4]], dtype=np.int32)
     assert with_neighbours(np.array([3, 0, 5, 1]), nearest).tolist() == [3, 4, 5, 0]
     assert with_neighbours(np.array([1, 0, 3, 4]), nearest[:, :1]).tolist() == [1, 0, 3, 4]
 
 
 @given(st.integers(2, 20), st.data())
-def test_a_batch_is_whole_and_has_no_sentence_twice(count: int, data: st.DataObject) -> None:
+def test_a_batch_with_neighbours_is_full_and_has_no_sentence_twice(
+    count: int, data: st.DataObject
+) -> None:
     neighbours = data.draw(st.integers(1, count - 1))
     random = np.random.default_rng(data.draw(st.integers(0, 1000)))
     nearest = np.array([random.permutation(count)[:neighbours] for _ in range(count)], np.int32)
@@ -127,7 +129,7 @@ def test_a_batch_is_whole_and_has_no_sentence_twice(count: int, data: st.DataObj
     assert batch[0] == drawn[0]
 
 
-def test_rankcse_trains_on_them(tiny_bert, cache, new_run, monkeypatch) -> None:
+def test_rankcse_trains_on_neighbours(tiny_bert, cache, new_run, monkeypatch) -> None:
     batches = []
     similarities = TeacherRanking.similarities
 

@@ -28,7 +28,7 @@ def texts_of(*tasks: str) -> list[str]:
     return [text for s in sets for pair in zip(s.first, s.second, strict=True) for text in pair]
 
 
-def test_they_are_both_sentences_of_every_pair_and_nothing_else() -> None:
+def test_handed_out_texts_are_both_sentences_of_every_pair() -> None:
     assert missing_corpora([SICKR], "builtin") == []
     with pytest.raises(DataError, match="the texts of the test set 'sickr'"):
         load_corpus([SICKR], "builtin")
@@ -43,7 +43,7 @@ def test_they_are_both_sentences_of_every_pair_and_nothing_else() -> None:
     assert file.read_text().splitlines() == texts_of("sickr")
 
 
-def test_a_process_that_trains_reads_them() -> None:
+def test_a_guarded_process_reads_handed_out_texts() -> None:
     code = """
 from cse_methods.data.corpora import load_corpus
 from cse_methods.data.corpus_spec import CorpusSpec
@@ -57,7 +57,7 @@ print(len(load_corpus([CorpusSpec(name="sickr", transductive=True)], "builtin").
     assert (done.stdout, done.stderr) == ("240\n", "")
 
 
-def test_what_is_no_test_set_is_refused() -> None:
+def test_a_transductive_corpus_must_be_a_test_set() -> None:
     for fields, why in (
         ({"name": "wiki1m"}, "no test set 'wiki1m'"),
         ({"name": "sts", "column": "a"}, "not a table"),
@@ -67,7 +67,7 @@ def test_what_is_no_test_set_is_refused() -> None:
     assert [*SICKR.test_sets, *CorpusSpec(name="sts").test_sets] == ["sickr"]
 
 
-def test_scores_of_an_encoder_that_knows_the_texts_have_another_identity() -> None:
+def test_scores_of_an_encoder_trained_on_test_texts_have_another_identity() -> None:
     def score(*corpora: CorpusSpec) -> dict[str, str]:
         training = TrainingData(
             dev=DevSelection(), chosen_on=("stsb",), corpora=corpora, data="builtin"

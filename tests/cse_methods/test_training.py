@@ -82,7 +82,7 @@ def small_dev(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     return {"checkpoint": own, "search": own, "also": []}
 
 
-def test_how_many_steps_and_dev_points() -> None:
+def test_steps_and_dev_points_follow_epochs_and_eval_steps() -> None:
     table: list[tuple[dict[str, Any], int]] = [
         ({"max_steps": None}, 5),  # 22 sentences are 5 whole batches of 4
         *(({"max_steps": None, "epochs": n}, steps) for n, steps in ((3, 15), (0.5, 3), (1.25, 7))),
@@ -114,7 +114,7 @@ def orders(state: Any, *, until: int) -> list[list[int]]:
     return found
 
 
-def test_every_epoch_is_an_order_of_its_own_and_the_step_alone_the_position(tiny_bert) -> None:
+def test_every_epoch_has_its_own_order_and_the_step_gives_the_position(tiny_bert) -> None:
     config = settings(tiny_bert, max_steps=10)
     rows = orders(started(config, seed=3), until=10)
     first, second = np.ravel(rows[:5]).tolist(), np.ravel(rows[5:]).tolist()
@@ -139,7 +139,7 @@ def pushed_bias(state: Any, *, steps: int) -> Tensor:
     return bias
 
 
-def test_steps_by_hand(tiny_bert: Path) -> None:
+def test_optimizer_steps_equal_hand_worked_ones(tiny_bert: Path) -> None:
     """Under a constant gradient, Adam moves by the learning rate: 0.1 times 1, 4/5, 3/5, …"""
     state = started(settings(tiny_bert))
     before = [p.clone() for p in state.student.encoder.parameters()]
@@ -208,7 +208,7 @@ RESUMED: list[dict[str, Any]] = [
     [*RESUMED[:2], *(pytest.param(one, marks=pytest.mark.slow) for one in RESUMED[2:])],
     ids=lambda others: "-".join(map(str, others.values())),
 )
-def test_every_optimizer_and_precision_goes_on_bit_for_bit(
+def test_every_optimizer_and_precision_resumes_bit_for_bit(
     others: dict[str, Any], tiny_bert: Path, small_dev: dict[str, Any], new_run: Callable[..., Any]
 ) -> None:
     own = {"learning_rate": 1e-3, "dev": small_dev, "corpus": {"name": "builtin", "first": 40}}
@@ -242,7 +242,9 @@ def gradients(student: Student, *, passes: int = 1) -> dict[str, Tensor]:
 
 
 @pytest.mark.parametrize("dropout", [0, 0.3])
-def test_a_batch_in_chunks_is_the_whole_batch(tiny_folder: Path, dropout: float) -> None:
+def test_a_batch_in_chunks_gives_the_gradients_of_the_whole_batch(
+    tiny_folder: Path, dropout: float
+) -> None:
     """Under dropout, two passes draw the same masks; they keep the activations of all chunks."""
     chunks, passes = (2, 2) if dropout else (4, 1)  # without, 14 rows: 4, 4, 4 and 2
     whole, pieces = (chunked(tiny_folder, chunks=n, dropout=dropout) for n in (1, chunks))
@@ -281,7 +283,7 @@ def test_a_loss_that_is_not_a_number_ends_the_trial(
     assert list(run.curve) == [0]
 
 
-def test_numbers_that_are_no_loss_stand_in_the_curve(
+def test_metrics_of_an_objective_are_in_the_curve(
     tiny_bert: Path,
     small_dev: dict[str, Any],
     new_run: Callable[..., Any],
@@ -310,7 +312,7 @@ def test_numbers_that_are_no_loss_stand_in_the_curve(
             trained(config, new_run(), Made(tempered))
 
 
-def test_a_trial_ends_when_its_patience_does(tiny_bert: Path, new_run: Callable[..., Any]) -> None:
+def test_patience_ends_a_trial(tiny_bert: Path, new_run: Callable[..., Any]) -> None:
     """The encoder stays as it is, so the first dev point is the best one."""
     config = settings(tiny_bert, max_steps=20, patience=2, dev=SICKR)
     run = new_run()
@@ -353,7 +355,7 @@ def test_the_best_of_several_encoders_is_kept(tiny_bert, small_dev, new_run) -> 
     assert torch.equal(kept.encode(CORPUS.sentences), best.encode(CORPUS.sentences))
 
 
-def test_another_pooler_at_test(tiny_bert, small_dev, new_run) -> None:
+def test_test_pooler_is_used_at_dev_and_in_the_saved_encoder(tiny_bert, small_dev, new_run) -> None:
     config = settings(tiny_bert, pooler="avg", test_pooler="avg_top2", max_steps=2, dev=small_dev)
     run, poolers = new_run(), []
 
@@ -374,7 +376,7 @@ def test_another_pooler_at_test(tiny_bert, small_dev, new_run) -> None:
         settings("mini", test_pooler="mask")
 
 
-def test_what_an_objective_returns_is_checked(tiny_bert: Path) -> None:
+def test_an_objective_that_returns_no_scalars_is_refused(tiny_bert: Path) -> None:
     table: list[tuple[Any, str]] = [
         (torch.zeros(64), "a Tensor of shape (64,)"),
         (torch.zeros(()), "a Tensor of shape ()"),

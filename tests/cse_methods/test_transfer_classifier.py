@@ -125,7 +125,7 @@ def chosen(
         pytest.param(QUICK, True, 1, marks=SLOW),
     ],
 )
-def test_weights_are_those_of_one_fit_at_a_time(protocol, validated, seed) -> None:
+def test_joint_fits_give_the_weights_of_single_ones(protocol, validated, seed) -> None:
     # Patient and noisy: folds stop one after the other, and some get better after others stopped.
     protocol = replace(protocol, tenacity=3, epoch_size=1)
     data = samples(121, classes=3, seed=seed, noise=4.0)
@@ -146,7 +146,7 @@ def test_weights_are_those_of_one_fit_at_a_time(protocol, validated, seed) -> No
 
 
 @PROTOCOLS
-def test_nested_folds_are_those_of_one_fit_at_a_time(protocol: TransferProtocol) -> None:
+def test_nested_folds_give_the_accuracies_of_single_fits(protocol: TransferProtocol) -> None:
     data = samples(62)  # no multiple of 3: folds of two lengths
     choices, tests = [], []
     for train, test in folds(data, 3):
@@ -168,7 +168,9 @@ def test_nested_folds_are_those_of_one_fit_at_a_time(protocol: TransferProtocol)
         *(pytest.param(QUICK, 2, marks=SLOW), pytest.param(QUICK, 4, marks=SLOW)),
     ],
 )
-def test_folds_then_a_test_set(protocol: TransferProtocol, classes: int) -> None:
+def test_folds_choose_the_regularisation_before_the_test(
+    protocol: TransferProtocol, classes: int
+) -> None:
     train, test = samples(61, classes=classes), samples(40, classes=classes, seed=1)
     value, mean = chosen(train, values_of(protocol, range(-1, 6)), protocol)
     final = plain(train, None, value, protocol)
@@ -183,7 +185,7 @@ def test_folds_then_a_test_set(protocol: TransferProtocol, classes: int) -> None
 
 
 @PROTOCOLS
-def test_given_splits(protocol: TransferProtocol) -> None:
+def test_a_dev_set_chooses_the_regularisation_before_the_test(protocol: TransferProtocol) -> None:
     train, dev, test = samples(61), samples(30, seed=1), samples(40, seed=2)
     fitted = {value: plain(train, dev, value, protocol) for value in values_of(protocol)}
     means = {value: accuracy(one, dev) for value, one in fitted.items()}
@@ -195,14 +197,14 @@ def test_given_splits(protocol: TransferProtocol) -> None:
     assert split(train, dev, None, protocol) == Accuracies(found.dev, None, found.chosen)
 
 
-def test_the_first_of_equals_is_chosen() -> None:
+def test_of_equal_regularisations_the_first_is_chosen() -> None:
     # Where labels follow from the features plainly, every penalty scores 1.
     data = samples(36, noise=0.001)
     assert set(nested(data, SKLEARN, test=False).chosen) == {0.25}
     assert cross_validated(data, None, SKLEARN) == Accuracies(1.0, None, (0.5,))
 
 
-def test_embeddings_that_are_no_numbers_are_refused() -> None:
+def test_embeddings_with_nan_are_refused() -> None:
     good, bad = samples(30), samples(30)
     bad.features[4, 2], bad.features[7] = float("nan"), float("inf")
     message = "2 of 30 embeddings hold NaN or infinite numbers, the first is that of sentence 4"
@@ -216,7 +218,7 @@ def test_embeddings_that_are_no_numbers_are_refused() -> None:
 
 
 @pytest.mark.parametrize("full", ["torch.zeros", "cse_methods.transfer.classifier.descend"])
-def test_a_full_gpu_is_answered_with_advice(full: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_gpu_raises_an_error_with_advice(full: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def ask_for_too_much(*_: Any, **__: Any) -> Any:
         raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20 MiB. GPU 0 …")
 

@@ -37,14 +37,14 @@ def bag_of_words(sentences: Sequence[str]) -> torch.Tensor:
 
 
 @pytest.mark.parametrize("task", [*(pytest.param(t, marks=SLOW) for t in ("cr", "sst2")), "trec"])
-def test_what_can_be_read_from_the_words_is_found(task: str) -> None:
+def test_classifiers_find_classes_that_words_show(task: str) -> None:
     found = load_transfer_test(task, "builtin").score(bag_of_words, DEV_PROTOCOL)
     chance = 1 / 6 if task == "trec" else 1 / 2
     assert chance + 0.2 < found.dev <= 1
 
 
 @pytest.mark.parametrize("task", ["sst2", pytest.param("trec", marks=SLOW)])
-def test_a_test_score_is_that_of_the_test_set(task: str) -> None:
+def test_the_test_accuracy_is_measured_on_the_test_set(task: str) -> None:
     known, test = load_transfer_set(task, "builtin"), load_test_part(task, "builtin")
     train, tested = samples_of(known.train, bag_of_words), samples_of(test, bag_of_words)
     scores, protocol = set(), TransferProtocol(classifier="scikit-learn", kfold=3)
@@ -56,7 +56,7 @@ def test_a_test_score_is_that_of_the_test_set(task: str) -> None:
     assert round(found.test, 6) in scores
 
 
-def test_features_of_a_pair_by_hand() -> None:
+def test_features_of_a_pair_are_difference_and_product() -> None:
     part = load_transfer_set("mrpc", "builtin").train
     vectors = {part.first: [1.0, -2.0], part.second: [3.0, 0.5]}
     features, labels = samples_of(part, lambda s: torch.tensor([vectors[tuple(s)]] * len(s)))
@@ -64,7 +64,7 @@ def test_features_of_a_pair_by_hand() -> None:
     assert labels is part.labels
 
 
-def test_scores_of_each_task() -> None:
+def test_each_task_has_its_scores() -> None:
     """Scoring asks for the known sentences, and agrees with the dev accuracy of training."""
     for task in TRANSFER_TASKS:
         asked: set[str] = set()
@@ -100,7 +100,7 @@ def test_a_dev_suite_reports_each_task_and_their_mean(tiny_bert: Path) -> None:
     assert best.metrics == {}
 
 
-def test_what_a_dev_selection_is_and_has_to_fetch(tmp_path, monkeypatch, shared) -> None:
+def test_transfer_dev_has_an_identity_and_missing_data(tmp_path, monkeypatch, shared) -> None:
     dev = DevSelection(search="transfer_dev")
     assert dev.tasks == ("stsb", "transfer_dev", "sickr")
     asked = ("stsb", "transfer_dev", "transfer_dev")

@@ -50,7 +50,9 @@ def edited(number: int, line: str) -> Edit:
 
 
 @pytest.mark.slow
-def test_real_files(shared: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_real_transfer_files_have_their_known_classes(
+    shared: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     table: list[tuple[TransferTask, dict[int, int], int | None, int | None]] = [
         *(("mr", {0: 5331, 1: 5331}, None, None), ("cr", {0: 1368, 1: 2407}, None, None)),
         *(("subj", {0: 5000, 1: 5000}, None, None), ("mpqa", {0: 7294, 1: 3312}, None, None)),
@@ -71,7 +73,7 @@ def test_real_files(shared: Path, caplog: pytest.LogCaptureFixture) -> None:
         assert missing_transfer_sets(data) == []
 
 
-def test_a_byte_of_trec_that_is_no_utf8(shared: Path) -> None:
+def test_trec_is_read_despite_a_byte_that_is_no_utf8(shared: Path) -> None:
     train = load_transfer_set("trec", str(shared / "data")).train
     assert sum("sisterðcity" in sentence for sentence in train.first) == 1
 
@@ -90,7 +92,7 @@ def test_files_of_each_kind_are_read(tmp_path, task, caplog) -> None:
         load_transfer_set(task, data)
 
 
-def test_order_is_by_words_then_class_then_file(tmp_path: Path) -> None:
+def test_sentences_are_sorted_by_words_then_class_then_file(tmp_path: Path) -> None:
     load = load_transfer_set("sst2", write(tmp_path, "sst2", edited(5, "last by class\t1")))
     assert load.train.first[0] == "last by class"
     edits = edited(7, "0\t7\t8\tHe said 7 .\tNo .")
@@ -145,7 +147,7 @@ def test_training_opens_no_test_file(tmp_path: Path) -> None:
         missing_transfer_sets(str(tmp_path))
 
 
-def test_builtin_sets_have_parts_without_a_sentence_in_common() -> None:
+def test_parts_of_built_in_sets_share_no_sentence() -> None:
     for task in TRANSFER_TASKS:
         known, test = load_transfer_set(task, "builtin"), load_test_part(task, "builtin")
         parts = [part for part in (known.train, known.dev, test) if part is not None]

@@ -29,7 +29,9 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> str:
     ("dimensions", "max_length"),
     [(5, 6), *(pytest.param(*case, marks=pytest.mark.slow) for case in ((5, 32), (32, 6)))],
 )
-def test_whitening_by_hand(dimensions, max_length, tiny_bert, corpus, new_run) -> None:
+def test_whitened_vectors_equal_hand_worked_ones(
+    dimensions, max_length, tiny_bert, corpus, new_run
+) -> None:
     run = new_run()
     settings = {"corpus": corpus, "pooler": "avg", "max_length": max_length}
     train(configured(tiny_bert, whitening=True, dimensions=dimensions, **settings), run)
@@ -47,7 +49,7 @@ def test_whitening_by_hand(dimensions, max_length, tiny_bert, corpus, new_run) -
     np.testing.assert_allclose(np.abs(vectors.numpy()), np.abs(expected), rtol=1e-2, atol=2e-3)
 
 
-def test_a_seed_draws_the_sentences_that_are_seen(tiny_bert, new_run) -> None:
+def test_the_seed_draws_the_sentences_of_the_statistics(tiny_bert, new_run) -> None:
     curves = []
     for seed in (0, 0, 1):
         run = new_run(seed=seed)
@@ -58,7 +60,9 @@ def test_a_seed_draws_the_sentences_that_are_seen(tiny_bert, new_run) -> None:
     assert curves[0][1] != curves[2][1]
 
 
-def test_what_is_refused(tiny_bert: Path, tmp_path: Path, new_run: Callable[..., Any]) -> None:
+def test_unfit_settings_are_refused(
+    tiny_bert: Path, tmp_path: Path, new_run: Callable[..., Any]
+) -> None:
     alone = tmp_path / "one.txt"
     alone.write_text("Rain falls.\nRain falls.\n", encoding="utf-8")
     with pytest.raises(TrainingError, match="of 2 sentences cannot be whitened: the covariance"):

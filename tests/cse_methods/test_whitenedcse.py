@@ -62,7 +62,7 @@ def test_each_view_is_whitened_by_itself(tiny_bert: Path) -> None:
         assert_close(objective.mean, torch.zeros(32).double())
 
 
-def test_gradients_through_the_statistics_on_demand(tiny_bert: Path) -> None:
+def test_gradients_flow_through_the_statistics_only_without_detach(tiny_bert: Path) -> None:
     losses, gradients = [], []
     for detach in (True, False):
         student, objective = started(tiny_bert, detach_whitening=detach)
@@ -74,7 +74,7 @@ def test_gradients_through_the_statistics_on_demand(tiny_bert: Path) -> None:
     assert not torch.equal(gradients[0], gradients[1])
 
 
-def test_statistics_that_span_too_little_give_no_nan(tiny_bert: Path) -> None:
+def test_singular_running_statistics_give_no_nan(tiny_bert: Path) -> None:
     """Without memory, 6 sentences under 2 masks span 11 of 32 axes at most."""
     settings = {"whitening": "zca", "statistics_momentum": 0, "positives": 2, "test_head": True}
     student, objective = started(tiny_bert, **settings)
@@ -86,7 +86,9 @@ def test_statistics_that_span_too_little_give_no_nan(tiny_bert: Path) -> None:
     ("settings", "width"),
     [({}, 2), ({"whitening": "zca"}, 32), pytest.param({"groups": 4}, 8, marks=pytest.mark.slow)],
 )
-def test_with_test_head_the_embedding_is_the_head_s(settings, width, tiny_bert, tmp_path) -> None:
+def test_with_test_head_the_embedding_is_the_head_s_output(
+    settings, width, tiny_bert, tmp_path
+) -> None:
     settings = {"batch_size": 16, "test_head": True} | settings
     student, objective = started(tiny_bert, **settings)
     objective(student, Batch(SENTENCES * 2, np.arange(12)))
@@ -104,7 +106,7 @@ def test_with_test_head_the_embedding_is_the_head_s(settings, width, tiny_bert, 
     assert_close(loaded, expected, rtol=1e-3, atol=1e-4)
 
 
-def test_what_is_refused(tiny_bert: Path) -> None:
+def test_unfit_groups_batches_and_copies_are_refused(tiny_bert: Path) -> None:
     table: list[tuple[dict[str, Any], str]] = [
         ({"sgw_copies": 2}, "positives=3 views are not a multiple of sgw_copies=2"),
         ({"whitening": "group", "sgw_copies": 3}, "sgw_copies=3 has no effect"),

@@ -36,7 +36,7 @@ def drawn(seed: int, size: int, width: int) -> Tensor:
     return normal(size, width) @ mixing + normal(width)
 
 
-def test_matrices_by_hand() -> None:
+def test_whitening_matrices_equal_hand_worked_ones() -> None:
     # Eigenvalues 1 along (1, -1) and 9 along (1, 1).
     covariance = torch.tensor([[5.0, 4], [4, 5]], dtype=torch.float64)
     zca = torch.tensor([[2 / 3, -1 / 3], [-1 / 3, 2 / 3]], dtype=torch.float64)
@@ -56,7 +56,7 @@ def test_each_group_has_unit_covariance(kind: Rotation, seed: int, groups: int) 
         torch.testing.assert_close(covariance_of(group), eye(6 // groups), atol=1e-7, rtol=0)
 
 
-def test_full_gradients_where_eigenvalues_meet_and_of_pairs() -> None:
+def test_gradients_are_exact_at_equal_eigenvalues_and_for_pairs() -> None:
     # Already white: all eigenvalues are 1, where the derivative of eigenvectors has its poles.
     rows = whiten(drawn(1, 8, 3)).requires_grad_()
     assert torch.autograd.gradcheck(lambda x: whiten(x, detach=False), rows)
@@ -65,7 +65,7 @@ def test_full_gradients_where_eigenvalues_meet_and_of_pairs() -> None:
         assert torch.autograd.gradcheck(lambda c: whitening_matrix((c + c.mT) / 2), start)
 
 
-def test_single_and_mixed_precision() -> None:
+def test_whitening_is_exact_in_single_and_mixed_precision() -> None:
     rows = drawn(4, 16, 8).float()
     exact = whiten(rows.double(), groups=2)
     with torch.autocast("cpu", dtype=torch.bfloat16):
@@ -77,7 +77,7 @@ def test_single_and_mixed_precision() -> None:
 
 @quick
 @given(seed=seeds, momentum=st.floats(0, 1))
-def test_running_statistics(seed: int, momentum: float) -> None:
+def test_running_statistics_are_moving_averages(seed: int, momentum: float) -> None:
     old, new = drawn(seed, 9, 3), drawn(seed + 1, 7, 3)
     mean, covariance = moving_statistics(*statistics(old), new.requires_grad_(), momentum=momentum)
     kept, added = momentum, 1 - momentum
@@ -107,7 +107,7 @@ def test_axes_without_variance_are_left_out() -> None:
     torch.testing.assert_close(principal_axes(whole), whitening_matrix(whole, kind="pca"))
 
 
-def test_what_rounding_alone_spans_is_singular_and_a_narrow_axis_is_not() -> None:
+def test_an_axis_of_mere_rounding_is_singular_and_a_narrow_one_is_not() -> None:
     for offset in (0, 10, 100):
         # Exactly dependent, then rounded: the smallest eigenvalue is that of the rounding.
         rows = drawn(8, 64, 4) + offset

@@ -10,7 +10,7 @@ LossOfMasks = Callable[[Tensor], Tensor]
 
 
 def move_scores(scores: Tensor, gradient: Tensor, *, step_size: float) -> Tensor:
-    r"""One step of scores up a gradient, which is normalised over the last axis.
+    r"""Move scores one step up a gradient, which is normalised over the last axis.
 
     .. math:: x \leftarrow \min(\max(x + \eta \, g / |g|, 0), 1)
 
@@ -30,12 +30,12 @@ def move_scores(scores: Tensor, gradient: Tensor, *, step_size: float) -> Tensor
 
 
 def make_masks(scores: Tensor, *, threshold: float) -> Tensor:
-    """1 where a score is above the threshold, else 0; of the scores' shape and type."""
+    """Make masks of the scores' shape and type: 1 where a score is above the threshold, else 0."""
     return (scores > threshold).to(scores.dtype)
 
 
 def fuse_masks(masks: tuple[Tensor, ...]) -> Tensor:
-    """The mean of masks: of two, a half where one of them is 0.
+    """Compute the mean of masks; of two, it is a half where one of them is 0.
 
     Args:
         masks: shapes that fit one another, such as (P, B, L, 1) and (P, 1, 1, D).

@@ -67,10 +67,10 @@ def draw_places(available: Tensor, *, rate: float) -> Tensor:
     return drawn.where(torch.arange(most, device=drawn.device) < counts, -1)
 
 
-def _mark_places(places: Tensor, count: int) -> Tensor:
+def _mark_places(indices: Tensor, count: int) -> Tensor:
     """Mark which of `count` places are among those of each row, shape (B, count)."""
-    marked = torch.zeros(len(places), count + 1, dtype=torch.bool, device=places.device)
-    return marked.scatter(1, places.where(places >= 0, count), value=True)[:, :count]
+    marked = torch.zeros(len(indices), count + 1, dtype=torch.bool, device=indices.device)
+    return marked.scatter(1, indices.where(indices >= 0, count), value=True)[:, :count]
 
 
 AugmentationName = Literal[

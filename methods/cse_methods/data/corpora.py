@@ -132,8 +132,8 @@ def load_corpus(
         ValueError: if `split_at` is set and no backbone is given.
     """
     source = data_source(data)
-    places = [place for spec in specs for place in _locate_files(spec, source)]
-    files = [place.fetch() if isinstance(place, HubFile) else place for place in places]
+    located = [file for spec in specs for file in _locate_files(spec, source)]
+    files = [file.fetch() if isinstance(file, HubFile) else file for file in located]
     if backbone is not None and any(spec.split_at for spec in specs):
         folder = transformer_folder(fetch_backbone(resolve_backbone(backbone)))
         names = (*TOKENIZER, *SENTENCE_PIECE)
@@ -186,16 +186,16 @@ def missing_corpora(specs: Sequence[CorpusSpec], data: str | None) -> list[str]:
     """Describe each corpus that `load_corpus` would fetch. Raises DataError for an unknown name."""
     source = data_source(data)
     names = {spec.name: spec for spec in specs if not spec.transductive}
-    places = [(name, place) for name in names for place in _locate_files(names[name], source)]
-    missing = [(name, p) for name, p in places if isinstance(p, HubFile) and not p.cached]
-    return list(dict.fromkeys(f"corpus {name} ({place.repository})" for name, place in missing))
+    located = [(name, file) for name in names for file in _locate_files(names[name], source)]
+    missing = [(name, p) for name, p in located if isinstance(p, HubFile) and not p.cached]
+    return list(dict.fromkeys(f"corpus {name} ({file.repository})" for name, file in missing))
 
 
 def _read_corpus(spec: CorpusSpec, source: DataSource) -> list[CorpusFile]:
-    places = _locate_files(spec, source)
-    if not places:
+    located = _locate_files(spec, source)
+    if not located:
         return [CorpusFile([(sentence,) for sentence in builtin_corpus()], 0)]
-    paths = [place.fetch() if isinstance(place, HubFile) else place for place in places]
+    paths = [file.fetch() if isinstance(file, HubFile) else file for file in located]
     if known := KNOWN.get(spec.name):
         return [_read_known(spec, known, paths)]
     return [
@@ -212,10 +212,10 @@ def _read_known(spec: CorpusSpec, known: _Known, paths: Sequence[Path]) -> Corpu
         )
     table = read_corpus_file(paths[0], spec) if known.columns else None
     lines = [] if table else [line.strip() for path in paths for line in read_lines(path)]
-    found = len(table.rows) + table.dropped if table else len(lines)
-    if found != known.lines:
+    count = len(table.rows) + table.dropped if table else len(lines)
+    if count != known.lines:
         raise DataError(
-            f"{paths[0]}: {spec.name} has {known.lines} lines, found {found}; "
+            f"{paths[0]}: {spec.name} has {known.lines} lines, found {count}; "
             "fetch it again, or name the file by its path to train on it as it is"
         )
     if table:
@@ -271,9 +271,9 @@ def _locate_files(spec: CorpusSpec, source: DataSource) -> tuple[Path | HubFile,
     files = source.glob("corpus/*") if isinstance(source, Path) else ()
     local = {file.name.partition(".")[0] for file in files if kind_of_file(file.name)}
     names = sorted({"builtin", *KNOWN, *local})
-    where = f"in {source}" if isinstance(source, Path) else "(CSE_DATA or data: may name a folder)"
+    scope = f"in {source}" if isinstance(source, Path) else "(CSE_DATA or data: may name a folder)"
     raise DataError(
-        f"no corpus {name!r} {where}.{nearest_hint(name, names)} There are: {', '.join(names)}, or "
+        f"no corpus {name!r} {scope}.{nearest_hint(name, names)} There are: {', '.join(names)}, or "
         "a path to a file"
     )
 
@@ -351,8 +351,8 @@ def _read_columns(path: Path, spec: CorpusSpec, name: str) -> CorpusFile:
     selected = table.select(columns, spec.where)
     texts = [
         [text.strip().replace("\r\n", " ").replace("\n", " ") for text in texts]
-        for place, column in enumerate(columns)
-        for texts in [read_texts(selected, place, f"column {column!r}")]
+        for index, column in enumerate(columns)
+        for texts in [read_texts(selected, index, f"column {column!r}")]
     ]
     rows = list(zip(*texts, strict=True))
     read = [cells for cells in rows if all(cells)]
@@ -360,9 +360,11 @@ def _read_columns(path: Path, spec: CorpusSpec, name: str) -> CorpusFile:
         raise DataError(f"{path}: no sentences in the columns that are named")
     if (dropped := len(rows) - len(read)) and not spec.drop_empty:
         more = f", the first of {dropped}" if dropped > 1 else ""
-        where = next(row.where for row, cells in zip(selected, rows, strict=True) if not all(cells))
+        location = next(
+            row.location for row, cells in zip(selected, rows, strict=True) if not all(cells)
+        )
         raise DataError(
-            f"{where}: an empty sentence{more}; remove such rows, or set drop_empty: true for "
+            f"{location}: an empty sentence{more}; remove such rows, or set drop_empty: true for "
             "this corpus"
         )
     if table.names is not None or spec.where or isinstance(columns[0], str):

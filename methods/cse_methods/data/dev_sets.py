@@ -143,11 +143,11 @@ def _read_table(task: DevTask) -> list[GradedPair]:
     pairs = []
     rows = read_columns(path, *table.columns)
     for number, (first, second, gold) in enumerate(rows, start=1):
-        where = f"{path}, row {number}"
+        location = f"{path}, row {number}"
         if gold is not None:
             # Scores on the hub are 32-bit floats: 3.7 is stored as 3.7000000477.
-            score = read_score(f"{gold:.4f}", where, lowest=LOWEST_GOLD[task])
-            pairs.append(read_pair(first, second, score, where))
+            score = read_score(f"{gold:.4f}", location, lowest=LOWEST_GOLD[task])
+            pairs.append(read_pair(first, second, score, location))
     if len(pairs) != table.pairs:
         raise DataError(
             f"{path}: expected {table.pairs} scored pairs, found {len(pairs)}; fetch the file again"

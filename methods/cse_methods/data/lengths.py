@@ -23,11 +23,11 @@ def count_lengths(sentences: Sequence[str], *, backbone: str) -> dict[tuple[floa
         The number of sentences by the bounds of the interval, as `published_lengths` has them.
     """
     tokenizer = load_tokenizer(backbone)
-    found = np.empty(len(sentences), dtype=np.int64)
+    lengths = np.empty(len(sentences), dtype=np.int64)
     for start in range(0, len(sentences), AT_ONCE):
         some = list(sentences[start : start + AT_ONCE])
         pieces = tokenizer(some, verbose=False)["input_ids"]
-        found[start : start + AT_ONCE] = list(map(len, pieces))
+        lengths[start : start + AT_ONCE] = list(map(len, pieces))
     return {
-        (over, to): int(((found > over) & (found <= to)).sum()) for over, to in pairwise(BOUNDS)
+        (over, to): int(((lengths > over) & (lengths <= to)).sum()) for over, to in pairwise(BOUNDS)
     }

@@ -113,27 +113,27 @@ def _read_file(path: Path) -> list[list[str]]:
         table = read_table(path)
     width = len(table.rows[0].cells) if table.rows else 0
     columns = [0] if width == 1 else []
-    for place in range(width) if width > 1 else ():
-        cells = [row.cells[place] for row in table.rows]
+    for index in range(width) if width > 1 else ():
+        cells = [row.cells[index] for row in table.rows]
         several = sum(isinstance(cell, str) and " " in cell.strip() for cell in cells)
         if 2 * several > len(table.rows):
-            columns.append(place)
+            columns.append(index)
     if table.names is None and table.rows and _has_header(table.rows, columns):
         table = table.headed()
     if not columns:
         return []
-    rows = table.select([place + 1 for place in columns])
+    rows = table.select([index + 1 for index in columns])
     return [[str(cell or "") for cell in row.cells] for row in rows]
 
 
 def _has_header(rows: Sequence[FileRow], columns: Sequence[int]) -> bool:
     """Whether the first row holds names: above numbers, or words in place of sentences."""
-    first, *rest = (row.cells for row in rows)
-    if len(first) > 1 and not any(" " in first[place].strip() for place in columns):
+    first, *others = (row.cells for row in rows)
+    if len(first) > 1 and not any(" " in first[index].strip() for index in columns):
         return True
     return any(
         parse_number(name) is None
-        and rest
-        and all(parse_number(cells[place]) is not None for cells in rest)
-        for place, name in enumerate(first)
+        and others
+        and all(parse_number(cells[index]) is not None for cells in others)
+        for index, name in enumerate(first)
     )

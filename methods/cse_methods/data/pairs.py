@@ -90,27 +90,27 @@ def read_pairs(folder: Path, file: PairFile, *, what: str) -> list[GradedPair]:
     for number, line in enumerate(read_lines(path), start=1):
         if number == 1 and file.header:
             continue
-        where = f"{path}, line {number}"
-        cells = read_cells(line, where, columns=file.columns)
+        location = f"{path}, line {number}"
+        cells = read_cells(line, location, columns=file.columns)
         if gold := cells[file.gold].strip():
-            score = read_score(gold, where, lowest=file.lowest)
-            pairs.append(read_pair(cells[file.first], cells[file.second], score, where))
+            score = read_score(gold, location, lowest=file.lowest)
+            pairs.append(read_pair(cells[file.first], cells[file.second], score, location))
     refuse_count(folder, file.path, found=len(pairs))
     return pairs
 
 
-def read_cells(line: str, where: str, *, columns: int) -> list[str]:
-    """Split a line into cells. Raises DataError if there are too few; `where` names the line."""
+def read_cells(line: str, location: str, *, columns: int) -> list[str]:
+    """Split a line into cells. Raises DataError if there are too few; `location` names the line."""
     cells = line.split("\t")
     if len(cells) < columns:
         raise DataError(
-            f"{where}: {len(cells)} columns, expected {columns}, separated by tabs; "
+            f"{location}: {len(cells)} columns, expected {columns}, separated by tabs; "
             "fetch the file again"
         )
     return cells
 
 
-def read_score(text: str, where: str, *, lowest: float) -> float:
+def read_score(text: str, location: str, *, lowest: float) -> float:
     """Parse a gold score. Raises DataError if it is not a number from `lowest` to 5."""
     try:
         score = float(text)
@@ -118,17 +118,17 @@ def read_score(text: str, where: str, *, lowest: float) -> float:
         score = float("nan")
     if not lowest <= score <= HIGHEST:
         raise DataError(
-            f"{where}: gold score {text!r} is not a number from {lowest:g} to {HIGHEST:g}; "
+            f"{location}: gold score {text!r} is not a number from {lowest:g} to {HIGHEST:g}; "
             "fetch the file again"
         )
     return score
 
 
-def read_pair(first: str, second: str, gold: float, where: str) -> GradedPair:
+def read_pair(first: str, second: str, gold: float, location: str) -> GradedPair:
     """Build a pair with normalised white space. Raises DataError if a sentence is empty."""
     sentences = [" ".join(text.split()) for text in (first, second)]
     if not all(sentences):
-        raise DataError(f"{where}: a sentence of the pair is empty; fetch the file again")
+        raise DataError(f"{location}: a sentence of the pair is empty; fetch the file again")
     return GradedPair(sentences[0], sentences[1], gold)
 
 

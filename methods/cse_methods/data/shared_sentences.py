@@ -57,9 +57,9 @@ def known_groups(gold: NDArray[np.float64]) -> Groups | None:
     if line is None:
         return None
     groups = np.arange(len(gold))
-    for members in filter(None, line["groups"].split(";")):
-        places = [int(place) for place in members.split()]
-        groups[places] = places[0]
+    for text in filter(None, line["groups"].split(";")):
+        members = [int(place) for place in text.split()]
+        groups[members] = members[0]
     return number_by_appearance(groups)
 
 

@@ -60,22 +60,22 @@ class HubFile:
 
         DataError if the address has neither form.
         """
-        found = re.fullmatch(r"hf://datasets/([^/@]+/[^/@]+)(?:@([^/]+))?/(.+)", address)
-        if found is None:
+        match = re.fullmatch(r"hf://datasets/([^/@]+/[^/@]+)(?:@([^/]+))?/(.+)", address)
+        if match is None:
             raise DataError(
                 f"{address!r} is not a file of the hub; expected hf://datasets/OWNER/NAME/FILE or "
                 "hf://datasets/OWNER/NAME@REVISION/FILE"
             )
-        return cls(found[1], found[3], found[2] or "main")
+        return cls(match[1], match[3], match[2] or "main")
 
     @property
     def cached(self) -> bool:
         from huggingface_hub import try_to_load_from_cache
 
-        found = try_to_load_from_cache(
+        path = try_to_load_from_cache(
             self.repository, self.name, revision=self.revision, repo_type="dataset"
         )
-        return isinstance(found, str)
+        return isinstance(path, str)
 
     def fetch(self) -> Path:
         """Return the file's path on this machine, fetched if needed. Raises DataError if that

@@ -159,29 +159,29 @@ def _read_sentences(folder: Path, file: TransferFile, *, what: str) -> list[Labe
     return rows
 
 
-def _read_line(line: str, file: TransferFile, where: str) -> LabelledSentence:
-    """Read a line in the layout of its file; DataError, at `where`, if it is malformed."""
+def _read_line(line: str, file: TransferFile, location: str) -> LabelledSentence:
+    """Read a line in the layout of its file; DataError, with `location`, if it is malformed."""
     if file.layout == "sentence":
         return LabelledSentence(" ".join(line.split()), "", file.label)  # any line is one
     second = ""
     classes: tuple[str, ...] = ("0", "1")
     if file.layout == "sentence and class":
-        first, label = read_cells(line, where, columns=2)[:2]
+        first, label = read_cells(line, location, columns=2)[:2]
         label = label.strip()
     elif file.layout == "question":
         label, _, first = line.partition(" ")
         label, classes = label.partition(":")[0], QUESTION_CLASSES
     else:
-        label, _, _, first, second = read_cells(line, where, columns=5)[:5]
+        label, _, _, first, second = read_cells(line, location, columns=5)[:5]
     if label not in classes:
         raise DataError(
-            f"{where}: class {label!r} is none of {', '.join(classes)}; fetch the file again"
+            f"{location}: class {label!r} is none of {', '.join(classes)}; fetch the file again"
         )
     first, second = (" ".join(text.split()) for text in (first, second))
     if not first:
-        raise DataError(f"{where}: the sentence is empty; fetch the file again")
+        raise DataError(f"{location}: the sentence is empty; fetch the file again")
     if file.layout == "pair" and not second:
-        raise DataError(f"{where}: the second sentence is empty; fetch the file again")
+        raise DataError(f"{location}: the second sentence is empty; fetch the file again")
     return LabelledSentence(first, second, classes.index(label))
 
 

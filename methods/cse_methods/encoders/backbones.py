@@ -308,43 +308,43 @@ def adapted_folder(folder: Path) -> Path | None:
     except (OSError, ValueError, LookupError, TypeError) as problem:
         raise BackboneError(f"{file} does not name what it adapts: {problem}") from problem
     try:
-        found = locate_backbone(resolve_backbone(base))
+        adapted = locate_backbone(resolve_backbone(base))
     except BackboneError as problem:
         raise BackboneError(f"{file}: {problem}") from problem
-    if found is None:
+    if adapted is None:
         raise BackboneError(
             f"{file} adapts {base!r}, which is not on this machine; download it first, or merge "
             "the adapter into it"
         )
-    if (found / ADAPTER).is_file():
+    if (adapted / ADAPTER).is_file():
         raise BackboneError(f"{file} adapts {base!r}, an adapter itself; merge that one first")
-    return found
+    return adapted
 
 
-def list_weights(place: Path) -> list[Path]:
+def list_weights(folder: Path) -> list[Path]:
     """List the files of a transformer's weights, an index before the files that it names.
 
     BackboneError if one of them is not there, or the index cannot be read.
     """
-    first = next((file for name in WEIGHTS if (file := place / name).is_file()), None)
+    first = next((file for name in WEIGHTS if (file := folder / name).is_file()), None)
     if first is None:
-        raise BackboneError(f"{place} has no weights; expected {WEIGHTS[0]} or {PICKLED}")
+        raise BackboneError(f"{folder} has no weights; expected {WEIGHTS[0]} or {PICKLED}")
     if not first.name.endswith(_INDEX):
         return [first]
     if pointer := explain_pointer(first):
         raise BackboneError(pointer)
     try:
         names = sorted(set(json.loads(first.read_text("utf-8"))["weight_map"].values()))
-        beside = {file.name for file in place.iterdir()}  # a name that is a path is not followed
-        missing = [name for name in names if name not in beside]
+        present = {file.name for file in folder.iterdir()}  # a name that is a path is not followed
+        missing = [name for name in names if name not in present]
     except (OSError, ValueError, LookupError, TypeError, AttributeError) as problem:
         raise BackboneError(f"{first} is not an index of weights: {problem}") from problem
     if missing:
         raise BackboneError(
-            f"{place} has no {missing[0]}, one of the {len(names)} files of weights that "
+            f"{folder} has no {missing[0]}, one of the {len(names)} files of weights that "
             f"{first.name} names; download it"
         )
-    return [first, *(place / name for name in names)]
+    return [first, *(folder / name for name in names)]
 
 
 def list_encoder_files(folder: Path) -> list[Path]:
@@ -354,10 +354,10 @@ def list_encoder_files(folder: Path) -> list[Path]:
     if explain_foreign(folder):
         files = {file for file in folder.rglob("*") if file.suffix in _READ_BY_LIBRARY}
         return sorted(file for file in files if file.is_file())
-    place = transformer_folder(folder)
-    tokenizer = TOKENIZER if (place / "tokenizer.json").is_file() else (*TOKENIZER, *SENTENCE_PIECE)
-    files = set(list_weights(place))
-    files |= {place / name for name in ("config.json", *tokenizer)}
+    model = transformer_folder(folder)
+    tokenizer = TOKENIZER if (model / "tokenizer.json").is_file() else (*TOKENIZER, *SENTENCE_PIECE)
+    files = set(list_weights(model))
+    files |= {model / name for name in ("config.json", *tokenizer)}
     for module in list_modules(folder):
         layer = folder / module.path
         if module.kind == "Dense":
@@ -371,9 +371,9 @@ def list_encoder_files(folder: Path) -> list[Path]:
 
 def _find_shorter_length(folder: Path) -> int | None:
     """Return the length to which texts are truncated if that is below the model's positions."""
-    place = transformer_folder(folder)
-    config = json.loads((place / "config.json").read_text("utf-8"))
-    file = place / "tokenizer_config.json"
+    transformer = transformer_folder(folder)
+    config = json.loads((transformer / "config.json").read_text("utf-8"))
+    file = transformer / "tokenizer_config.json"
     tokenizer = json.loads(file.read_text("utf-8")) if file.is_file() else {}
     length = read_text_settings(folder)[0] or tokenizer.get("model_max_length")
     positions = config.get("max_position_embeddings")
@@ -411,13 +411,13 @@ def _download_backbone(source: Backbone) -> Path:
     with suppress(RemoteEntryNotFoundError):  # models of other kinds may not have this file
         hf_hub_download(repository, "config.json", revision=revision)
     if explain_foreign(small := snapshot()):
-        found = snapshot_download(
+        whole = snapshot_download(
             repository,
             revision=revision,
             allow_patterns=[f"*{suffix}" for suffix in _READ_BY_LIBRARY],
             ignore_patterns=["onnx/*", "openvino/*"],
         )
-        return Path(found)
+        return Path(whole)
     modules = list_modules(small)
     layers = [f"{module.path}/*" for module in modules[1:]]
     inside = f"{modules[0].path}/" if modules and modules[0].path != "." else ""
@@ -446,16 +446,16 @@ def _explain_incomplete(folder: Path) -> str | None:
         if not any(file.suffix in _WEIGHT_SUFFIXES for file in files):
             return f"{folder} has no weights; expected {WEIGHTS[0]} or {PICKLED}"
         try:
-            for place in {file.parent for file in files if file.name.endswith(_INDEX)}:
-                list_weights(place)
+            for transformer in {file.parent for file in files if file.name.endswith(_INDEX)}:
+                list_weights(transformer)
         except BackboneError as problem:
             return str(problem)
         return _explain_pointers(files)
-    place = transformer_folder(folder)
-    if not (place / "config.json").is_file():
-        return f"{place} has no config.json; an encoder's folder holds it beside the weights"
-    if not any((place / name).is_file() for name in (*TOKENIZER, *SENTENCE_PIECE)):
-        return f"{place} has no tokenizer; expected tokenizer.json or a vocabulary"
+    transformer = transformer_folder(folder)
+    if not (transformer / "config.json").is_file():
+        return f"{transformer} has no config.json; an encoder's folder holds it beside the weights"
+    if not any((transformer / name).is_file() for name in (*TOKENIZER, *SENTENCE_PIECE)):
+        return f"{transformer} has no tokenizer; expected tokenizer.json or a vocabulary"
     try:
         return _explain_pointers(list_encoder_files(folder))
     except BackboneError as problem:

@@ -51,8 +51,8 @@ class TokenConvolution(TokenLayer):
         if not self.reads_padding:
             vectors = vectors * mask.unsqueeze(-1).to(vectors.dtype)
         columns = vectors.transpose(1, 2)
-        found = torch.cat([conv(columns) for conv in self.convs], dim=1).transpose(1, 2)
-        return found.relu() if self.relu else found
+        convolved = torch.cat([conv(columns) for conv in self.convs], dim=1).transpose(1, 2)
+        return convolved.relu() if self.relu else convolved
 
     @property
     def output_width(self) -> int:

@@ -58,7 +58,7 @@ def piece_positions(
     mask, pieces = inputs["attention_mask"], inputs["pieces"]
     if edits.positions is None:
         return pieces % mask.shape[1]
-    positions = [place for row in edits.positions for place in row]
+    positions = [position for row in edits.positions for position in row]
     given = [len(row) for row in edits.positions]
     # On a GPU, reading the lengths of rows would make the host wait, so only their sum is compared.
     lengths = [len(pieces)] if mask.is_cuda else mask.sum(dim=1).tolist()

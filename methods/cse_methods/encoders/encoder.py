@@ -204,9 +204,9 @@ class Encoder(nn.Module):
         Returns:
             Shape (N, D), float32, on the CPU.
         """
-        place = {sentence: row for row, sentence in enumerate(dict.fromkeys(sentences))}
-        vectors = self.encode_rows(self.rows(list(place), max_length=max_length))
-        return vectors[[place[sentence] for sentence in sentences]]
+        row_of = {sentence: row for row, sentence in enumerate(dict.fromkeys(sentences))}
+        vectors = self.encode_rows(self.rows(list(row_of), max_length=max_length))
+        return vectors[[row_of[sentence] for sentence in sentences]]
 
     def rows(self, sentences: Sequence[str], *, max_length: int | None = None) -> list[list[int]]:
         """Return the word pieces of each sentence at test time, special ones included."""
@@ -217,10 +217,10 @@ class Encoder(nn.Module):
         """Encode N rows of word pieces as at test time: shape (N, D), float32, on the CPU."""
         if not rows:
             return torch.empty(0, self.width)
-        places, batches = zip(*self.batches(rows), strict=True)
+        indices, batches = zip(*self.batches(rows), strict=True)
         with memory_advice(f"it joins the vectors of {len(rows)} sentences"):
             vectors = torch.cat(batches).cpu()  # one copy: several would each wait for a batch
-        return vectors[torch.tensor([place for own in places for place in own]).argsort()]
+        return vectors[torch.tensor([index for own in indices for index in own]).argsort()]
 
     def batches(self, rows: Sequence[list[int]]) -> Iterator[tuple[list[int], Tensor]]:
         """Encode rows of word pieces as at test time, in batches of similar length.
@@ -232,16 +232,16 @@ class Encoder(nn.Module):
             Indices into `rows`, and their vectors: shape (B, D), float32, on the encoder's device.
         """
         at_once = PIECES_AT_ONCE.get(self.device.type, PIECES_AT_ONCE["cpu"])
-        for places in batched_by_length([len(row) for row in rows], at_once=at_once):
-            longest = max(len(rows[place]) for place in places)
-            doing = f"it encodes {len(places)} sentences of at most {longest} word pieces at once"
+        for indices in batched_by_length([len(row) for row in rows], at_once=at_once):
+            longest = max(len(rows[index]) for index in indices)
+            doing = f"it encodes {len(indices)} sentences of at most {longest} word pieces at once"
             training = self.training
             try:
                 with memory_advice(doing), torch.no_grad():
-                    vectors = self.eval()(self.pad([rows[place] for place in places])).float()
+                    vectors = self.eval()(self.pad([rows[index] for index in indices])).float()
             finally:
                 self.train(training)
-            yield places, vectors
+            yield indices, vectors
 
     def save(self, folder: Path | str) -> None:
         """Write a folder from which `load_encoder` loads an encoder with the same vectors.
@@ -309,8 +309,8 @@ class Encoder(nn.Module):
         """Pool the vectors of the layers that the pooler reads, with or without the prompt's."""
         mask = inputs["attention_mask"]
         if self.pooling.prompt and not self.pooling.include_prompt:
-            places = torch.arange(mask.shape[1], device=mask.device)
-            mask = mask * (places >= self._prompt_pieces)
+            columns = torch.arange(mask.shape[1], device=mask.device)
+            mask = mask * (columns >= self._prompt_pieces)
         return pool(states, mask, self.pooling, marked=self._find_masks(inputs["input_ids"]))
 
     def _compute_states(self, inputs: Mapping[str, Tensor], edits: Edits) -> Sequence[Tensor]:

@@ -76,9 +76,9 @@ def _check_weights(files: tuple[FileVersion, ...], rows: int, layers: int, name:
     BackboneError if not, or if the table of word pieces has not this many rows, or a layer is
     missing.
     """
-    found = set[str]()
+    names = set[str]()
     for tensor, values in iterate_weights([file for file, *_ in files]):
-        found.add(tensor)
+        names.add(tensor)
         if _TABLE.search(tensor) and len(values) != rows:
             raise BackboneError(
                 f"backbone {name!r}: {tensor} has {len(values)} rows, and vocab_size in its "
@@ -86,8 +86,8 @@ def _check_weights(files: tuple[FileVersion, ...], rows: int, layers: int, name:
             )
         if not _HEADS.search(tensor) and not is_finite(values):
             raise not_finite(name, tensor)
-    there = {int(layer[1]) for layer in map(_LAYER.search, found) if layer}
-    if there and (gone := sorted({*range(layers)} - there)):
+    present = {int(layer[1]) for layer in map(_LAYER.search, names) if layer}
+    if present and (gone := sorted({*range(layers)} - present)):
         raise BackboneError(
             f"backbone {name!r}: its weights lack layer {gone[0]}, and num_hidden_layers in its "
             f"config.json is {layers}; is it the file of another model?"
@@ -95,12 +95,12 @@ def _check_weights(files: tuple[FileVersion, ...], rows: int, layers: int, name:
     index = files[0][0]
     if index.suffix == ".json":
         named = json.loads(index.read_text("utf-8"))["weight_map"].keys()
-        if lacking := sorted(named - found):
+        if lacking := sorted(named - names):
             raise BackboneError(
                 f"backbone {name!r}: {index.name} names {lacking[0]}, which none of its "
                 f"{len(files) - 1} files holds; download them again"
             )
-    return found
+    return names
 
 
 def iterate_weights(files: Iterable[Path]) -> Iterator[tuple[str, Tensor]]:

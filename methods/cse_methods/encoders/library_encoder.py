@@ -90,8 +90,8 @@ class LibraryEncoder:
         vectors = self.model.encode(
             list(rows), convert_to_tensor=True, show_progress_bar=False, batch_size=AT_ONCE
         )
-        found: Tensor = vectors.float().cpu().clone()  # out of the library's inference mode
-        return found
+        copied: Tensor = vectors.float().cpu().clone()  # out of the library's inference mode
+        return copied
 
     def encode(self, sentences: Sequence[str], *, max_length: int | None = None) -> Tensor:
         return self.encode_rows(sentences, max_length=max_length)
@@ -152,17 +152,17 @@ def check_library_reading(source: Backbone, folder: Path, options: ReadingOption
     modules = list_modules(folder)
     if modules and not modules[0].kind.endswith("Transformer"):
         return  # config.json holds the settings of another module
-    place = adapted_folder(folder) or transformer_folder(folder)
+    transformer = adapted_folder(folder) or transformer_folder(folder)
     with naming_the_backbone(name, folder):
-        file = place / "config.json"
+        file = transformer / "config.json"
         refuse_other_positions(dict(json.loads(file.read_text("utf-8"))), file, name)
-        config = AutoConfig.from_pretrained(place, trust_remote_code=False)
-    tokenizer = open_tokenizer(place, name)
-    refuse_other_pieces(tokenizer, place / "tokenizer.json", name)
+        config = AutoConfig.from_pretrained(transformer, trust_remote_code=False)
+    tokenizer = open_tokenizer(transformer, name)
+    refuse_other_pieces(tokenizer, transformer / "tokenizer.json", name)
     if isinstance(rows := getattr(config, "vocab_size", None), int):
         refuse_pieces_without_vector(tokenizer, rows, name)
     # The library would draw weights that are missing, which every load would draw anew.
-    load_model(name, place, config=config, device_map="meta")
+    load_model(name, transformer, config=config, device_map="meta")
 
 
 def load_library_encoder(source: Backbone, folder: Path, options: ReadingOptions) -> LibraryEncoder:

@@ -196,8 +196,8 @@ def read_pooling_layer(name: str) -> Dense | None:
     auto: Any = AutoModel
     folder = fetch_backbone(resolve_backbone(name))
     with naming_the_backbone(name, folder):
-        place = transformer_folder(folder)
-        model, report = auto.from_pretrained(place, output_loading_info=True)
+        transformer = transformer_folder(folder)
+        model, report = auto.from_pretrained(transformer, output_loading_info=True)
     linear = getattr(getattr(model, "pooler", None), "dense", None)
     lacking = any("pooler." in key for key in report["missing_keys"])
     if lacking or not isinstance(linear, nn.Linear):
@@ -217,8 +217,8 @@ def read_layers(folder: Path, width: int) -> tuple[list[TokenLayer], list[SavedL
         for side in split_modules(read_modules(folder))
     )
     tokens = [layer for layer in before if isinstance(layer, TokenLayer)]
-    rest = [layer for layer in after if not isinstance(layer, TokenLayer)]
-    if len(tokens) < len(before) or len(rest) < len(after):
+    others = [layer for layer in after if not isinstance(layer, TokenLayer)]
+    if len(tokens) < len(before) or len(others) < len(after):
         raise UnknownModelError(
             f"{folder} has a layer on the wrong side of its pooler; layers of word pieces come "
             "before it, all others after it"
@@ -228,10 +228,10 @@ def read_layers(folder: Path, width: int) -> tuple[list[TokenLayer], list[SavedL
         for token_layer in tokens:
             vectors = token_layer.eval()(vectors, mask)
         vectors = vectors[:, 0]  # as a pooler makes one of those of a sentence
-        for layer in rest:
+        for layer in others:
             vectors = layer.eval()(vectors)
-    for one in (*tokens, *rest):
-        for tensor, weights in one.named_parameters():
+    for layer in (*tokens, *others):
+        for tensor, weights in layer.named_parameters():
             if not is_finite(weights.detach()):
-                raise not_finite(str(folder), f"{one.kind} {tensor}")
-    return tokens, rest
+                raise not_finite(str(folder), f"{layer.kind} {tensor}")
+    return tokens, others

@@ -51,8 +51,8 @@ def check_masked_lm(name: str) -> None:
     if folder is not None and name not in HEADS:
         with naming_the_backbone(name, folder):
             weights = iterate_weights(list_weights(transformer_folder(folder)))
-            found = any(_HEAD.search(tensor) for tensor, _ in weights)
-        if not found:
+            has_head = any(_HEAD.search(tensor) for tensor, _ in weights)
+        if not has_head:
             raise _make_headless_error(name, folder, "such a head")
 
 

@@ -60,8 +60,8 @@ class Packing:
 
     def unpack(self, packed: Tensor) -> Tensor:
         """Unpack a tensor of shape (T, ...) to shape (B, L, ...), with zeros at padding."""
-        places = self.rows * self.length
-        flat: Tensor = _Scatter.apply(packed, self.pieces, places)  # type: ignore[no-untyped-call]
+        size = self.rows * self.length
+        flat: Tensor = _Scatter.apply(packed, self.pieces, size)  # type: ignore[no-untyped-call]
         return flat.view(self.rows, self.length, *packed.shape[1:])
 
 
@@ -69,31 +69,31 @@ class _Gather(torch.autograd.Function):
     """Select rows at distinct indices; PyTorch's backward would add them up one by one, slowly."""
 
     @staticmethod
-    def forward(ctx: Any, flat: Tensor, places: Tensor) -> Tensor:
-        ctx.save_for_backward(places)
+    def forward(ctx: Any, flat: Tensor, indices: Tensor) -> Tensor:
+        ctx.save_for_backward(indices)
         ctx.rows = len(flat)
-        return flat.index_select(0, places)
+        return flat.index_select(0, indices)
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
-        (places,) = ctx.saved_tensors
+        (indices,) = ctx.saved_tensors
         (gradient,) = gradients
         zeros = gradient.new_zeros(ctx.rows, *gradient.shape[1:])
-        return zeros.index_copy_(0, places, gradient), None
+        return zeros.index_copy_(0, indices, gradient), None
 
 
 class _Scatter(torch.autograd.Function):
     """Write rows to distinct indices among zeros."""
 
     @staticmethod
-    def forward(ctx: Any, packed: Tensor, places: Tensor, rows: int) -> Tensor:
-        ctx.save_for_backward(places)
-        return packed.new_zeros(rows, *packed.shape[1:]).index_copy_(0, places, packed)
+    def forward(ctx: Any, packed: Tensor, indices: Tensor, rows: int) -> Tensor:
+        ctx.save_for_backward(indices)
+        return packed.new_zeros(rows, *packed.shape[1:]).index_copy_(0, indices, packed)
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, None]:
-        (places,) = ctx.saved_tensors
-        return gradients[0].index_select(0, places), None, None
+        (indices,) = ctx.saved_tensors
+        return gradients[0].index_select(0, indices), None, None
 
 
 def _attend_within_sentences(

@@ -137,19 +137,21 @@ def read_tokenizer(folder: Path, name: str) -> Any:
     BackboneError if it cannot be loaded, is not a fast one or does not do what its tokenizer.json
     says; names the backbone.
     """
-    place = transformer_folder(folder)
-    tokenizer = open_tokenizer(place, name)
+    transformer = transformer_folder(folder)
+    tokenizer = open_tokenizer(transformer, name)
     if not tokenizer.is_fast:
         raise BackboneError(
             f"the tokenizer of backbone {name!r} ({type(tokenizer).__name__}) does not give the "
             "places of its pieces; add a tokenizer.json to its folder, or take another backbone"
         )
-    if lacking := [one for one in ("cls", "sep", "pad") if not getattr(tokenizer, f"{one}_token")]:
+    if lacking := [
+        kind for kind in ("cls", "sep", "pad") if not getattr(tokenizer, f"{kind}_token")
+    ]:
         raise UnknownModelError(
             f"the tokenizer of backbone {name!r} has no {lacking[0]}_token, which stands around "
             "every sentence here; take an encoder whose tokenizer has one"
         )
-    refuse_other_pieces(tokenizer, place / "tokenizer.json", name)
+    refuse_other_pieces(tokenizer, transformer / "tokenizer.json", name)
     around = [tokenizer.cls_token_id, tokenizer.sep_token_id]
     if tokenizer("")["input_ids"] != around:
         raise UnknownModelError(
@@ -164,14 +166,14 @@ def read_tokenizer(folder: Path, name: str) -> Any:
     return tokenizer
 
 
-def open_tokenizer(place: Path, name: str) -> Any:
+def open_tokenizer(folder: Path, name: str) -> Any:
     """Load any tokenizer; BackboneError if that fails or its length is not a number."""
-    with naming_the_backbone(name, place):
-        tokenizer = AutoTokenizer.from_pretrained(place, trust_remote_code=False)
+    with naming_the_backbone(name, folder):
+        tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
     if not isinstance(length := tokenizer.model_max_length, int | float) or length < 1:
         raise BackboneError(
             f"the tokenizer of backbone {name!r} has model_max_length {length!r}; write a number "
-            f"above 0 into {place / 'tokenizer_config.json'}"
+            f"above 0 into {folder / 'tokenizer_config.json'}"
         )
     return tokenizer
 
@@ -200,7 +202,7 @@ def refuse_other_pieces(tokenizer: Any, file: Path, name: str) -> None:
     stored.no_truncation()
     stored.no_padding()
     step = max(1, stored.get_vocab_size() // 100)
-    pieces = [stored.decode([place]) for place in range(0, stored.get_vocab_size(), step)]
+    pieces = [stored.decode([piece]) for piece in range(0, stored.get_vocab_size(), step)]
     texts = [*_PROBES, *(f"a{text}b" for text in _list_short_texts(rules)), *pieces]
     read = tokenizer(texts, add_special_tokens=False, verbose=False)["input_ids"]
     for text, ids, expected in zip(
@@ -251,10 +253,10 @@ def load_model(name: str, folder: Path, **options: Any) -> tuple[Any, set[str]]:
     """
     from transformers import AutoModel
 
-    place, auto = transformer_folder(folder), cast(Any, AutoModel)
+    transformer, auto = transformer_folder(folder), cast(Any, AutoModel)
     with naming_the_backbone(name, folder):
         model, report = auto.from_pretrained(
-            place, output_loading_info=True, ignore_mismatched_sizes=True, **options
+            transformer, output_loading_info=True, ignore_mismatched_sizes=True, **options
         )
     unread = ("pooler.", "decoder.") if model.config.is_encoder_decoder else "pooler."
     if missing := [key for key in report["missing_keys"] if not key.startswith(unread)]:
@@ -262,10 +264,10 @@ def load_model(name: str, folder: Path, **options: Any) -> tuple[Any, set[str]]:
             f"backbone {name!r}: the weights in {folder} lack {len(missing)} of the model's "
             f"tensors, {min(missing)} the first; is it the file of another model?"
         )
-    for tensor, found, expected in sorted(report["mismatched_keys"]):
+    for tensor, shape, expected in sorted(report["mismatched_keys"]):
         raise BackboneError(
-            f"backbone {name!r}: the weight {tensor} has the shape {list(found)}, and "
-            f"{list(expected)} by config.json in {place}; is it the file of another model?"
+            f"backbone {name!r}: the weight {tensor} has the shape {list(shape)}, and "
+            f"{list(expected)} by config.json in {transformer}; is it the file of another model?"
         )
     return model, report["unexpected_keys"]
 

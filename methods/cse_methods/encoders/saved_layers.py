@@ -98,8 +98,8 @@ def write_layers(folder: Path, layers: Sequence[SavedLayer], *, first: int) -> l
     `first` is the index of the first one among the modules.
     """
     modules = []
-    for place, layer in enumerate(layers, start=first):
-        module = Module(layer.kind, f"{place}_{layer.kind.removeprefix(OWN_KIND)}")
+    for index, layer in enumerate(layers, start=first):
+        module = Module(layer.kind, f"{index}_{layer.kind.removeprefix(OWN_KIND)}")
         (folder / module.path).mkdir(parents=True, exist_ok=True)
         layer.write(folder / module.path)
         modules.append(module)
@@ -112,7 +112,7 @@ def read_layer(folder: Path, module: Module) -> SavedLayer:
     UnknownModelError if its kind is unknown here, or it has settings that are not supported.
     BackboneError if it cannot be read.
     """
-    kind, place = KINDS.get(module.kind), folder / module.path
+    kind, path = KINDS.get(module.kind), folder / module.path
     if kind is None:
         known = ", ".join(sorted(KINDS))
         raise UnknownModelError(
@@ -120,10 +120,10 @@ def read_layer(folder: Path, module: Module) -> SavedLayer:
             "package that it comes from, or take a newer release"
         )
     try:
-        return kind.read(place)
+        return kind.read(path)
     except Exception as problem:  # whatever damaged bytes let an unpickler run into
         reason = " ".join(str(problem).split())  # one line
-        raise BackboneError(f"{place} is not a {kind.title}: {reason}") from problem
+        raise BackboneError(f"{path} is not a {kind.title}: {reason}") from problem
 
 
 def write_weights(folder: Path, tensors: Mapping[str, Tensor]) -> None:

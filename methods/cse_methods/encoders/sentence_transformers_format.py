@@ -143,9 +143,9 @@ def read_modules(folder: Path) -> list[Module]:
         and all(m.kind in _LAYER_KINDS or m.kind.startswith(OWN_KIND) for m in after)
     )
     if not known:
-        found = ", ".join(f"{kind} in {path}" if path != "." else kind for kind, path in modules)
+        listed = ", ".join(f"{kind} in {path}" if path != "." else kind for kind, path in modules)
         raise UnknownModelError(
-            f"{folder} has modules that are not read here: {found}; expected are Transformer, "
+            f"{folder} has modules that are not read here: {listed}; expected are Transformer, "
             "then Pooling, then Dense and Normalize"
         )
     return modules
@@ -158,14 +158,14 @@ def list_modules(folder: Path) -> list[Module]:
         return []
     modules = []
     try:
-        for one in json.loads(file.read_text("utf-8")):
-            kind = one["type"]  # code that comes with a model keeps its full name
+        for entry in json.loads(file.read_text("utf-8")):
+            kind = entry["type"]  # code that comes with a model keeps its full name
             if kind.startswith("sentence_transformers."):
                 kind = kind.rpartition(".")[2]
             kind = "Transformer" if kind in _OLD_TRANSFORMERS else kind
-            path = Path(one["path"])
+            path = Path(entry["path"])
             if path.is_absolute() or ".." in path.parts:
-                raise ValueError(f"the path {one['path']!r} leads out of the folder")
+                raise ValueError(f"the path {entry['path']!r} leads out of the folder")
             modules.append(Module(kind, path.as_posix()))
         if not modules:
             raise ValueError("it is empty")
@@ -205,10 +205,8 @@ def read_text_settings(folder: Path) -> tuple[int | None, bool]:
 
 def _read_texts_file(folder: Path) -> tuple[Path, dict[str, Any]]:
     """Read the first file about a transformer's texts that says something, as the library does."""
-    places = [transformer_folder(folder) / name for name in _TEXTS_FILES]
-    return next(
-        ((file, stored) for file in places if (stored := _read_json(file))), (places[0], {})
-    )
+    files = [transformer_folder(folder) / name for name in _TEXTS_FILES]
+    return next(((file, stored) for file in files if (stored := _read_json(file))), (files[0], {}))
 
 
 def read_options(folder: Path) -> dict[str, Any]:
@@ -239,8 +237,8 @@ def read_options(folder: Path) -> dict[str, Any]:
             f"{folder / _OPTIONS_FILE}: default_prompt_name {chosen!r} is not among its prompts, "
             f"{', '.join(known)}; add that prompt, or write null"
         )
-    found = {"prompt": known.get(chosen), "truncate_dim": kept}
-    options = {name: value for name, value in found.items() if value}
+    given = {"prompt": known.get(chosen), "truncate_dim": kept}
+    options = {name: value for name, value in given.items() if value}
     pooled = _read_json(_pooling_file(folder)).get("include_prompt", True)
     return options if pooled else {**options, "include_prompt": False}
 

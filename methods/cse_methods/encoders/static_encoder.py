@@ -30,12 +30,12 @@ _OPENERS: Mapping[str, Callable[..., Any]] = {".gz": gzip.open, ".bz2": bz2.open
 _log = logging.getLogger(__name__)
 
 
-def load_word_vectors(place: Path) -> Any:
+def load_word_vectors(path: Path) -> Any:
     """Load a file or folder for which `is_static` is true as a SentenceTransformer, on the CPU.
 
     BackboneError if it cannot be read.
     """
-    words, vectors = read_glove_text(place) if is_glove_text(place) else _read_packaged(place)
+    words, vectors = read_glove_text(path) if is_glove_text(path) else _read_packaged(path)
     from sentence_transformers import SentenceTransformer
     from sentence_transformers.sentence_transformer.modules import Pooling, WordEmbeddings
     from sentence_transformers.sentence_transformer.modules.tokenizer import WhitespaceTokenizer
@@ -44,15 +44,15 @@ def load_word_vectors(place: Path) -> Any:
     return SentenceTransformer(modules=[table, Pooling(vectors.shape[1], "mean")], device="cpu")
 
 
-def _read_packaged(place: Path) -> tuple[list[str], Tensor]:
+def _read_packaged(path: Path) -> tuple[list[str], Tensor]:
     try:
-        words = [word for (word,) in read_columns(place / PACKAGED_WORDS, "index")]
-        vectors = torch.from_numpy(np.load(place / PACKAGED_VECTORS).astype(np.float32))
+        words = [word for (word,) in read_columns(path / PACKAGED_WORDS, "index")]
+        vectors = torch.from_numpy(np.load(path / PACKAGED_VECTORS).astype(np.float32))
     except (OSError, ValueError, DataError) as problem:
-        raise BackboneError(f"{place} is not a table of word vectors: {problem}") from problem
+        raise BackboneError(f"{path} is not a table of word vectors: {problem}") from problem
     if vectors.ndim != 2 or len(words) != len(vectors):
         raise BackboneError(
-            f"{place} has {len(words)} words and vectors of shape {tuple(vectors.shape)}; expected "
+            f"{path} has {len(words)} words and vectors of shape {tuple(vectors.shape)}; expected "
             "one vector a word"
         )
     return words, vectors

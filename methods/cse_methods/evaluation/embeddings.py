@@ -57,14 +57,14 @@ class StoredEmbeddings:
 
     def _encode_chunk(self, model: Model, chunk: Sequence[str], stream: IO[bytes]) -> Iterator[int]:
         """Encode and store a chunk; yield the number of stored sentences after every batch."""
-        for places, vectors in model.batches(chunk):
+        for indices, vectors in model.batches(chunk):
             finite = torch.isfinite(vectors).all(dim=1)
             if not finite.all():
-                first = chunk[places[int((~finite).nonzero()[0])]]
+                first = chunk[indices[int((~finite).nonzero()[0])]]
                 raise EvaluationError(
                     f"the encoder's vector of {first!r} holds NaN or infinity; it cannot be scored"
                 )
             stream.write(vectors.numpy().astype("<f4", copy=False).tobytes())
-            for place in places:
-                self._place[chunk[place]] = len(self._place)
+            for index in indices:
+                self._place[chunk[index]] = len(self._place)
             yield len(self._place)

@@ -53,9 +53,7 @@ from cse_methods.tasks import (
     TRANSFER_TASKS,
     Tasks,
 )
-from cse_methods.transfer.folds import nested
 from cse_methods.transfer.protocol import TEST_PROTOCOL, TransferProtocol
-from cse_methods.transfer.samples import Samples
 
 _log = logging.getLogger(__name__)
 
@@ -97,7 +95,7 @@ def evaluate(
         raise EvaluationError(
             f"dims {max(dims)} is above {model.width}, the width of the vectors; leave it out"
         )
-    sts = [load_pair_set(one, data) for one in STS_TASKS if one in (*tasks.sts, *tasks.ranking)]
+    sts = [load_pair_set(each, data) for each in STS_TASKS if each in (*tasks.sts, *tasks.ranking)]
     sts += [load_own_pairs(own) for own in tasks.own]
     dev = [load_dev_set(GEOMETRY_TASK, data)] if tasks.geometry else []
     transfer = [load_transfer_test(task, data) for task in tasks.transfer]
@@ -110,8 +108,8 @@ def evaluate(
         with collector.timed("encoding"):
             sentences = chain(
                 *((*pairs.first, *pairs.second) for pairs in (*sts, *dev)),
-                *(one.sentences for one in transfer),
-                *(one.texts for one in reviews),
+                *(each.sentences for each in transfer),
+                *(each.texts for each in reviews),
             )
             vectors = StoredEmbeddings(model, sentences, folder=Path(folder), progress=progress)
         for pairs in sts:
@@ -122,23 +120,20 @@ def evaluate(
             with collector.timed("geometry"):
                 first, second = vectors(pairs.first), vectors(pairs.second)
                 own = collector.identify(GEOMETRY_TASK, GEOMETRY_PROTOCOL, pairs.sha256)
-                found = cosines(first, second).numpy().astype(np.float32)
-                collector.add_similarities(pairs, "dev", own, found)
+                similarities = cosines(first, second).numpy().astype(np.float32)
+                collector.add_similarities(pairs, "dev", own, similarities)
                 collector.add(GEOMETRY_TASK, "dev", own, geometry(pairs, first, second))
-        classified = len(transfer) + len(reviews)
-        for done, task in enumerate(transfer):
-            progress(task.known.task, done, classified)
-            _score_transfer(collector, vectors, task, protocol)
-        for done, one in enumerate(reviews, start=len(transfer)):
-            progress(one.task, done, classified)
-            _score_reviews(collector, vectors, one, protocol)
+        classified: list[TransferTest | Reviews] = [*transfer, *reviews]
+        for done, test in enumerate(classified):
+            progress(test.task, done, len(classified))
+            _score_classes(collector, vectors, test, protocol)
     collector.add_averages(AVG_STS, STS_TASKS, "test")
     collector.add_averages(AVG_TRANSFER, TRANSFER_TASKS, "dev", "test")
     if training is not None:
         tests: dict[str, Sequence[str]] = {p.task: (*p.first, *p.second) for p in sts}
         # Of a task with folds, all sentences are tested.
-        tests |= {one.known.task: (one.test or one.known.train).sentences for one in transfer}
-        tests |= {one.task: one.texts for one in reviews}
+        tests |= {each.task: (each.test or each.known.train).sentences for each in transfer}
+        tests |= {each.task: each.texts for each in reviews}
         with collector.timed("contamination"):
             for counted in count_contamination(tests, training):
                 own = collector.add_identity(counted.settings)
@@ -195,11 +190,11 @@ class _ScoreCollector:
     def add_averages(self, task: str, members: Sequence[str], *splits: Split) -> None:
         """Add the mean of each metric that all members have."""
         for split in splits:
-            found: dict[str, dict[str, Score]] = {}
+            by_metric: dict[str, dict[str, Score]] = {}
             for score in self.scores:
                 if score.split == split and score.task in members:
-                    found.setdefault(score.metric, {})[score.task] = score
-            for metric, scores in found.items():
+                    by_metric.setdefault(score.metric, {})[score.task] = score
+            for metric, scores in by_metric.items():
                 if len(scores) == len(members):
                     identities = sorted(score.identity for score in scores.values())
                     own = {"task": task, "protocol": {"mean over": identities}}
@@ -227,21 +222,21 @@ def _score_pairs(
             score = correlations(cut, pairs.gold, pairs.subsets)["spearman"]
             collector.by_width.setdefault(pairs.task, {})[kept] = score
         # Scores use the stored 32-bit cosines, so that they can be recomputed exactly.
-        found = cosines(first, second).numpy().astype(np.float32)
+        similarities = cosines(first, second).numpy().astype(np.float32)
         lab = pairs.source == "file"
         own = collector.identify(pairs.task, STS_PROTOCOL, pairs.sha256, own=lab)
-        collector.add_similarities(pairs, "test", own, found)
+        collector.add_similarities(pairs, "test", own, similarities)
         if known_groups(pairs.gold) is None:
             groups = group_by_sentence(pairs.first, pairs.second)
             grouped = collector.add_identity(settings_of_groups(pairs.task, pairs.sha256, groups))
             share = (int(groups.max()) + 1) / len(groups)
             collector.add(pairs.task, "test", grouped, {SENTENCE_GROUPS: share})
         if lab or pairs.task in tasks.sts:
-            values = correlations(found, pairs.gold, pairs.subsets)
+            values = correlations(similarities, pairs.gold, pairs.subsets)
             collector.add(pairs.task, "test", own, values)
         if pairs.task in tasks.ranking:
             ranked = collector.identify(pairs.task, RANKING_PROTOCOL, pairs.sha256)
-            values = score_rankings(pairs.first, pairs.second, found, pairs.gold)
+            values = score_rankings(pairs.first, pairs.second, similarities, pairs.gold)
             collector.add(pairs.task, "test", ranked, values)
 
 
@@ -261,34 +256,18 @@ def _score_clean(
             collector.add(whole.task, "test", collector.add_identity(settings), values)
 
 
-def _score_transfer(
+def _score_classes(
     collector: _ScoreCollector,
     vectors: StoredEmbeddings,
-    test: TransferTest,
+    test: TransferTest | Reviews,
     protocol: TransferProtocol,
 ) -> None:
-    task = test.known.task
-    with collector.timed(task):
-        found = test.score(vectors, protocol)
-        assert found.test is not None  # because the test was requested
-        own = collector.identify(task, asdict(protocol), test.sha256)
-        collector.add(task, "dev", own, {"accuracy": found.dev})
-        scores = {"accuracy": found.test}
-        if task == "mrpc" and found.f1 is not None:
-            scores["f1"] = found.f1
-        collector.add(task, "test", own, scores)
-
-
-def _score_reviews(
-    collector: _ScoreCollector,
-    vectors: StoredEmbeddings,
-    reviews: Reviews,
-    protocol: TransferProtocol,
-) -> None:
-    """Score reviews by nested folds; HiCL states no protocol, so this one is our choice."""
-    with collector.timed(reviews.task):
-        found = nested(Samples(vectors(reviews.texts), reviews.labels), protocol, test=True)
-        own = collector.identify(reviews.task, asdict(protocol), reviews.sha256)
-        collector.add(reviews.task, "dev", own, {"accuracy": found.dev})
-        assert found.test is not None  # because the test was requested
-        collector.add(reviews.task, "test", own, {"accuracy": found.test})
+    with collector.timed(test.task):
+        accuracies = test.score(vectors, protocol)
+        assert accuracies.test is not None  # because the test was requested
+        own = collector.identify(test.task, asdict(protocol), test.sha256)
+        collector.add(test.task, "dev", own, {"accuracy": accuracies.dev})
+        scores = {"accuracy": accuracies.test}
+        if test.task == "mrpc" and accuracies.f1 is not None:
+            scores["f1"] = accuracies.f1
+        collector.add(test.task, "test", own, scores)

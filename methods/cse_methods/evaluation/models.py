@@ -100,8 +100,8 @@ class OwnModel:
         template = self.encoder.template
         contents = self.encoder.pieces(sentences, template, max_length=self.max_length)
         if self.slicing_length is None:
-            for places, encoded in self.encoder.batches([template(one) for one in contents]):
-                yield places, encoded.cpu()
+            for indices, encoded in self.encoder.batches([template(one) for one in contents]):
+                yield indices, encoded.cpu()
         else:
             length = self.slicing_length - SPECIAL_PIECES
             cut = [cut_segments(content, length) for content in contents]
@@ -146,11 +146,11 @@ class ForeignModel:
         }
 
     def batches(self, sentences: Sequence[str]) -> Iterator[tuple[list[int], Tensor]]:
-        order = sorted(range(len(sentences)), key=lambda place: len(sentences[place]))
+        order = sorted(range(len(sentences)), key=lambda index: len(sentences[index]))
         for start in range(0, len(order), AT_ONCE):
-            places = order[start : start + AT_ONCE]
-            rows = [sentences[place] for place in places]
-            yield places, self.encoder.encode_rows(rows, max_length=self.max_length)
+            indices = order[start : start + AT_ONCE]
+            rows = [sentences[index] for index in indices]
+            yield indices, self.encoder.encode_rows(rows, max_length=self.max_length)
 
 
 def open_model(

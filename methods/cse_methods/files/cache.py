@@ -1,4 +1,4 @@
-"""The cache: what is computed once on a machine, in files that are complete or absent."""
+"""The cache holds what a machine computes once, in files that are complete or absent."""
 
 import hashlib
 import json
@@ -32,24 +32,24 @@ CACHE_KINDS = {
 
 
 def cache_root() -> Path:
-    """The folder that CSE_CACHE names, else the user's cache."""
+    """Return the folder that CSE_CACHE names, else the user's cache."""
     root = os.environ.get("CSE_CACHE")
     return Path(expand(root)) if root else user_cache_path("cse")
 
 
 def cache_folder(kind: str) -> Path:
-    """Where files of one of the kinds lie."""
+    """Return the folder for files of one of the kinds."""
     return cache_root() / kind
 
 
 def cache_files(kind: str) -> list[Path]:
-    """The files of a kind, by name, without the locks of their writers."""
-    found = sorted(cache_folder(kind).rglob("*"))
-    return [file for file in found if file.is_file() and file.suffix != ".lock"]
+    """List the files of a kind, sorted by name, without the locks of their writers."""
+    paths = sorted(cache_folder(kind).rglob("*"))
+    return [file for file in paths if file.is_file() and file.suffix != ".lock"]
 
 
 def cache_key(parts: Mapping[str, Any]) -> str:
-    """A name for a file, from all that its content depends on; 32 hex digits."""
+    """Name a file by all that its content depends on, in 32 hex digits."""
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:32]
 
 
@@ -94,13 +94,13 @@ def written_once(
 
 
 def cache_entries(kind: str) -> list[Path]:
-    """The files and folders of a kind that go or stay as one, by name."""
+    """List the files and folders of a kind that are deleted as one, sorted by name."""
     folder = cache_folder(kind)
     return sorted(folder.iterdir()) if folder.is_dir() else []
 
 
 def last_used(entry: Path) -> float:
-    """When a file, or a file below a folder, was last read or written: seconds since 1970."""
+    """Return when a file, or one below a folder, was last read or written: seconds since 1970."""
 
     def read_times(file: Path) -> float:
         try:

@@ -1,4 +1,4 @@
-"""What the cells of a table hold: sentences, numbers, and what stands for neither."""
+"""Read the cells of a table: sentences, numbers, and what stands for neither."""
 
 import re
 from collections.abc import Sequence
@@ -24,24 +24,26 @@ def is_id(text: str) -> bool:
     return _ID.fullmatch(text.strip()) is not None
 
 
-def read_texts(rows: Sequence[FileRow], place: int, what: str) -> list[str]:
+def read_texts(rows: Sequence[FileRow], cell: int, what: str) -> list[str]:
     """Return the texts of one cell of each row; empty for an empty cell.
 
     DataError if a cell holds no text or stands for none (NULL, nan), or if all are numbers or ids.
     """
-    texts = ["" if row.cells[place] is None else row.cells[place] for row in rows]
+    texts = ["" if row.cells[cell] is None else row.cells[cell] for row in rows]
     for row, text in zip(rows, texts, strict=True):
         if not isinstance(text, str) or "\0" in text:
-            raise DataError(f"{row.where}: {what} is {text!r}; expected text: name such a column")
+            raise DataError(
+                f"{row.location}: {what} is {text!r}; expected text: name such a column"
+            )
     if nulls := [number for number, text in enumerate(texts) if text.strip() in NO_TEXTS]:
         raise DataError(
-            f"{rows[nulls[0]].where}: {what} is {texts[nulls[0]]!r}, which stands for no text "
+            f"{rows[nulls[0]].location}: {what} is {texts[nulls[0]]!r}, which stands for no text "
             f"({len(nulls)} cells are such as NULL or nan); remove these rows, or end such a word "
             "with a full stop if it is a sentence"
         )
     if texts and all(map(is_id, texts)):
         raise DataError(
-            f"{rows[0].where}: {what} is {texts[0]!r}, and a number or an id in every other row; "
-            "name a column of text"
+            f"{rows[0].location}: {what} is {texts[0]!r}, and a number or an id in every other "
+            "row; name a column of text"
         )
     return texts

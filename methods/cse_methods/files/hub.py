@@ -1,4 +1,4 @@
-"""What the hub answers when a file or model cannot be fetched from it, and the way out."""
+"""Explain why a file or model cannot be fetched from the hub, and what to do about it."""
 
 from typing import Literal
 

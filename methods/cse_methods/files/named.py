@@ -46,31 +46,31 @@ def is_file_name(name: str) -> bool:
 
 
 def kind_of_file(name: str) -> str:
-    """The ending that says how a file is read, e.g. `.csv` of `NLI.csv.gz`; empty without one."""
+    """Return the ending that says how a file is read, `.csv` of `NLI.csv.gz`; empty without one."""
     path = Path(name.lower())
     ending = Path(path.stem).suffix if path.suffix in COMPRESSED else path.suffix
     return ending if ending in (*TEXTS, *TABLES, *_NAMED_ALONE) else ""
 
 
 def files_below(folder: Path) -> list[Path]:
-    """The texts and tables in a folder and below it, sorted by name, without hidden ones.
+    """List the texts and tables in a folder and below it, sorted by name, without hidden ones.
 
     DataError for a link that would leave files out: to a folder, or to a text that is not there.
     """
-    found = [
+    visible = [
         file
         for file in sorted(folder.rglob("*"))
         if not any(part.startswith(".") for part in file.relative_to(folder).parts)
     ]
-    files = [file for file in found if kind_of_file(file.name) in (*TEXTS, *TABLES)]
-    for link in found:
+    files = [file for file in visible if kind_of_file(file.name) in (*TEXTS, *TABLES)]
+    for link in visible:
         if link.is_symlink() and (link.is_dir() or (link in files and not link.exists())):
             raise DataError(f"{link} is a link to a folder, or to no file; put the files there")
     return [file for file in files if file.is_file()]
 
 
 def bare_name(file: str) -> str:
-    """The name of a file without its folder and its endings, e.g. `NLI` of `lab/NLI.csv.gz`.
+    """Return a file's name without its folder and its endings, e.g. `NLI` of `lab/NLI.csv.gz`.
 
     All such endings are removed, as from `x.csv.tsv`, so that the name is not taken for a file.
     """
@@ -84,7 +84,7 @@ def bare_name(file: str) -> str:
 
 
 def absolute_name(name: str, folder: Path) -> str:
-    """The file that a sweep file in `folder` names, as an absolute path; other names unchanged.
+    """Return the absolute path that a sweep file in `folder` names; other names stay unchanged.
 
     A relative name is one below that folder. Where only the working directory has it, it is that
     one, as sweep files of earlier versions mean it.
@@ -92,5 +92,5 @@ def absolute_name(name: str, folder: Path) -> str:
     if not is_file_name(name):
         return name
     path = Path(expand(name))
-    beside, here = (base.absolute() / path for base in (folder, Path()))
-    return str(here if here.exists() and not beside.exists() else beside)
+    below, here = (base.absolute() / path for base in (folder, Path()))
+    return str(here if here.exists() and not below.exists() else below)

@@ -21,8 +21,8 @@ def filesystem(place: str) -> tuple[FileSystem, str]:
         OSError, ValueError: for a URI that names no file system.
     """
     if is_remote(place):
-        found: tuple[FileSystem, str] = FileSystem.from_uri(place)
-        return found
+        parsed: tuple[FileSystem, str] = FileSystem.from_uri(place)
+        return parsed
     return LocalFileSystem(), str(Path(place).absolute())
 
 
@@ -55,11 +55,11 @@ def fetch_copy(uri: str) -> Path:
 def _name_copy(uri: str) -> Path:
     """Name the folder of a copy by the files at the URI with their sizes and times."""
     files, path = filesystem(uri)
-    found = [
-        (one.path, one.size, one.mtime_ns)
-        for one in files.get_file_info(FileSelector(path, recursive=True))
-        if one.type == FileType.File
+    versions = [
+        (file.path, file.size, file.mtime_ns)
+        for file in files.get_file_info(FileSelector(path, recursive=True))
+        if file.type == FileType.File
     ]
     root = cache_folder("copies")
     root.mkdir(parents=True, exist_ok=True)
-    return root / cache_key({"files": sorted(found)})
+    return root / cache_key({"files": sorted(versions)})

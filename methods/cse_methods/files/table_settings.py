@@ -1,4 +1,4 @@
-"""What a sweep file says of a table: its format, its separator, its columns and rows."""
+"""The settings by which a sweep file says how a table is read: format, separator, rows."""
 
 from collections.abc import Mapping
 from pathlib import Path

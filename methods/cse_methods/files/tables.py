@@ -20,7 +20,7 @@ ABSENT = object()
 
 
 class FileRow(NamedTuple):
-    where: str
+    location: str
     """For people: the file and the line that the row begins on, or its number in a Parquet file."""
     cells: Sequence[Any]
     """Texts of CSV and TSV; JSON values of the others, ABSENT where an object lacks the key."""
@@ -42,9 +42,9 @@ class FileTable:
         """
         if self.names is not None:
             return self
-        where, cells = self.rows[0] if self.rows else (str(self.path), ())
+        location, cells = self.rows[0] if self.rows else (str(self.path), ())
         names = [str(cell).strip() for cell in cells]
-        _refuse_repeated(names, where)
+        _refuse_repeated(names, location)
         return replace(self, names=tuple(names), rows=self.rows[1:])
 
     def select(
@@ -59,20 +59,20 @@ class FileTable:
         where = where or {}
         if self.names is None and (where or any(isinstance(column, str) for column in columns)):
             return self.headed().select(columns, where)
-        places = {column: self._find_place(column) for column in (*where, *columns)}
+        indices = {column: self._find_place(column) for column in (*where, *columns)}
         rows = self.rows
         for column, value in where.items():
-            self._refuse_absent(rows, [places[column]])
+            self._refuse_absent(rows, [indices[column]])
             accepted = set(map(_format_plain, value if isinstance(value, tuple) else (value,)))
-            found = dict.fromkeys(_format_plain(row.cells[places[column]]) for row in rows)
-            rows = [row for row in rows if _format_plain(row.cells[places[column]]) in accepted]
-            if lacking := accepted - found.keys():
-                known = f"there are {', '.join(list(found)[:10])}"
+            present = dict.fromkeys(_format_plain(row.cells[indices[column]]) for row in rows)
+            rows = [row for row in rows if _format_plain(row.cells[indices[column]]) in accepted]
+            if lacking := accepted - present.keys():
+                known = f"there are {', '.join(list(present)[:10])}"
                 wanted = ", ".join(sorted(lacking))
                 raise DataError(f"{self.path}: no row with {column}: {wanted}; {known}")
-        kept = [places[column] for column in columns]
+        kept = [indices[column] for column in columns]
         self._refuse_absent(rows, kept)
-        return [FileRow(row.where, [row.cells[place] for place in kept]) for row in rows]
+        return [FileRow(row.location, [row.cells[index] for index in kept]) for row in rows]
 
     def _find_place(self, column: ColumnName) -> int:
         """Return the index of a column, from 0. Raises DataError if there is none."""
@@ -89,12 +89,12 @@ class FileTable:
             raise DataError(f"{self.path}: no column {column!r}; {known}")
         return names.index(column)
 
-    def _refuse_absent(self, rows: Iterable[FileRow], places: Sequence[int]) -> None:
+    def _refuse_absent(self, rows: Iterable[FileRow], indices: Sequence[int]) -> None:
         names = self.names or ()
-        for where, cells in rows if self.format == "jsonl" else ():
-            if lacking := [names[place] for place in places if cells[place] is ABSENT]:
+        for location, cells in rows if self.format == "jsonl" else ():
+            if lacking := [names[index] for index in indices if cells[index] is ABSENT]:
                 keys = [key for key, cell in zip(names, cells, strict=True) if cell is not ABSENT]
-                raise DataError(f"{where}: no key {lacking[0]!r}; there are {', '.join(keys)}")
+                raise DataError(f"{location}: no key {lacking[0]!r}; there are {', '.join(keys)}")
 
 
 def read_table(
@@ -116,12 +116,14 @@ def read_table(
     lines = decode_lines(read_content(path), path)
     if kind == "jsonl":
         entries = [
-            (where := f"{path}, line {number}", _read_json_object(line, where))
+            (location := f"{path}, line {number}", _read_json_object(line, location))
             for number, line in enumerate(lines, start=1)
             if line.strip()
         ]
         names = tuple(dict.fromkeys(key for _, entry in entries for key in entry))
-        rows = [FileRow(where, [row.get(key, ABSENT) for key in names]) for where, row in entries]
+        rows = [
+            FileRow(location, [row.get(key, ABSENT) for key in names]) for location, row in entries
+        ]
         return FileTable(path, kind, names, rows)
     separator = settings.separator or SEPARATORS[kind]
     number, first = next(((n, line) for n, line in enumerate(lines, 1) if line.strip()), (1, ""))
@@ -139,7 +141,7 @@ def read_table(
     width = len(rows[0].cells) if rows else 0
     if odd := next((row for row in rows if len(row.cells) != width), None):
         raise DataError(
-            f"{odd.where}: {len(odd.cells)} cells, but the first row has {width}; put cells "
+            f"{odd.location}: {len(odd.cells)} cells, but the first row has {width}; put cells "
             f"with {separator!r} in them in quotes, fill up short rows, and name each column (R: "
             "row.names = FALSE)"
         )
@@ -156,10 +158,10 @@ def _read_records(
     well_formed = re.compile(rf"{cell}(?:{re.escape(one)}{cell})*+")
     pending = deque[str]()
     reader = csv.reader(iter(pending.popleft, None), delimiter=one, strict=True)
-    numbered, place = enumerate(lines, start=1), f"{path}, line"
+    numbered, location = enumerate(lines, start=1), f"{path}, line"
     for number, line in numbered:
         if not quoted or '"' not in line:
-            yield FileRow(f"{place} {number}", line.split(separator))
+            yield FileRow(f"{location} {number}", line.split(separator))
             continue
         parts, is_open = [line], line.count('"') % 2
         while is_open and (more := next(numbered, None)):
@@ -170,14 +172,14 @@ def _read_records(
             parts = [part.replace(one, " ").replace(separator, one) for part in parts]
         text = "".join(parts)
         if not well_formed.fullmatch(text):  # the reader takes a quote inside a cell as it is
-            raise DataError(f"{place} {number}: {_describe_quotes(text, one)}")
+            raise DataError(f"{location} {number}: {_describe_quotes(text, one)}")
         pending.extend(parts)
         cells = next(reader)
         # In TSV, a cell of several lines with tabs is rows that stand between quotes by chance.
         if one == "\t" and any("\t" in cell and "\n" in cell for cell in cells):
-            raise DataError(f"{place} {number}: {_describe_quotes(text, one)}")
+            raise DataError(f"{location} {number}: {_describe_quotes(text, one)}")
         whole = cells if one == separator else [cell.replace(one, separator) for cell in cells]
-        yield FileRow(f"{place} {number}", whole)
+        yield FileRow(f"{location} {number}", whole)
 
 
 def _describe_quotes(text: str, separator: str) -> str:
@@ -203,16 +205,16 @@ def _make_object(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
     return made
 
 
-def _read_json_object(line: str, where: str) -> dict[str, Any]:
+def _read_json_object(line: str, location: str) -> dict[str, Any]:
     try:
         entry = json.loads(line, object_pairs_hook=_make_object)
     except KeyError as error:
-        raise DataError(f"{where}: the key {error} stands in it twice; keep one") from None
+        raise DataError(f"{location}: the key {error} stands in it twice; keep one") from None
     except (ValueError, RecursionError):
         entry = None
     if not isinstance(entry, dict):
         raise DataError(
-            f"{where}: expected one JSON object a line, got {shorten(line.strip())}; save it as "
+            f"{location}: expected one JSON object a line, got {shorten(line.strip())}; save it as "
             "JSON lines (pandas: to_json(orient='records', lines=True))"
         )
     if "\\ud" in line.lower():
@@ -220,7 +222,7 @@ def _read_json_object(line: str, where: str) -> dict[str, Any]:
             json.dumps(entry, ensure_ascii=False).encode()
         except UnicodeEncodeError as error:
             half = f"half an emoji (\\u{ord(error.object[error.start]):x})"
-            raise DataError(f"{where}: {half}, which is no text; remove it") from None
+            raise DataError(f"{location}: {half}, which is no text; remove it") from None
     return entry
 
 
@@ -246,11 +248,11 @@ def _read_parquet(path: Path, only: Sequence[str]) -> FileTable:
     return FileTable(path, "parquet", tuple(table), numbered)
 
 
-def _refuse_repeated(names: Sequence[str], where: str) -> None:
+def _refuse_repeated(names: Sequence[str], location: str) -> None:
     """Raise a DataError if two columns have one name; unnamed ones, as of an index, may be many."""
     if repeated := [name for name in dict.fromkeys(names) if name and names.count(name) > 1]:
         raise DataError(
-            f"{where}: {names.count(repeated[0])} columns are called {repeated[0]!r}; give each "
+            f"{location}: {names.count(repeated[0])} columns are called {repeated[0]!r}; give each "
             "its own name"
         )
 

@@ -16,7 +16,7 @@ from cse_methods.errors import DataError
 
 
 def read_lines(path: Path) -> list[str]:
-    """The lines of a file, without their ends (LF or CRLF) and without a byte order mark.
+    """Read the lines of a file, without their ends (LF or CRLF) and without a byte order mark.
 
     Only line feeds end a line: U+2028 and its like stand inside sentences of Wikipedia. The lines
     of a `.parquet` file, as the hub has them, are its column `text`.
@@ -29,7 +29,7 @@ def read_lines(path: Path) -> list[str]:
 
 
 def read_content(path: Path) -> bytes:
-    """The bytes of a file, decompressed if its name says that they are; or a DataError."""
+    """Read a file's bytes, decompressed if its name says so. Raises DataError if that fails."""
     try:
         content = path.read_bytes()
     except OSError as error:
@@ -112,7 +112,7 @@ _DECOMPRESS: Mapping[str, Callable[[bytes], bytes]] = {
 def decode_lines(
     content: bytes, path: Path, *, encoding: Literal["utf-8", "latin-1"] = "utf-8"
 ) -> list[str]:
-    """The lines of a file's content.
+    """Split a file's content into lines.
 
     DataError if it is of another kind, or names the first line that is not UTF-8, ends in CR alone,
     holds a NUL or an escape character, or, after the first, begins with a byte order mark.
@@ -128,8 +128,8 @@ def decode_lines(
         ) from error
     if b"\r" in content:  # bytes are searched several times as fast as text
         text = text.replace("\r\n", "\n")
-    found = b"\0" in content or b"\x1b" in content or "\r" in text or "\ufeff" in text
-    if found and (stray := _STRAY.search(text)):
+    has_stray = b"\0" in content or b"\x1b" in content or "\r" in text or "\ufeff" in text
+    if has_stray and (stray := _STRAY.search(text)):
         line = text.count("\n", 0, stray.start()) + 1
         raise DataError(f"{path}, line {line}: {_STRAYS[stray[0]]}")
     lines = text.split("\n")
@@ -157,7 +157,7 @@ def explain_pointer(file: Path) -> str | None:
 
 
 def sha256_of(lines: Iterable[str]) -> str:
-    """Hex digest of the lines, each ended by one line feed, as UTF-8."""
+    """Hash lines of UTF-8, each ended by one line feed, in hex digits."""
     digest = hashlib.sha256()
     for line in lines:
         digest.update(line.encode() + b"\n")
@@ -194,13 +194,13 @@ FileVersion = tuple[Path, int, int, int]
 
 
 def file_version(file: Path) -> FileVersion:
-    """The version of a file that is there now."""
+    """Return the current version of a file."""
     state = file.stat()
     return file.absolute(), state.st_mtime_ns, state.st_size, state.st_ino
 
 
 def file_sha256(file: Path) -> str:
-    """sha256 of a file's bytes, as hex digits; read again only when it has another version."""
+    """Hash a file's bytes, in hex digits; they are read again only if its version has changed."""
     return _hash_version(file_version(file))
 
 

@@ -131,8 +131,8 @@ def debiased_loss(logits: Tensor, weights: Tensor, *, form: DebiasedForm) -> Ten
 
 def _log_complement(logits: Tensor) -> Tensor:
     """Compute log(1 - P) of the softmax P of each row, exactly even if P rounds to 1."""
-    places = logits.argmax(dim=1, keepdim=True)
-    largest = torch.zeros_like(logits, dtype=torch.bool).scatter_(1, places, True)
+    indices = logits.argmax(dim=1, keepdim=True)
+    largest = torch.zeros_like(logits, dtype=torch.bool).scatter_(1, indices, True)
     others = logits.masked_fill(largest, -torch.inf).logsumexp(dim=1, keepdim=True)
     of_the_largest = others - logits.logsumexp(dim=1, keepdim=True)
     small = logits.softmax(dim=1).masked_fill(largest, 0)

@@ -30,8 +30,8 @@ def row_distribution(
     """
     by_view = [cosine_matrix(anchors, view).diagonal() for view in positives.unbind(dim=1)]
     own = torch.stack(by_view, dim=1)
-    rest = without_positive(cosine_matrix(anchors, others))
-    return (torch.cat([own, rest], dim=1) / temperature).log_softmax(dim=1)
+    others_cosines = without_positive(cosine_matrix(anchors, others))
+    return (torch.cat([own, others_cosines], dim=1) / temperature).log_softmax(dim=1)
 
 
 def positive_contrast(rows: Tensor, *, positives: int) -> Tensor:

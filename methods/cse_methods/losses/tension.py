@@ -37,8 +37,8 @@ def build_pairs(
     """
     each = per_positive if anchored else 2 * per_positive
     pairs = Pairs([], [], [])
-    for place, positive in enumerate(positives):
-        drawn = list(negatives[place * each : (place + 1) * each])
+    for index, positive in enumerate(positives):
+        drawn = list(negatives[index * each : (index + 1) * each])
         met = drawn[-per_positive:]
         ours = [positive] * per_positive if anchored else drawn[:per_positive]
         pairs.first.extend([positive, *ours])

@@ -59,7 +59,7 @@ def write_package(name: str, folder: Path) -> list[Path]:
 
 
 def _find_problem(name: str) -> str | None:
-    """Why a method, its module and its package cannot bear this name."""
+    """Explain why a method, its module and its package cannot have this name; None if they can."""
     if not re.fullmatch(r"[a-z]([a-z0-9_]*[a-z0-9])?", name) or keyword.iskeyword(name):
         return "expected a lower-case Python name, such as labcse"
     if name in own_methods():

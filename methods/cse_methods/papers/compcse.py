@@ -132,13 +132,13 @@ class CompCSE(Objective):
         plain, after = student.encoder.template, self.config.aggregate_after_head
         if not composed:
             return student.encode(student.pieces_of(batch, plain), plain)[0]
-        places = np.concatenate([np.arange(*self.starts[row : row + 2]) for row in batch.rows])
-        cut = iter(student.pieces_at(places, self.texts, plain, whole=True))
+        part_rows = np.concatenate([np.arange(*self.starts[row : row + 2]) for row in batch.rows])
+        cut = iter(student.pieces_at(part_rows, self.texts, plain, whole=True))
         own = [list(islice(cut, len(self.examples[row]))) for row in batch.rows]
         parts = [each if each[1:] else cut_parts(each[0], self.config.partitions) for each in own]
         room = self.config.max_length - len(plain)  # every part is truncated separately
         # The rows are ordered by part: all first parts, then all second ones.
-        contents = [part[:room] for place in zip(*parts, strict=True) for part in place]
+        contents = [part[:room] for position in zip(*parts, strict=True) for part in position]
         (encoded,) = student.encode(contents, plain, head=after)
         aggregated = aggregate(
             encoded.chunk(self.config.partitions),

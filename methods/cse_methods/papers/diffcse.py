@@ -136,16 +136,16 @@ class DiffCSE(TwoViewObjective):
         pooled = torch.cat([first, second])
         projected = self.projection(pooled)
         contrastive = info_nce(*projected.chunk(2), temperature=config.temperature)
-        told = pooled if config.condition_before_projection else projected
+        condition = pooled if config.condition_before_projection else projected
         rows = [template(row) for template in views.templates for row in views.contents]
-        detection = self._detect_replaced(rows, told, student)
+        detection = self._detect_replaced(rows, condition, student)
         return {"contrastive": contrastive, "rtd": config.rtd_weight * detection}
 
     def metrics(self) -> dict[str, float]:
         return {"replaced_share": self.replaced_share.item()}
 
     def _detect_replaced(
-        self, rows: list[list[int]], told: Tensor, student: StudentProtocol
+        self, rows: list[list[int]], condition: Tensor, student: StudentProtocol
     ) -> Tensor:
         """Replace pieces of each row; compute the loss of detecting them with the row's vector."""
         inputs = student.encoder.pad(rows)
@@ -158,7 +158,7 @@ class DiffCSE(TwoViewObjective):
         edited, labels = replace_pieces(ids, mask, guesses, where=guessed)
         self.replaced_share = labels.sum() / mask.sum()
         contents = [row[: len(own)] for row, own in zip(edited.tolist(), rows, strict=True)]
-        edits = Edits(embeddings=lambda vectors, _: replace_first_embedding(vectors, told))
+        edits = Edits(embeddings=lambda vectors, _: replace_first_embedding(vectors, condition))
         tokens = student.encode_tokens(contents, list, encoder=self.discriminator, edits=edits)
         return replaced_piece_loss(tokens.vectors, labels, mask, over=self.config.rtd_over)
 

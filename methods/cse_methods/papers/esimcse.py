@@ -76,8 +76,8 @@ def draw_repetition(content: Sequence[int], *, rate: float, bounds: RepetitionBo
     if most == 0:
         return list(content)
     count = int(torch.randint(most + 1, ()))
-    places: list[int] = torch.randperm(len(content))[:count].tolist()
-    return repeat_pieces(content, places)
+    repeated: list[int] = torch.randperm(len(content))[:count].tolist()
+    return repeat_pieces(content, repeated)
 
 
 class ESimCSE(TwoViewObjective):
@@ -123,10 +123,9 @@ class ESimCSE(TwoViewObjective):
         *_: Tensor,
         views: TwoViews,
         student: StudentProtocol,
-        batch: Batch,
+        **__: Any,
     ) -> dict[str, Tensor]:
         """Compute the contrastive loss, then add the batch to the queue."""
-        del batch
         contrastive = info_nce(
             first,
             second,

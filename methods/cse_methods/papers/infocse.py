@@ -114,21 +114,23 @@ class InfoCSE(TwoViewObjective):
         return {"contrastive": contrastive, "mlm": self.config.mlm_weight * guesses}
 
     def _guess_hidden(
-        self, rows: list[list[int]], told: Tensor, student: StudentProtocol, trunk: Encoder
+        self, rows: list[list[int]], condition: Tensor, student: StudentProtocol, trunk: Encoder
     ) -> Tensor:
         """Mask pieces of each row; compute the loss of predicting them with the row's vector."""
         hidden, labels = _hide_pieces(rows, student.encoder.tokenizer, self.config.mlm_probability)
         with torch.no_grad():
             tokens = student.encode_tokens(hidden, list, encoder=trunk)
-        states, mask = replace_first_embedding(tokens.vectors, told), spread_mask(tokens.mask)
+        states, mask = replace_first_embedding(tokens.vectors, condition), spread_mask(tokens.mask)
         # This is done on the CPU so that the host need not wait for a GPU.
-        places = labels.flatten().ne(UNLABELLED).nonzero().squeeze(1)
-        with computing_in(self.config.arithmetic, told.device):
+        hidden_at = labels.flatten().ne(UNLABELLED).nonzero().squeeze(1)
+        with computing_in(self.config.arithmetic, condition.device):
             for layer in self.layers:
                 states = layer(states, attention_mask=mask)
-            read = states.flatten(0, 1).index_select(0, send_tensor(places, told.device))
+            read = states.flatten(0, 1).index_select(0, send_tensor(hidden_at, condition.device))
             logits = self.guesser(read)
-        return masked_piece_loss(logits.float(), send_tensor(labels.flatten()[places], told.device))
+        return masked_piece_loss(
+            logits.float(), send_tensor(labels.flatten()[hidden_at], condition.device)
+        )
 
 
 def _hide_pieces(

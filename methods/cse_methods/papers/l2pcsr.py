@@ -89,9 +89,9 @@ class L2PCSR(Objective):
 
     def _draw_scores(self, rows: int, length: int, student: StudentProtocol) -> list[Tensor]:
         """Draw random scores at every masked layer: per word piece, and per feature."""
-        places, encoder = self.config.masked_layers + 1, student.encoder
+        layers, encoder = self.config.masked_layers + 1, student.encoder
         width = int(encoder.model.config.hidden_size)
-        shapes = {"tokens": (places, rows, length, 1), "features": (places, 1, 1, width)}
+        shapes = {"tokens": (layers, rows, length, 1), "features": (layers, 1, 1, width)}
         return [
             torch.rand(shape, device=encoder.device)
             for kind, shape in shapes.items()

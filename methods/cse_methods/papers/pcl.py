@@ -9,7 +9,7 @@ Where it is silent: a fixed peer drops nothing out.
 
 import copy
 from functools import partial
-from typing import Annotated, ClassVar, Literal, Self, cast
+from typing import Annotated, Any, ClassVar, Literal, Self, cast
 
 import torch
 from pydantic import Field, model_validator
@@ -28,7 +28,7 @@ from cse_methods.settings import released, setting
 from cse_methods.training.frozen import FrozenModule
 from cse_methods.training.loop import register_objective
 from cse_methods.training.objective import TwoViewObjective, TwoViews
-from cse_methods.training.student import Batch, Student, StudentProtocol
+from cse_methods.training.student import Student, StudentProtocol
 
 PAPER = Paper(
     "PCL: Peer-Contrastive Learning with Diverse Augmentations for Unsupervised Sentence "
@@ -139,15 +139,8 @@ class PCL(TwoViewObjective):
         return (*encoded.chunk(count), *of_peer)
 
     def losses(
-        self,
-        first: Tensor,
-        second: Tensor,
-        *further: Tensor,
-        views: TwoViews,
-        student: StudentProtocol,
-        batch: Batch,
+        self, first: Tensor, second: Tensor, *further: Tensor, **_: Any
     ) -> dict[str, Tensor]:
-        del views, student, batch
         config, count = self.config, 2 + len(self.config.augmentations)
         encoded = (first, second, *further)
         own = torch.stack(encoded[:count]).transpose(0, 1)

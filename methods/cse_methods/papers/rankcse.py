@@ -187,12 +187,12 @@ class RankCSE(ObjectiveOnBase):
         similarities = cosine_matrix(first, second)
         parts = self.base.losses(first, second, *further, views=views, student=student, batch=batch)
         ranking = send_tensor(self.teachers.similarities(batch.rows), first.device)
-        rest: Any = {"exclude_positive": config.exclude_positive, "reduction": config.reduction}
+        options: Any = {"exclude_positive": config.exclude_positive, "reduction": config.reduction}
         if config.rank_loss == "listmle":
-            rank = list_mle(similarities, ranking, temperature=config.tau2, **rest)
+            rank = list_mle(similarities, ranking, temperature=config.tau2, **options)
         else:
             taus: Any = {"student_temperature": config.tau2, "teacher_temperature": config.tau3}
-            rank = list_net(similarities, ranking, **taus, **rest)
+            rank = list_net(similarities, ranking, **taus, **options)
         consistency = ranking_consistency(
             similarities, temperature=config.tau1, reduction=config.reduction
         )

@@ -131,8 +131,8 @@ class SupervisedSimCSE(Objective):
         super().__init__()
         self.config = config
         self.columns = [
-            Corpus(corpus.name, column, f"{corpus.sha256} column {place}")
-            for place, column in enumerate(corpus.columns)
+            Corpus(corpus.name, column, f"{corpus.sha256} column {index}")
+            for index, column in enumerate(corpus.columns)
         ]
 
     def forward(self, student: StudentProtocol, batch: Batch) -> dict[str, Tensor]:

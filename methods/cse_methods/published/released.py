@@ -59,7 +59,7 @@ class DeclaredTraining(NamedTuple):
 def released_encoder(
     method: str, backbone: str, values: Mapping[str, Any]
 ) -> ReleasedEncoder | None:
-    """The released encoder that a configuration scores as its authors read it; None for others.
+    """Find the released encoder that a configuration scores as its authors read it, or None.
 
     `backbone` is a short name or a hub id, with or without `@REVISION`.
     """
@@ -69,14 +69,14 @@ def released_encoder(
 
 
 def names_of_released(backbones: Collection[str]) -> list[str]:
-    """The names of the encoders that were trained from one of these backbones."""
+    """List the names of the encoders that were trained from one of these backbones."""
     return [
         name for name, row in _read_rows("released").items() if row["trained_from"] in backbones
     ]
 
 
 def declared_training(encoder: str) -> DeclaredTraining | None:
-    """What is declared of an encoder, by its short name or hub id; None where it is unknown."""
+    """Find what an encoder is declared to be trained on, by its name or hub id, or None."""
     row = _read_rows("training_data").get(encoder.partition("@")[0])
     if row is None:
         return None
@@ -97,7 +97,7 @@ def _drop_empty(row: Mapping[str, str]) -> dict[str, Any]:
 
 @cache
 def _read_rows(table: str) -> dict[str, dict[str, str]]:
-    """The rows of a table by the hub ids and the short names of their encoders."""
+    """Read the rows of a table, by the hub ids and the short names of their encoders."""
     rows = read_own_table(Path(__file__).with_name(f"{table}.csv"))
     ids = {row["encoder"]: row for row in rows}
     short = {name: model for models in HUB.values() for name, model in models.items()}

@@ -44,20 +44,21 @@ class _Row(NamedTuple):
     name: str
     value: str
     source: str
-    place: str
+    location: str
     """The file and line."""
 
     def malformed(self, problem: str) -> ValueError:
-        return ValueError(f"{self.place}: {problem}")
+        return ValueError(f"{self.location}: {problem}")
 
 
 def published_settings(method: str) -> tuple[PublishedSettings, ...]:
-    """The columns of a method of this package, as `read_published` gives them; some have none."""
+    """Read the columns of a method of this package as `read_published` does; some have none."""
     table = _FOLDER / f"{method}.csv"
     return read_published(table) if table.is_file() else ()
 
 
 def departures(paper: str) -> tuple[Departure, ...]:
+    """Read where the shipped sweep files of a paper differ from it."""
     return tuple(
         Departure(paper, tuple(row["tables"].split("|")), row["departure"])
         for row in read_own_table(_FOLDER / "departures.csv")
@@ -66,23 +67,23 @@ def departures(paper: str) -> tuple[Departure, ...]:
 
 
 def published_lengths(corpus: str) -> dict[str, dict[tuple[float, float], float]]:
-    """What papers print of the lengths of a corpus.
+    """Read what papers print of the lengths of a corpus.
 
     Returns:
         By source, e.g. `hicl table2`, the share of the sentences with more word pieces than the
         first bound and at most as many as the second, by these.
     """
-    found: dict[str, dict[tuple[float, float], float]] = {}
+    by_table: dict[str, dict[tuple[float, float], float]] = {}
     for row in read_own_table(_FOLDER / "lengths.csv"):
         if row["corpus"] == corpus:
             bounds = float(row["over"]), float(row["to"])
-            of_table = found.setdefault(f"{row['paper']} {row['table']}", {})
+            of_table = by_table.setdefault(f"{row['paper']} {row['table']}", {})
             of_table[bounds] = float(row["percent"]) / 100
-    return found
+    return by_table
 
 
 def read_published(table: Path | str) -> tuple[PublishedSettings, ...]:
-    """The columns of a table, in its order.
+    """Read the columns of a table, in its order.
 
     Whole numbers are int, other numbers float, `true` and `false` bool, `null` is None. A column's
     settings hold its variant too; its source is that of its settings, each named once.
@@ -100,13 +101,13 @@ def _read_rows(table: Path) -> Iterator[_Row]:
     with table.open(newline="", encoding="utf-8") as stream:
         lines = csv.reader(stream, strict=True)
         for cells in lines:
-            place = f"{table}, line {lines.line_num}"
+            location = f"{table}, line {lines.line_num}"
             head = lines.line_num == 1
             if len(cells) != len(_HEAD) or "" in (cells[0], *cells[2:]) or head != (cells == _HEAD):
-                raise ValueError(f"{place}: expected {', '.join(_HEAD)}, got {cells}")
+                raise ValueError(f"{location}: expected {', '.join(_HEAD)}, got {cells}")
             if not head:
                 backbone, variant, name, value, source = cells
-                yield _Row(backbone, variant, name, value, source, place)
+                yield _Row(backbone, variant, name, value, source, location)
 
 
 def _make_column(rows: list[_Row]) -> PublishedSettings:

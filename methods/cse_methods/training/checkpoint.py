@@ -173,7 +173,7 @@ def _read_checkpoint(folder: Path) -> dict[str, Any]:
 
 def _gather_state(state: TrainingState, best: Best) -> dict[str, Any]:
     numpy: Any = np.random.get_state()
-    kind, words, *rest = numpy
+    kind, words, *others = numpy
     return {
         "fingerprint": state.fingerprint,
         **{name: getattr(state, name).state_dict() for name in _STATEFUL},
@@ -181,7 +181,7 @@ def _gather_state(state: TrainingState, best: Best) -> dict[str, Any]:
         "best_step": best.step,
         "best_metrics": best.metrics,
         "python_rng": random.getstate(),
-        "numpy_rng": (kind, words.tolist(), *rest),
+        "numpy_rng": (kind, words.tolist(), *others),
         "rng": torch.get_rng_state(),
         "cuda_rng": torch.cuda.get_rng_state_all() if torch.cuda.is_available() else [],
     }

@@ -72,11 +72,13 @@ class DevSuite:
                     metrics["dev/alignment"] = alignment(first[same], second[same])
                 metrics["dev/uniformity"] = uniformity(send_tensor(every, default_device()))
         if self.transfer:  # one by one, because all embeddings together would take gigabytes
-            found = {
-                f"dev/{one.task}_accuracy": self._measure_accuracy(one, encoder)
-                for one in self.transfer
+            accuracies = {
+                f"dev/{task.task}_accuracy": self._measure_accuracy(task, encoder)
+                for task in self.transfer
             }
-            metrics |= found | {dev_metric("transfer_dev"): sum(found.values()) / len(found)}
+            metrics |= accuracies | {
+                dev_metric("transfer_dev"): sum(accuracies.values()) / len(accuracies)
+            }
         return self.selection.with_means(metrics)
 
     def similarities(self, encoder: SentenceEncoder) -> dict[str, Tensor]:

@@ -5,10 +5,10 @@ from typing import Any, Generic, Self, TypeVar
 import torch
 from torch import nn
 
-Held = TypeVar("Held", bound=nn.Module)
+Wrapped = TypeVar("Wrapped", bound=nn.Module)
 
 
-class FrozenModule(nn.Module, Generic[Held]):
+class FrozenModule(nn.Module, Generic[Wrapped]):
     """Holds a module that is used but never trained, such as a teacher or a generator.
 
     It has no gradients, and neither the optimiser nor checkpoints include it: its weights are
@@ -19,14 +19,14 @@ class FrozenModule(nn.Module, Generic[Held]):
         dropout: whether it applies dropout as in training; otherwise it stays in evaluation mode.
     """
 
-    def __init__(self, module: Held, *, dropout: bool = False) -> None:
+    def __init__(self, module: Wrapped, *, dropout: bool = False) -> None:
         super().__init__()
         # In a list, so that it is not registered as a submodule: its mode and state stay its own.
-        self._held = [module.requires_grad_(False).train(dropout)]
+        self._wrapped = [module.requires_grad_(False).train(dropout)]
 
     @property
-    def module(self) -> Held:
-        return self._held[0]
+    def module(self) -> Wrapped:
+        return self._wrapped[0]
 
     @torch.no_grad()
     def forward(self, *args: Any, **named: Any) -> Any:
@@ -34,6 +34,6 @@ class FrozenModule(nn.Module, Generic[Held]):
 
     def _apply(self, *change: Any, **options: Any) -> Self:
         # PyTorch moves modules by this method.
-        held: Any = self.module
-        held._apply(*change, **options)
+        wrapped: Any = self.module
+        wrapped._apply(*change, **options)
         return self

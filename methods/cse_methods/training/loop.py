@@ -251,8 +251,8 @@ def training_batches(state: TrainingState, corpus: Corpus, *, until: int) -> Ite
         if state.step // per_epoch != epoch:
             epoch = state.step // per_epoch
             order = np.random.default_rng([state.seed, epoch]).permutation(len(corpus.sentences))
-        place = state.step % per_epoch * size
-        rows = state.objective.batch_rows(order[place : place + size])
+        first = state.step % per_epoch * size
+        rows = state.objective.batch_rows(order[first : first + size])
         sentences = [corpus.sentences[row] for row in rows]
         columns = tuple([column[row] for row in rows] for column in corpus.columns)
         yield Batch(sentences, rows, columns, state.step + 1, state.schedule.total)

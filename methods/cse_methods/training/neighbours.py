@@ -67,8 +67,8 @@ def with_neighbours(drawn: NDArray[np.int64], nearest: NDArray[np.int32]) -> NDA
     `nearest` has the neighbours of each sentence of the corpus, shape (N, k); all are indices.
     """
     candidates = np.column_stack([drawn, nearest[drawn]]).ravel()
-    _, places = np.unique(candidates, return_index=True)
-    return candidates[np.sort(places)[: len(drawn)]]
+    _, first = np.unique(candidates, return_index=True)
+    return candidates[np.sort(first)[: len(drawn)]]
 
 
 def _write_neighbours(vectors: NDArray[np.float32], stream: IO[bytes]) -> None:
@@ -82,5 +82,5 @@ def _write_neighbours(vectors: NDArray[np.float32], stream: IO[bytes]) -> None:
         cosines = every[start : start + size] @ every.T
         rows = torch.arange(len(cosines), device=every.device)
         cosines[rows, start + rows] = -torch.inf  # a sentence is no neighbour of its own
-        found = cosines.topk(most, dim=1).indices
-        stream.write(found.cpu().numpy().astype("<i4", order="C").tobytes())
+        nearest = cosines.topk(most, dim=1).indices
+        stream.write(nearest.cpu().numpy().astype("<i4", order="C").tobytes())

@@ -57,18 +57,18 @@ def grouped_parameters(
     TrainingError if a parameter is in two groups, or in none of the trained modules.
     """
     parameters = {id(p): p for module in trained for p in module.parameters() if p.requires_grad}
-    placed: dict[int, ParameterGroup] = {}
+    group_of: dict[int, ParameterGroup] = {}
     for group in own:
         members = (m.parameters() if isinstance(m, nn.Module) else (m,) for m in group.members)
-        found = {id(p) for p in chain.from_iterable(members) if p.requires_grad}
-        if found - parameters.keys() or found & placed.keys():
+        ids = {id(p) for p in chain.from_iterable(members) if p.requires_grad}
+        if ids - parameters.keys() or ids & group_of.keys():
             kinds = ", ".join(type(member).__name__ for member in group.members)
-            where = "in no trained module" if found - parameters.keys() else "in another group too"
-            raise TrainingError(f"the parameter group of {kinds} has a parameter that is {where}")
-        placed |= dict.fromkeys(found, group)
-    rest, alike = ParameterGroup(trained), dict[tuple[float, float], list[Tensor]]()
+            problem = "in no trained module" if ids - parameters.keys() else "in another group too"
+            raise TrainingError(f"the parameter group of {kinds} has a parameter that is {problem}")
+        group_of |= dict.fromkeys(ids, group)
+    ungrouped, alike = ParameterGroup(trained), dict[tuple[float, float], list[Tensor]]()
     for key, parameter in parameters.items():
-        group = placed.get(key, rest)
+        group = group_of.get(key, ungrouped)
         usual = config.weight_decay if parameter.dim() > 1 else 0.0
         decay = usual if group.weight_decay is None else group.weight_decay
         factor = group.learning_rate_factor

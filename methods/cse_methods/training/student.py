@@ -215,9 +215,9 @@ class Student(nn.Module):
         layers = (encoder, self.head) if head else (encoder,)
         if encoder.dropout or edits.are_of_rows or edits.positions is not None:
             return self._encode_chunks(layers, rows, edits).chunk(len(templates))
-        place = {row: number for number, row in enumerate(dict.fromkeys(map(tuple, rows)))}
-        vectors = self._encode_chunks(layers, list(map(list, place)), edits)
-        order = torch.tensor([place[tuple(row)] for row in rows])
+        index_of = {row: number for number, row in enumerate(dict.fromkeys(map(tuple, rows)))}
+        vectors = self._encode_chunks(layers, list(map(list, index_of)), edits)
+        order = torch.tensor([index_of[tuple(row)] for row in rows])
         return vectors[send_tensor(order, vectors.device)].chunk(len(templates))
 
     def encode_tokens(

@@ -41,7 +41,7 @@ def fit_classifiers(
 
     def fit_group(group: list[int]) -> None:
         penalties = torch.from_numpy(regularisations[group]).to(data.inputs.device)
-        weights[group] = descend(data, [folds[place] for place in group], penalties, protocol)
+        weights[group] = descend(data, [folds[index] for index in group], penalties, protocol)
 
     groups = _group_folds([len(fold.train) for fold in folds])
     if weights.is_cuda:  # a GPU does one operation after another, whoever asks for it
@@ -56,7 +56,7 @@ def fit_classifiers(
 def _group_folds(lengths: Sequence[int]) -> Iterator[list[int]]:
     """Group folds that run side by side: they have one length, and so share their order."""
     for length in dict.fromkeys(lengths):
-        alike = [place for place, own in enumerate(lengths) if own == length]
+        alike = [index for index, own in enumerate(lengths) if own == length]
         for start in range(0, len(alike), _SIDE_BY_SIDE):
             yield alike[start : start + _SIDE_BY_SIDE]
 
@@ -85,16 +85,16 @@ def _fit_to_convergence(
     shape = (*regularisations.shape, data.classes, data.inputs.shape[1])
     weights = data.inputs.new_zeros(shape, device="cpu")
     inputs, labels = data.inputs[:, : data.width].cpu().numpy(), data.labels.cpu().numpy()
-    for place, fold in enumerate(folds):
+    for index, fold in enumerate(folds):
         # In double precision, which the solver needs to reach its tolerance.
         features, classes = inputs[fold.train].astype(np.float64), labels[fold.train]
-        for number, inverse in enumerate(regularisations[place]):
+        for number, inverse in enumerate(regularisations[index]):
             model = LogisticRegression(C=inverse, random_state=SENTEVAL_SEED, max_iter=_ITERATIONS)
             with warnings.catch_warnings():
                 # It also warns where rounding leaves nothing to gain, which no user can mend.
                 warnings.simplefilter("ignore", ConvergenceWarning)
                 model.fit(features, classes)
-            found = torch.from_numpy(np.c_[model.coef_, model.intercept_])
+            fitted = torch.from_numpy(np.c_[model.coef_, model.intercept_])
             # Of two classes there is one row: that of the second.
-            weights[place, number, -len(found) :, : data.width + 1] = found
+            weights[index, number, -len(fitted) :, : data.width + 1] = fitted
     return weights.to(data.inputs.device)

@@ -32,15 +32,15 @@ def measure_accuracies(data: Design, weights: Tensor, rows: RowNumbers) -> Tenso
 
     The weights are those of R models, shape (R, C, W).
     """
-    places = torch.from_numpy(rows).to(data.labels.device)
-    found = predict(data, weights, rows) == data.labels[places]
-    return found.double().mean(dim=1)
+    indices = torch.from_numpy(rows).to(data.labels.device)
+    right = predict(data, weights, rows) == data.labels[indices]
+    return right.double().mean(dim=1)
 
 
 def predict(data: Design, weights: Tensor, rows: RowNumbers) -> Tensor:
     """Predict the classes, shape (R, N), of these N rows by R models, shape (R, C, W)."""
-    places = torch.from_numpy(rows).to(data.labels.device)
-    logits = weights.flatten(end_dim=1) @ data.inputs.index_select(0, places).T
+    indices = torch.from_numpy(rows).to(data.labels.device)
+    logits = weights.flatten(end_dim=1) @ data.inputs.index_select(0, indices).T
     return logits.view(*weights.shape[:2], -1).argmax(dim=1)
 
 
@@ -73,8 +73,8 @@ def descend(
         epochs += protocol.epoch_size
         weights = _split_by_model(step.weights, data.classes)
         accuracies = [
-            measure_accuracies(data, models, validation[place])
-            for models, place in zip(weights, best.active.tolist(), strict=True)
+            measure_accuracies(data, models, validation[fold])
+            for models, fold in zip(weights, best.active.tolist(), strict=True)
         ]
         step.keep(best.look(torch.stack(accuracies), weights, protocol.tenacity))
     return best.weights
@@ -87,8 +87,8 @@ def _split_validation(
     given = [fold.validation for fold in folds if fold.validation is not None]
     if len(given) == len(folds):
         return [fold.train for fold in folds], given
-    places = order.permutation(len(folds[0].train))
-    held_out, left = np.split(places, [int(_HELD_OUT * len(places))])
+    order_of_rows = order.permutation(len(folds[0].train))
+    held_out, left = np.split(order_of_rows, [int(_HELD_OUT * len(order_of_rows))])
     return [fold.train[left] for fold in folds], [fold.train[held_out] for fold in folds]
 
 

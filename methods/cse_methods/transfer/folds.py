@@ -1,5 +1,5 @@
-"""What a transfer classifier sees of a sentence, or of a pair, and the three ways to choose a
-regularisation and to test it: nested folds, folds, given splits.
+"""The features that a transfer classifier reads, and three ways to choose a regularisation and to
+test it: nested folds, folds, given splits.
 """
 
 from collections.abc import Callable, Sequence
@@ -48,8 +48,8 @@ def nested(samples: Samples, protocol: TransferProtocol, *, test: bool) -> Accur
     scores = _score_folds(data, inner, values, protocol).reshape(len(outer), protocol.kfold, -1)
     means = scores.mean(axis=1)
     best = [_find_first_best(row) for row in means]
-    chosen = tuple(values[place] for place in best)
-    dev = float(np.mean([row[place] for row, place in zip(means, best, strict=True)]))
+    chosen = tuple(values[index] for index in best)
+    dev = float(np.mean([row[index] for row, index in zip(means, best, strict=True)]))
     if not test:
         return Accuracies(dev, None, chosen)
     final = [TrainingFold(train) for train, _ in outer]
@@ -99,7 +99,7 @@ def _draw_folds(labels: RowNumbers, folds: int) -> list[tuple[RowNumbers, RowNum
 def _score_folds(
     data: Design, folds: Sequence[TrainingFold], values: Sequence[float], protocol: TransferProtocol
 ) -> NDArray[np.float64]:
-    """Validation accuracies, shape (F, R)."""
+    """Measure validation accuracies, shape (F, R)."""
     weights = fit_classifiers(data, folds, np.tile(values, (len(folds), 1)), protocol)
     rows = (fold.validation for fold in folds if fold.validation is not None)
     return np.array(
@@ -130,11 +130,11 @@ def _choose_and_test(
     if not rows:
         return Accuracies(dev, None, (chosen,))
     weights = fit_classifiers(data, [final], np.array([[chosen]]), protocol)[0]
-    found = predict(data, weights, rows[0])[0].cpu().numpy()
+    predicted = predict(data, weights, rows[0])[0].cpu().numpy()
     labels = data.labels.cpu().numpy()[rows[0]]
-    hits = int(np.sum((found == 1) & (labels == 1)))
-    f1 = 2 * hits / max(1, int(np.sum(found == 1) + np.sum(labels == 1)))
-    return Accuracies(dev, float(np.mean(found == labels)), (chosen,), f1)
+    hits = int(np.sum((predicted == 1) & (labels == 1)))
+    f1 = 2 * hits / max(1, int(np.sum(predicted == 1) + np.sum(labels == 1)))
+    return Accuracies(dev, float(np.mean(predicted == labels)), (chosen,), f1)
 
 
 Embed = Callable[[Sequence[str]], Tensor]
@@ -142,9 +142,9 @@ Embed = Callable[[Sequence[str]], Tensor]
 
 
 def samples_of(part: LabelledSentences, vectors: Embed) -> Samples:
-    """The features of sentences with their classes, shape (N, D).
+    """Compute the features of sentences, shape (N, D), and pair them with their classes.
 
-    Of pairs of embeddings a, b they are |a - b| and a * b side by side, shape (N, 2 D).
+    The features of a pair of embeddings a, b are |a - b| and a * b side by side, shape (N, 2 D).
     """
     if part.second is None:
         return Samples(vectors(part.first), part.labels)

@@ -41,7 +41,7 @@ DEV_PROTOCOL = TransferProtocol(
 
 
 def regularisations(protocol: TransferProtocol, *, folds: bool) -> tuple[float, ...]:
-    """The values to choose from, in the order that decides between equals.
+    """List the values to choose from, in the order that decides between equals.
 
     They are L2 penalties for `pytorch`, their inverse C for `scikit-learn`; of the latter nested
     folds and a dev set of its own have another list than one round of folds.

@@ -40,7 +40,7 @@ class Design:
 
 @memory_advice("it trains linear classifiers")
 def design(*samples: Samples) -> Design:
-    """The matrix of these sets, one after the other, on the GPU if there is one.
+    """Build the matrix of these sets, one after the other, on the GPU if there is one.
 
     EvaluationError if a feature is NaN or infinite. BackboneError if the GPU's memory is full; it
     says the way out.

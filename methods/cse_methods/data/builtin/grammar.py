@@ -104,5 +104,5 @@ def _word_clause(event: Scene, verb: Verb, lexicon: Lexicon, frame: Frame) -> st
         return f"{thing} {predicate} {verb.link} {other} by {subject}"
     if frame.clause == "two_objects" and verb.two_objects:
         return f"{subject} {predicate} {other} {thing}"
-    rest = f"{predicate} {thing} {verb.link} {other}"
-    return f"it is {subject} who {rest}" if frame.clause == "cleft" else f"{subject} {rest}"
+    ending = f"{predicate} {thing} {verb.link} {other}"
+    return f"it is {subject} who {ending}" if frame.clause == "cleft" else f"{subject} {ending}"

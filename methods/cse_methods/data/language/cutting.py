@@ -72,14 +72,14 @@ def _cut_texts(texts: Sequence[str], tokenizer: Any, *, room: int) -> list[list[
 
 def _split_text(text: str, offsets: Offsets, room: int) -> list[str]:
     """Split a text into runs of at most `room` of its word pieces."""
-    places = [0]
+    starts = [0]
     first = 0
     while len(offsets) - first > room:
         first = _find_next_cut(text, offsets, first, room)
         if first == len(offsets):
             break
-        places.append(offsets[first][0])
-    parts = [text[a:b].strip() for a, b in zip(places, [*places[1:], None], strict=True)]
+        starts.append(offsets[first][0])
+    parts = [text[a:b].strip() for a, b in zip(starts, [*starts[1:], None], strict=True)]
     return [part for part in parts if part]
 
 

@@ -48,42 +48,42 @@ class LexiconTagger:
         from textblob.en import parser
 
         for sentence in sentences:
-            places = [match.span() for match in _WORD.finditer(sentence.replace("’", "'"))]
-            words = [sentence[a:b].replace("’", "'") for a, b in places]
+            spans = [match.span() for match in _WORD.finditer(sentence.replace("’", "'"))]
+            words = [sentence[a:b].replace("’", "'") for a, b in spans]
             tags = _correct_tags(words, [tag for _, tag in parser.find_tags(words)])
             roles = _find_roles(words, tags)
             yield [
                 Word(a, b, tag, _find_lemma(word, tag) if role == "root" else word.lower(), role)
-                for (a, b), word, tag, role in zip(places, words, tags, roles, strict=True)
+                for (a, b), word, tag, role in zip(spans, words, tags, roles, strict=True)
             ]
 
 
 def _correct_tags(words: Sequence[str], tags: Sequence[str]) -> list[str]:
     """Correct the lexicon's most frequent errors about verbs."""
     mended = list(tags)
-    for place, word in enumerate(words):
+    for index, word in enumerate(words):
         # The word before, adverbs skipped.
-        earlier = (words[i].lower() for i in range(place - 1, -1, -1) if mended[i] != "RB")
+        earlier = (words[i].lower() for i in range(index - 1, -1, -1) if mended[i] != "RB")
         before = next(earlier, "")
-        after = tags[place + 1] if place + 1 < len(tags) else ""
-        mended[place] = _correct_tag(word.lower(), mended, place, before=before, after=after)
+        after = tags[index + 1] if index + 1 < len(tags) else ""
+        mended[index] = _correct_tag(word.lower(), mended, index, before=before, after=after)
     return mended if any(tag in _FINITE for tag in mended) else _tag_past_tense(words, mended)
 
 
 def _tag_past_tense(words: Sequence[str], tags: list[str]) -> list[str]:
     """Tag the first participle after a noun as a past tense, if the sentence has no finite verb."""
     before = ""
-    for place, tag in enumerate(tags):
-        passive = words[place + 1 : place + 2] == ["by"]
+    for index, tag in enumerate(tags):
+        passive = words[index + 1 : index + 2] == ["by"]
         if tag == "VBN" and before in _NOMINAL and not passive:
-            return [*tags[:place], "VBD", *tags[place + 1 :]]
+            return [*tags[:index], "VBD", *tags[index + 1 :]]
         if tag != "RB":
             before = tag
     return tags
 
 
-def _correct_tag(word: str, tags: Sequence[str], place: int, *, before: str, after: str) -> str:
-    tag = tags[place]
+def _correct_tag(word: str, tags: Sequence[str], index: int, *, before: str, after: str) -> str:
+    tag = tags[index]
     helped = before in _BE | _HAVE | _DO
     if word in _CLITICS:
         return _CLITICS[word]
@@ -94,7 +94,7 @@ def _correct_tag(word: str, tags: Sequence[str], place: int, *, before: str, aft
         return "VBD"
     if before in _SUBJECTS and tag in ("NN", "NNS", "VB") and _find_lemmas(word):
         return "VBZ" if tag == "NNS" else "VBP"
-    previous = tags[place - 1] if place else ""
+    previous = tags[index - 1] if index else ""
     if tag == "VB" and previous in ("NNS", "NNPS"):
         return "VBP"
     # As in "the primary covers", no verb follows an article, a possessive or an adjective.
@@ -119,20 +119,20 @@ def _find_roles(words: Sequence[str], tags: Sequence[str]) -> list[WordRole]:
 
 def _find_main_verb(words: Sequence[str], tags: Sequence[str]) -> int | None:
     """Return the position of the sentence's main verb; None if there is none."""
-    finite = [place for place, tag in enumerate(tags) if tag in _FINITE]
+    finite = [index for index, tag in enumerate(tags) if tag in _FINITE]
     claims = 0
-    for place, word in enumerate(words):
+    for index, word in enumerate(words):
         if word == ",":
             claims = 0
         elif (
             word.lower() in _SUBORDINATORS
-            or tags[place] in _WH
-            or (word.lower() == "that" and place > 0 and tags[place - 1] in _NOMINAL)
+            or tags[index] in _WH
+            or (word.lower() == "that" and index > 0 and tags[index - 1] in _NOMINAL)
         ):
             claims += 1
-        elif place in finite:
+        elif index in finite:
             if not claims:
-                return place
+                return index
             claims -= 1
     return finite[0] if finite else None
 

@@ -49,9 +49,9 @@ def negate(sentence: str, words: Sequence[Word]) -> str:
     """
 
     def stem(match: re.Match[str]) -> str:
-        found = match["stem"] or ""
-        whole = _STEMS.get(found.lower(), "")
-        return whole.capitalize() if found.istitle() else whole
+        part = match["stem"] or ""
+        whole = _STEMS.get(part.lower(), "")
+        return whole.capitalize() if part.istitle() else whole
 
     affirmed, count = _NOT.subn(stem, sentence, count=1)
     if count and affirmed.strip():

@@ -45,11 +45,11 @@ def split_clauses(sentence: str) -> tuple[str, ...]:
     """
     words = sentence.split()
     starts = [0] if words else []
-    for place in range(1, len(words)):
-        wide = min(place - starts[-1], len(words) - place) >= _SHORTEST
-        opens = words[place].lstrip("\"'“‘([").lower() in _OPENERS
-        if wide and (words[place - 1].endswith(_MARKS) or opens):
-            starts.append(place)
+    for index in range(1, len(words)):
+        wide = min(index - starts[-1], len(words) - index) >= _SHORTEST
+        opens = words[index].lstrip("\"'“‘([").lower() in _OPENERS
+        if wide and (words[index - 1].endswith(_MARKS) or opens):
+            starts.append(index)
     ends = [*starts[1:], len(words)]
     return tuple(" ".join(words[a:b]) for a, b in zip(starts, ends, strict=False))
 
@@ -127,8 +127,8 @@ def composition_examples(
     known = None if phrases is None else read_phrases(phrases)
     normal = {sentence: " ".join(sentence.split()) for sentence in corpus.sentences}
     if phrases is not None and known is not None:
-        found = [sentence for sentence in corpus.sentences if normal[sentence] in known]
-        refuse_lacking(corpus, found, phrases, "leave the file out to cut by rules")
+        covered = [sentence for sentence in corpus.sentences if normal[sentence] in known]
+        refuse_lacking(corpus, covered, phrases, "leave the file out to cut by rules")
     examples: list[tuple[str, ...]] = []
     for sentence in corpus.sentences:
         own = split_clauses(sentence) if known is None else known[normal[sentence]]

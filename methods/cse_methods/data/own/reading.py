@@ -85,15 +85,15 @@ def _read_pairs(spec: OwnPairs) -> tuple[list[GradedPair], Scale]:
     path = local_file(spec)
     rows = read_cells(read_table(path, spec), spec)
     sides = []
-    for place, side in enumerate(("first", "second")):
-        texts = [" ".join(text.split()) for text in read_texts(rows, place, f"the {side} sentence")]
+    for index, side in enumerate(("first", "second")):
+        texts = [" ".join(text.split()) for text in read_texts(rows, index, f"the {side} sentence")]
         if "" in texts:
+            row = rows[texts.index("")]
             raise DataError(
-                f"{rows[texts.index('')].where}: the {side} sentence is empty; expected text, or "
-                "no such row"
+                f"{row.location}: the {side} sentence is empty; expected text, or no such row"
             )
         sides.append(texts)
-    golds = [_read_score(row.where, row.cells[2]) for row in rows]
+    golds = [_read_score(row.location, row.cells[2]) for row in rows]
     read = [GradedPair(*pair) for pair in zip(*sides, golds, strict=True)]
     if len(read) < FEWEST_PAIRS:
         raise DataError(
@@ -109,7 +109,7 @@ def _read_pairs(spec: OwnPairs) -> tuple[list[GradedPair], Scale]:
     for row, gold in zip(rows, golds, strict=True):
         if not low <= gold <= high:
             raise DataError(
-                f"{row.where}: the score {gold:g} is outside the stated scale, {low:g} to "
+                f"{row.location}: the score {gold:g} is outside the stated scale, {low:g} to "
                 f"{high:g}; correct one of them"
             )
     if scale != (0, HIGHEST):  # scores on this scale must stay the same to the last bit
@@ -117,14 +117,14 @@ def _read_pairs(spec: OwnPairs) -> tuple[list[GradedPair], Scale]:
     return read, scale
 
 
-def _read_score(where: str, cell: Any) -> float:
+def _read_score(location: str, cell: Any) -> float:
     is_number = isinstance(cell, (int, float, Decimal)) and not isinstance(cell, bool)
     value = cell if is_number else parse_number(cell) if isinstance(cell, str) else None
     if value is not None and abs(value) < 1e300:
         return float(value)
     text = cell.strip() if isinstance(cell, str) else cell
     hint = "expected a number"
-    hint += "; columns under a header are stated by their names" * where.endswith(", line 1")
+    hint += "; columns under a header are stated by their names" * location.endswith(", line 1")
     if (
         isinstance(text, str)
         and "," in text
@@ -133,7 +133,7 @@ def _read_score(where: str, cell: Any) -> float:
         hint = f"write {text.replace(',', '.')}"
     elif text in ("", None):
         hint = "expected a number; leave out pairs without one"
-    raise DataError(f"{where}: the score is {text!r}; {hint}")
+    raise DataError(f"{location}: the score is {text!r}; {hint}")
 
 
 def _find_scale(golds: Sequence[float], path: Path) -> Scale:
@@ -188,18 +188,18 @@ def read_cells(table: FileTable, spec: OwnPairs) -> list[FileRow]:
         raise DataError(f"{table.path}: no rows; expected two sentences and a score in each")
     if spec.columns is not None:
         return table.select(spec.columns, spec.where)
-    where, first = table.rows[0]
+    location, first = table.rows[0]
     names = table.names or tuple(str(cell).strip() for cell in first)
     if columns := _find_usual_columns(names):
         return table.select(columns, spec.where)
     if table.names or spec.where:
-        raise DataError(f"{where}: the column names {', '.join(names)} are unusual; {_WAY_OUT}")
+        raise DataError(f"{location}: the column names {', '.join(names)} are unusual; {_WAY_OUT}")
     if len(names) == 3 and parse_number(names[2].replace(",", ".")) is not None:
         return table.select((1, 2, 3))  # a decimal comma is refused with the score
     texts = [number for number, cell in enumerate(names, start=1) if not is_id(cell)]
     two = f" (text is in {texts[0]} and {texts[1]})" if len(texts) == 2 < len(names) else ""
     raise DataError(
-        f"{where}: neither a header with usual names nor text, text, number, but "
+        f"{location}: neither a header with usual names nor text, text, number, but "
         f"{', '.join(map(shorten, names))}{two}; {_WAY_OUT}"
     )
 

@@ -33,13 +33,13 @@ def geometry(dev: PairSet, first: Tensor, second: Tensor) -> dict[str, float]:
     """
     everything = torch.cat([first, second])
     positive = torch.from_numpy(dev.gold > SAME_MEANING)
-    found = {
+    measures = {
         "uniformity": uniformity(everything),
         "effective_rank": effective_rank(everything),
         "mean_cosine": mean_cosine(everything),
     }
     pairs = first[positive], second[positive]
-    return found | {"alignment": alignment(*pairs) if positive.any() else math.nan}
+    return measures | {"alignment": alignment(*pairs) if positive.any() else math.nan}
 
 
 def effective_rank(embeddings: Tensor) -> float:
@@ -87,8 +87,8 @@ def mean_cosine(embeddings: Tensor) -> float:
 
 def histogram(cosines: NDArray[Any], gold: NDArray[Any]) -> Mapping[str, list[int]]:
     """Count the cosines in each bin of `BIN_EDGES`, by bucket of gold scores, `0-1` to `4-5`."""
-    found = {}
+    by_bucket = {}
     for bucket, inside in in_buckets(gold).items():
         counts, _ = np.histogram(np.clip(cosines[inside], -1, 1), bins=BIN_EDGES)
-        found[bucket] = counts.tolist()
-    return found
+        by_bucket[bucket] = counts.tolist()
+    return by_bucket

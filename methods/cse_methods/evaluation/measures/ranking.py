@@ -33,12 +33,12 @@ def score_rankings(
         `kcc` in [-1, 1], `ndcg` (linear gain) and `ndcg_exponential` in [0, 1]; nan if no query
         is left, as in a set in which no sentence has enough partners.
     """
-    found, labels = np.asarray(cosines), np.asarray(gold)
-    lists = [(found[own], labels[own]) for own in queries(first, second).values()]
+    similarities, labels = np.asarray(cosines), np.asarray(gold)
+    lists = [(similarities[own], labels[own]) for own in queries(first, second).values()]
     return {
-        "kcc": _average_known([kendall(*one) for one in lists]),
-        "ndcg": _average_known([ndcg(*one) for one in lists]),
-        "ndcg_exponential": _average_known([ndcg(*one, gain="exponential") for one in lists]),
+        "kcc": _average_known([kendall(*each) for each in lists]),
+        "ndcg": _average_known([ndcg(*each) for each in lists]),
+        "ndcg_exponential": _average_known([ndcg(*each, gain="exponential") for each in lists]),
     }
 
 
@@ -93,11 +93,11 @@ def ndcg(predicted: ArrayLike, gold: ArrayLike, *, gain: Gain = "linear") -> flo
     _, tie, sizes = np.unique(-guesses, return_inverse=True, return_counts=True)  # highest first
     # Each of the tied sentences is equally often at each of the tie's ranks.
     mean_gains = np.bincount(tie, weights=gains) / sizes
-    found = np.repeat(mean_gains, sizes) @ discounts
+    gained = np.repeat(mean_gains, sizes) @ discounts
     best = np.sort(gains)[::-1] @ discounts
-    return float(found / best) if best > 0 else float("nan")
+    return float(gained / best) if best > 0 else float("nan")
 
 
 def _average_known(values: Sequence[float]) -> float:
-    there = [value for value in values if not np.isnan(value)]
-    return float(np.mean(there)) if there else float("nan")
+    known = [value for value in values if not np.isnan(value)]
+    return float(np.mean(known)) if known else float("nan")

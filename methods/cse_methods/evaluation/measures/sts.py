@@ -43,13 +43,13 @@ def correlations(
             f"expected as many cosines and pairs of subsets as gold scores, {len(gold)}; "
             f"got {len(cosines)} and {sum(subsets.values())}"
         )
-    found: dict[str, float] = {}
+    scores: dict[str, float] = {}
     ends = np.cumsum(list(subsets.values()))[:-1]
     measures: dict[str, Correlation] = {"spearman": spearman, "pearson": pearson}
     for name, measure in measures.items():
         subset = zip(np.split(cosines, ends), np.split(gold, ends), strict=True)
         each = [measure(ours, theirs) for ours, theirs in subset]
-        found[name] = measure(cosines, gold)
-        found[f"{name}_mean"] = float(np.mean(each))
-        found[f"{name}_wmean"] = float(np.average(each, weights=list(subsets.values())))
-    return found
+        scores[name] = measure(cosines, gold)
+        scores[f"{name}_mean"] = float(np.mean(each))
+        scores[f"{name}_wmean"] = float(np.average(each, weights=list(subsets.values())))
+    return scores

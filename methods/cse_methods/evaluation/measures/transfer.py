@@ -17,6 +17,10 @@ class TransferTest(NamedTuple):
     test: LabelledSentences | None
 
     @property
+    def task(self) -> TransferTask:
+        return self.known.task
+
+    @property
     def sentences(self) -> tuple[str, ...]:
         """Every sentence, so that several tasks can be encoded at once."""
         parts = (self.known.train, self.known.dev, self.test)

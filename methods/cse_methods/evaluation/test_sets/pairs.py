@@ -117,9 +117,9 @@ def _read_subset(task: str, name: str, folder: Path) -> list[GradedPair]:
     for number, (line, gold) in enumerate(zip(lines, scores, strict=True), start=1):
         if gold := gold.strip():
             score = read_score(gold, f"{gold_file}, line {number}", lowest=LOWEST_STS_GOLD)
-            where = f"{input_file}, line {number}"
-            first, second, *_ = read_cells(line, where, columns=2)
-            pairs.append(read_pair(first, second, score, where))
+            location = f"{input_file}, line {number}"
+            first, second, *_ = read_cells(line, location, columns=2)
+            pairs.append(read_pair(first, second, score, location))
     refuse_count(folder, golds, found=len(pairs))
     return pairs
 
