@@ -19,8 +19,8 @@ from cse_methods.data.corpus_spec import CorpusSpec
 from cse_methods.encoders import encoder as encoding
 from cse_methods.errors import BackboneError, TrainingError
 from cse_methods.evaluation.embeddings import StoredEmbeddings
-from cse_methods.evaluation.measures.transfer import load_transfer_test
 from cse_methods.evaluation.models import open_model
+from cse_methods.evaluation.test_sets.transfer import load_transfer_test
 from cse_methods.papers.simcse import SimCSE, SimCSEConfig
 from cse_methods.registry import available_methods, get_method
 from cse_methods.tasks import TransferTask

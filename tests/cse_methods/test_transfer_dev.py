@@ -12,8 +12,7 @@ from cse_methods.data.dev_selection import DevSelection, dev_metric
 from cse_methods.data.dev_sets import identify_dev_set, missing_dev_data
 from cse_methods.data.transfer_sets import load_transfer_set
 from cse_methods.encoders.loading import load_encoder
-from cse_methods.evaluation.measures.transfer import load_transfer_test
-from cse_methods.evaluation.test_sets.transfer import load_test_part
+from cse_methods.evaluation.test_sets.transfer import load_test_part, load_transfer_test
 from cse_methods.tasks import TRANSFER_TASKS
 from cse_methods.training.checkpoint import Best
 from cse_methods.training.dev_evaluation import DevSuite

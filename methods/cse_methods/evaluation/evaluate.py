@@ -38,11 +38,11 @@ from cse_methods.evaluation.identity import (
 from cse_methods.evaluation.measures.geometry import geometry
 from cse_methods.evaluation.measures.ranking import score_rankings
 from cse_methods.evaluation.measures.sts import correlations
-from cse_methods.evaluation.measures.transfer import TransferTest, load_transfer_test
 from cse_methods.evaluation.models import Model
 from cse_methods.evaluation.results import Evaluation, Score, Similarities, Split
 from cse_methods.evaluation.test_sets.pairs import load_pair_set
 from cse_methods.evaluation.test_sets.reviews import Reviews, load_reviews
+from cse_methods.evaluation.test_sets.transfer import TransferTest, load_transfer_test
 from cse_methods.metrics import cosines
 from cse_methods.tasks import (
     AVG_STS,

@@ -2,7 +2,6 @@
 
 import logging
 from functools import partial
-from pathlib import Path
 from typing import IO
 
 import numpy as np
@@ -32,13 +31,13 @@ _log = logging.getLogger(__name__)
 
 
 def nearest_sentences(
-    teacher: TeacherSpec, corpus: Corpus, *, max_length: int, cache: Path | None = None
+    teacher: TeacherSpec, corpus: Corpus, *, max_length: int
 ) -> NDArray[np.int32]:
     """Find the nearest other sentences of each sentence, by cosine, nearest first.
 
     Every pair of sentences is compared. The first caller on a machine computes this; others wait
-    and then read the same file. `cache` is by default `neighbours` in CSE_CACHE, or in the user's
-    cache; the other arguments are those of `teacher_vectors`.
+    and then read the same file, in the folder `neighbours` of the cache. Arguments are those of
+    `teacher_vectors`.
 
     Returns:
         Indices into the corpus, a `numpy.memmap` of shape (N, K), K = min(MOST_NEIGHBOURS, N - 1).
@@ -49,7 +48,7 @@ def nearest_sentences(
         "revision": _REVISION,
         "vectors": vectors_depend_on(teacher, corpus, max_length=max_length),
     }
-    file = (cache or cache_folder("neighbours")) / f"{cache_key(depends_on)}.npy"
+    file = cache_folder("neighbours") / f"{cache_key(depends_on)}.npy"
     vectors = teacher_vectors(teacher, corpus, max_length=max_length)
     with memory_advice(f"it compares {len(vectors)} sentences"):
         return written_once(

@@ -1,1 +1,1 @@
-"""Measures of embeddings on test sets: correlations, rankings, geometry, accuracies."""
+"""Measures of embeddings on test sets: correlations, rankings, geometry."""

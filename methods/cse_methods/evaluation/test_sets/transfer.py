@@ -1,6 +1,7 @@
-"""Load the test sets of the transfer tasks that have one: SST-2, TREC and MRPC."""
+"""The transfer tasks with their test sets, which SST-2, TREC and MRPC have; others have folds."""
 
 from functools import cache
+from typing import NamedTuple
 
 from cse_methods.data.builtin.pairs import refuse_other_draw
 from cse_methods.data.builtin.transfer import (
@@ -17,9 +18,14 @@ from cse_methods.data.transfer_sets import (
     TRAIN_FILES,
     LabelledSentences,
     TransferFile,
+    TransferSet,
     load_part,
+    load_transfer_set,
 )
+from cse_methods.files.text import sha256_of
 from cse_methods.tasks import TransferTask
+from cse_methods.transfer.folds import Accuracies, Embed, task_accuracies
+from cse_methods.transfer.protocol import TransferProtocol
 
 TEST_FILES: dict[TransferTask, TransferFile] = {
     "sst2": TRAIN_FILES["sst2"][0]._replace(path="downstream/SST/binary/sentiment-test"),
@@ -55,3 +61,37 @@ def builtin_test_rows(task: str) -> tuple[LabelledSentence, ...]:
     rows = draw_rows(task, TEST_ROWS, seed=LABELLED_SEEDS[task] + 200, without=seen)
     refuse_other_draw(f"{task} test", sha256_of_rows(rows), TEST_LABELLED_SHA256[task])
     return rows
+
+
+class TransferTest(NamedTuple):
+    """A task with its test set, if it is not tested by folds."""
+
+    known: TransferSet
+    test: LabelledSentences | None
+
+    @property
+    def task(self) -> TransferTask:
+        return self.known.task
+
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        """Every sentence, so that several tasks can be encoded at once."""
+        parts = (self.known.train, self.known.dev, self.test)
+        return tuple(sentence for part in parts if part is not None for sentence in part.sentences)
+
+    @property
+    def sha256(self) -> str:
+        """Checksum of all sentences and classes, test set included."""
+        return sha256_of([self.known.sha256, *([self.test.sha256] if self.test else [])])
+
+    def score(self, vectors: Embed, protocol: TransferProtocol) -> Accuracies:
+        """Train and test classifiers on the embeddings; papers report `TEST_PROTOCOL`.
+
+        EvaluationError if an embedding is not finite.
+        """
+        return task_accuracies(self.known, vectors, protocol, test=self.test, tested=True)
+
+
+def load_transfer_test(task: TransferTask, data: str | None) -> TransferTest:
+    """Load a task with its test set. Raises DataError if one is unavailable or not the known."""
+    return TransferTest(load_transfer_set(task, data), load_test_part(task, data))
