@@ -40,7 +40,7 @@ def code_hashes(method: Method) -> dict[str, str]:
     read, as of a method that was typed into an interpreter.
     """
     try:
-        reached = [_Sources(start).reachable(start) for start in _list_starts(method)]
+        reached = [_Sources(start).collect_reachable(start) for start in _list_starts(method)]
     except (OSError, SyntaxError, ValueError):
         return {}
     modules = {name: module for modules in reached for name, module in modules.items()}
@@ -61,8 +61,11 @@ def outside_sources(method: Method) -> dict[Path, Path]:
     try:
         for start in _list_starts(method):
             sources = _Sources(start)
-            for name, module in sources.reachable(start).items():
-                if name.partition(".")[0] != _OURS and (path := sources.path(name)) is not None:
+            for name, module in sources.collect_reachable(start).items():
+                if (
+                    name.partition(".")[0] != _OURS
+                    and (path := sources.find_file(name)) is not None
+                ):
                     neighbours = [file for file in path.parent.iterdir() if file.is_file()]
                     named = sorted(file for file in neighbours if file.name in module.strings)
                     for file in (path, *named):
@@ -124,20 +127,20 @@ class _Sources:
             mine = set(known.get(top, ()))
             self._own = {top} | {name for name, owners in known.items() if mine & set(owners)}
 
-    def reachable(self, start: str) -> dict[str, _Module]:
+    def collect_reachable(self, start: str) -> dict[str, _Module]:
         """Collect the module and all that it imports, directly or indirectly, by name."""
         modules: dict[str, _Module] = {}
         waiting = [start]
         while waiting:
             name = waiting.pop()
-            if name in modules or (path := self.path(name)) is None:
+            if name in modules or (path := self.find_file(name)) is None:
                 continue
             package = name if path.name == "__init__.py" else name.rpartition(".")[0]
             modules[name] = _read_module(file_version(path), package)
             waiting += modules[name].imports
         return modules
 
-    def path(self, name: str) -> Path | None:
+    def find_file(self, name: str) -> Path | None:
         """Return the file of a module; None if it does not count as the method's code."""
         if name == self._start:
             return self._file

@@ -12,7 +12,7 @@ LAST_STEP = 2**31 - 1
 """The highest step that every store can hold."""
 
 
-def checked_report(step: object, metrics: object) -> tuple[int, dict[str, float]]:
+def check_report(step: object, metrics: object) -> tuple[int, dict[str, float]]:
     """Convert the step and the metrics of a report to plain numbers.
 
     A metric is a real number of any type, NaN included, such as a scalar of NumPy or a tensor

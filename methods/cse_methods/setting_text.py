@@ -77,8 +77,8 @@ def _read_properties(config: type[BaseModel]) -> dict[str, Schema]:
 
 def _describe_kind(schema: Schema, models: Mapping[str, str]) -> str:
     match schema:
-        case {"$ref": str() as place}:
-            return models[place.rpartition("/")[2]]
+        case {"$ref": str() as reference}:
+            return models[reference.rpartition("/")[2]]
         case {"enum": choices}:
             *others, last = map(yaml_text, choices)
             return f"{', '.join(others)} or {last}" if others else last
@@ -92,9 +92,9 @@ def _describe_kind(schema: Schema, models: Mapping[str, str]) -> str:
             is_long = first.startswith("[")
             same = ("the same" if is_long and kind == first else kind for kind in others)
             return f"[{', '.join([first, *same])}]"
-        case {"items": part, **rest}:
+        case {"items": part, **limits}:
             # Behind a validator of ours, pydantic writes the one for the other.
-            least = rest.get("minItems", rest.get("minLength", 0))
+            least = limits.get("minItems", limits.get("minLength", 0))
             return f"[{_describe_kind(part, models)}, …]" + (f", {least} or more" if least else "")
         case {"additionalProperties": dict() as entry}:
             return f"a mapping to {_describe_kind(entry, models)}"

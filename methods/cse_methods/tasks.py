@@ -127,14 +127,14 @@ def parse_tasks(words: Sequence[str], files: Mapping[str, OwnPairs] | None = Non
                 "file of pairs such as ./my-test.tsv"
             )
 
-    def asked(family: str, members: tuple[_Name, ...]) -> tuple[_Name, ...]:
+    def select(family: str, members: tuple[_Name, ...]) -> tuple[_Name, ...]:
         return tuple(task for task in members if family in words or task in words)
 
     return Tasks(
-        sts=asked("sts", STS_TASKS),
-        transfer=asked("transfer", TRANSFER_TASKS),
+        sts=select("sts", STS_TASKS),
+        transfer=select("transfer", TRANSFER_TASKS),
         ranking=STS_TASKS if "ranking" in words else (),
         geometry="geometry" in words,
-        long=asked("long", LONG_TASKS),
+        long=select("long", LONG_TASKS),
         own=tuple(own.values()),
     )

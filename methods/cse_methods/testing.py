@@ -24,7 +24,7 @@ from cse_methods.contract import BEST_FOLDER, LateSave, Method
 from cse_methods.data.dev_selection import dev_metric
 from cse_methods.encoders.loading import load_encoder
 from cse_methods.registry import get_method
-from cse_methods.reports import checked_report
+from cse_methods.reports import check_report
 from cse_methods.settings import record_reads
 from cse_methods.training.dev_evaluation import DevSuite
 
@@ -57,7 +57,7 @@ class RecordedRun:
 
         AssertionError unless its step is above those before; ValueError if a number is none.
         """
-        checked_report(step, metrics)
+        check_report(step, metrics)
         before = max(self.curve, default=-1)
         _assert_true(
             step > before,

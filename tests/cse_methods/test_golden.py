@@ -29,7 +29,7 @@ from cse_methods.augmentation.pieces import (
 )
 from cse_methods.augmentation.registry import (
     AUGMENTATIONS,
-    draw_places,
+    draw_indices,
     zero_elements,
     zero_features,
     zero_tokens,
@@ -428,7 +428,7 @@ def consert_cutoff(inputs: Inputs, params: Params) -> Outputs:
         "random": (zero_elements, real.unsqueeze(-1).expand_as(embeddings).flatten(1)),
     }[params["direction"]]
     left = zero(embeddings, inputs["cut"])
-    drawn = (draw_places(available, rate=params["rate"]) >= 0).sum(dim=1)
+    drawn = (draw_indices(available, rate=params["rate"]) >= 0).sum(dim=1)
     assert torch.equal(drawn, (inputs["cut"] >= 0).sum(dim=1))
     loss = (left * inputs["upstream"].detach()).sum()
     return {"loss": loss, "embeddings": left, "num_cut": drawn}

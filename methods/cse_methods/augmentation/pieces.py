@@ -16,29 +16,29 @@ def delete_pieces(content: Sequence[int], choices: Sequence[int]) -> list[int]:
 
     Args:
         content: n pieces.
-        choices: at most n places; the k-th is one of the n - k that are then left. The piece that
-            goes is the first that is the same as the one at that place, as in the released code.
+        choices: at most n indices; the k-th is one of the n - k that are then left. The first piece
+            that equals the one at that index is deleted, as in the released code.
     """
     left = list(content)
-    for place in choices:
-        left.remove(left[place])
+    for index in choices:
+        left.remove(left[index])
     return left
 
 
 def insert_copies(
-    content: Sequence[int], choices: Sequence[int], places: Sequence[int]
+    content: Sequence[int], choices: Sequence[int], targets: Sequence[int]
 ) -> list[int]:
     """Insert copies of some pieces of the content, drawn one after another.
 
     Args:
         content: n pieces.
-        choices: places of the pieces that are copied; the k-th is one of the n + k that there
+        choices: indices of the pieces that are copied; the k-th is one of the n + k that there
             are then.
-        places: the k-th copy stands before the piece at the k-th of these, from 0 to n + k.
+        targets: the k-th copy is inserted before the piece at this index, from 0 to n + k.
     """
     longer = list(content)
-    for choice, place in zip(choices, places, strict=True):
-        longer.insert(place, longer[choice])
+    for choice, target in zip(choices, targets, strict=True):
+        longer.insert(target, longer[choice])
     return longer
 
 

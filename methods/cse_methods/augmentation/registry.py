@@ -1,7 +1,7 @@
 """Augmentations by name: what each changes, how much of it, and whose it is.
 
 They draw with torch's own generator what pure functions take as arguments. In ConSERT's cutoff,
-tokens, features or elements of a batch of embeddings become zeros, without rescaling; the places
+tokens, features or elements of a batch of embeddings become zeros, without rescaling; the indices
 that are cut have the shape (B, K): K of each sentence, of which -1 stands for none.
 """
 
@@ -23,13 +23,13 @@ from cse_methods.errors import TrainingError
 from cse_methods.settings import setting
 
 
-def zero_tokens(embeddings: Tensor, places: Tensor) -> Tensor:
-    """Zero some tokens of embeddings (B, L, D); places (B, K) are from 0 to L - 1.
+def zero_tokens(embeddings: Tensor, indices: Tensor) -> Tensor:
+    """Zero some tokens of embeddings (B, L, D); indices (B, K) are from 0 to L - 1.
 
     Source:
         Yan et al. 2021 (ConSERT), token cutoff.
     """
-    return embeddings.masked_fill(_mark_places(places, embeddings.shape[1]).unsqueeze(-1), 0)
+    return embeddings.masked_fill(_mark_indices(indices, embeddings.shape[1]).unsqueeze(-1), 0)
 
 
 def zero_features(embeddings: Tensor, features: Tensor) -> Tensor:
@@ -38,7 +38,7 @@ def zero_features(embeddings: Tensor, features: Tensor) -> Tensor:
     Source:
         Yan et al. 2021 (ConSERT), feature cutoff.
     """
-    return embeddings.masked_fill(_mark_places(features, embeddings.shape[2]).unsqueeze(1), 0)
+    return embeddings.masked_fill(_mark_indices(features, embeddings.shape[2]).unsqueeze(1), 0)
 
 
 def zero_elements(embeddings: Tensor, elements: Tensor) -> Tensor:
@@ -47,17 +47,17 @@ def zero_elements(embeddings: Tensor, elements: Tensor) -> Tensor:
     Source:
         Yan et al. 2021 (ConSERT), where it is called dropout.
     """
-    marked = _mark_places(elements, embeddings[0].numel())
+    marked = _mark_indices(elements, embeddings[0].numel())
     return embeddings.masked_fill(marked.view_as(embeddings), 0)
 
 
-def draw_places(available: Tensor, *, rate: float) -> Tensor:
-    """Draw a share of the places of each row, rounded down, with torch's own generator.
+def draw_indices(available: Tensor, *, rate: float) -> Tensor:
+    """Draw a share of the indices of each row, rounded down, with torch's own generator.
 
-    `available` says which places can be drawn, shape (B, M), bool; the rate is in [0, 1].
+    `available` says which indices can be drawn, shape (B, M), bool; the rate is in [0, 1].
 
     Returns:
-        Distinct places in a random order, then -1, shape (B, K).
+        Distinct indices in a random order, then -1, shape (B, K).
     """
     # In float64, as Python rounds: 0.29 * 100 is below 29 in both.
     counts = (available.sum(dim=1).double() * rate).long().unsqueeze(1)
@@ -67,8 +67,8 @@ def draw_places(available: Tensor, *, rate: float) -> Tensor:
     return drawn.where(torch.arange(most, device=drawn.device) < counts, -1)
 
 
-def _mark_places(indices: Tensor, count: int) -> Tensor:
-    """Mark which of `count` places are among those of each row, shape (B, count)."""
+def _mark_indices(indices: Tensor, count: int) -> Tensor:
+    """Mark which of `count` indices are among those of each row, shape (B, count)."""
     marked = torch.zeros(len(indices), count + 1, dtype=torch.bool, device=indices.device)
     return marked.scatter(1, indices.where(indices >= 0, count), value=True)[:, :count]
 
@@ -136,29 +136,29 @@ View = Sequence[tuple[AugmentationName, float]]
 """The augmentations of a view in order, each with its rate, which some do not read."""
 
 
-def draw_place(places: Sequence[int]) -> int:
-    """Draw one of the places with torch's own generator."""
-    return places[int(torch.randint(len(places), ()))]
+def draw_index(indices: Sequence[int]) -> int:
+    """Draw one of the indices with torch's own generator."""
+    return indices[int(torch.randint(len(indices), ()))]
 
 
 def _delete_pieces(content: Sequence[int], rate: float, row: Row) -> list[int]:
     count = len(content)
     gone = range(changed_pieces(count, rate))
-    return delete_pieces(content, [draw_place(range(count - k)) for k in gone])
+    return delete_pieces(content, [draw_index(range(count - k)) for k in gone])
 
 
 def _repeat_pieces(content: Sequence[int], rate: float, row: Row) -> list[int]:
     count = len(content)
     copies = range(max(0, min(changed_pieces(count, rate), row.longest - count)))
-    choices = [draw_place(range(count + k)) for k in copies]
-    return insert_copies(content, choices, [draw_place(range(count + k + 1)) for k in copies])
+    choices = [draw_index(range(count + k)) for k in copies]
+    return insert_copies(content, choices, [draw_index(range(count + k + 1)) for k in copies])
 
 
 def _mask_span(content: Sequence[int], rate: float, row: Row) -> list[int]:
     if row.mask is None:
         raise TrainingError("span hides word pieces by a mask, which this backbone does not have")
     length = span_length(len(content), rate)
-    start = draw_place(range(len(content) - length + 1))
+    start = draw_index(range(len(content) - length + 1))
     return mask_span(content, start, length, mask=row.mask)
 
 
@@ -166,7 +166,7 @@ _PCL, _CONSERT = "Wu et al. 2022 (PCL)", "Yan et al. 2021 (ConSERT)"
 AUGMENTATIONS: dict[AugmentationName, Augmentation] = {
     "shuffle": Augmentation(
         pieces=lambda content, rate, row: [
-            content[place] for place in torch.randperm(len(content)).tolist()
+            content[index] for index in torch.randperm(len(content)).tolist()
         ],
         source=_PCL,
     ),
@@ -196,14 +196,14 @@ AUGMENTATIONS: dict[AugmentationName, Augmentation] = {
     ),
     "token_cutoff": Augmentation(
         embeddings=lambda vectors, mask, rate: zero_tokens(
-            vectors, draw_places(mask.bool(), rate=rate)
+            vectors, draw_indices(mask.bool(), rate=rate)
         ),
         rate=Rate("token_cutoff_rate", 0.2, "share of the tokens that become zeros"),
         source=_CONSERT,
     ),
     "feature_cutoff": Augmentation(
         embeddings=lambda vectors, mask, rate: zero_features(
-            vectors, draw_places(torch.ones_like(vectors[:, 0], dtype=torch.bool), rate=rate)
+            vectors, draw_indices(torch.ones_like(vectors[:, 0], dtype=torch.bool), rate=rate)
         ),
         rate=Rate(
             "feature_cutoff_rate", 0.2, "share of the features that become zeros, in all tokens"
@@ -212,7 +212,8 @@ AUGMENTATIONS: dict[AugmentationName, Augmentation] = {
     ),
     "element_cutoff": Augmentation(
         embeddings=lambda vectors, mask, rate: zero_elements(
-            vectors, draw_places(mask.bool().unsqueeze(-1).expand_as(vectors).flatten(1), rate=rate)
+            vectors,
+            draw_indices(mask.bool().unsqueeze(-1).expand_as(vectors).flatten(1), rate=rate),
         ),
         rate=Rate("element_cutoff_rate", 0.2, "share of the elements of tokens that become zeros"),
         source=_CONSERT,

@@ -80,7 +80,7 @@ def replace_pieces(
     Source:
         Chuang et al. 2022 (DiffCSE), as its released code has it.
     """
-    taken = torch.ones_like(mask, dtype=torch.bool) if where is None else where.bool()
+    replaced = torch.ones_like(mask, dtype=torch.bool) if where is None else where.bool()
     first = torch.arange(ids.shape[1], device=ids.device) == 0
-    edited = torch.where(taken & ~first, guesses, ids) * mask
+    edited = torch.where(replaced & ~first, guesses, ids) * mask
     return edited, (edited != ids).long() * mask

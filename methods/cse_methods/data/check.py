@@ -66,19 +66,19 @@ def _check_file(path: Path, file: DataFile) -> FileCheck:
     # Blank lines of a gold file are unscored pairs; the line count alone would not show them.
     is_gold = "/STS.gs." in file.path
 
-    def count(lines: int, filled: int) -> str:
+    def format_counts(lines: int, filled: int) -> str:
         return f"{lines} lines, {filled} scored" if is_gold else f"{lines} lines"
 
-    wanted = count(file.lines, file.records)
+    wanted = format_counts(file.lines, file.records)
     if not path.is_file():
         return FileCheck(file.path, "missing", wanted, "")
     lines, filled, sha256 = _scan_file(path)
-    found = count(lines, filled)
-    if found != wanted:
-        return FileCheck(file.path, "wrong count", wanted, found)
+    actual = format_counts(lines, filled)
+    if actual != wanted:
+        return FileCheck(file.path, "wrong count", wanted, actual)
     if sha256 != file.sha256:
         return FileCheck(file.path, "other checksum", file.sha256[:12], sha256[:12])
-    return FileCheck(file.path, "ok", wanted, found)
+    return FileCheck(file.path, "ok", wanted, actual)
 
 
 def _scan_file(path: Path) -> tuple[int, int, str]:

@@ -226,9 +226,9 @@ def _read_known(spec: CorpusSpec, known: _Known, paths: Sequence[Path]) -> Corpu
     return CorpusFile(*without_empty(lines, paths[0], drop=spec.drop_empty))
 
 
-def refuse_lacking(corpus: Corpus, found: Collection[str], file: Path, way: str) -> None:
+def refuse_lacking(corpus: Corpus, present: Collection[str], file: Path, way: str) -> None:
     """Raise a DataError if a sentence of a corpus is not among those that a file speaks of."""
-    known = set(found)
+    known = set(present)
     lacking = [sentence for sentence in corpus.sentences if sentence not in known]
     if lacking:
         raise DataError(

@@ -58,7 +58,7 @@ def known_groups(gold: NDArray[np.float64]) -> Groups | None:
         return None
     groups = np.arange(len(gold))
     for text in filter(None, line["groups"].split(";")):
-        members = [int(place) for place in text.split()]
+        members = [int(number) for number in text.split()]
         groups[members] = members[0]
     return number_by_appearance(groups)
 

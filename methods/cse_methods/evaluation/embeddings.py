@@ -32,7 +32,7 @@ class StoredEmbeddings:
         self, model: Model, sentences: Iterable[str], *, folder: Path, progress: OnProgress
     ) -> None:
         ordered = sorted(dict.fromkeys(sentences), key=len)
-        self._place: dict[str, int] = {}
+        self._row: dict[str, int] = {}
         self._width, self._file = model.width, folder / "vectors.f32"
         try:
             with self._file.open("wb") as stream:
@@ -49,10 +49,10 @@ class StoredEmbeddings:
 
     def __call__(self, sentences: Sequence[str]) -> Tensor:
         """Return embeddings (N, D), float32, on the CPU; KeyError for an unknown sentence."""
-        rows = np.array([self._place[sentence] for sentence in sentences], dtype=np.int64)
+        rows = np.array([self._row[sentence] for sentence in sentences], dtype=np.int64)
         if not len(rows):
             return torch.empty(0, self._width)
-        stored = np.memmap(self._file, np.float32, "r", shape=(len(self._place), self._width))
+        stored = np.memmap(self._file, np.float32, "r", shape=(len(self._row), self._width))
         return torch.from_numpy(stored[rows])
 
     def _encode_chunk(self, model: Model, chunk: Sequence[str], stream: IO[bytes]) -> Iterator[int]:
@@ -66,5 +66,5 @@ class StoredEmbeddings:
                 )
             stream.write(vectors.numpy().astype("<f4", copy=False).tobytes())
             for index in indices:
-                self._place[chunk[index]] = len(self._place)
-            yield len(self._place)
+                self._row[chunk[index]] = len(self._row)
+            yield len(self._row)

@@ -174,10 +174,10 @@ class _ScoreCollector:
         return self.add_identity(settings_of(task, self.reading, protocol, data_sha256, own=own))
 
     def add_similarities(
-        self, pairs: PairSet, split: Split, own: str, found: NDArray[np.float32]
+        self, pairs: PairSet, split: Split, own: str, values: NDArray[np.float32]
     ) -> None:
         self.similarities.append(
-            Similarities(pairs.task, split, own, found, pairs.gold, pairs.subsets, pairs.sha256)
+            Similarities(pairs.task, split, own, values, pairs.gold, pairs.subsets, pairs.sha256)
         )
 
     def add(self, task: str, split: Split, own: str, values: Mapping[str, float]) -> None:

@@ -9,21 +9,21 @@ from pyarrow.fs import FileSelector, FileSystem, FileType, LocalFileSystem, copy
 from cse_methods.files.cache import cache_folder, cache_key
 
 
-def is_remote(place: str) -> bool:
+def is_remote(location: str) -> bool:
     """Return True if a place is the URI of an object store, and False for a local path."""
-    return "://" in place
+    return "://" in location
 
 
-def filesystem(place: str) -> tuple[FileSystem, str]:
+def filesystem(location: str) -> tuple[FileSystem, str]:
     """Return the file system of a local path or URI, and the path on it.
 
     Raises:
         OSError, ValueError: for a URI that names no file system.
     """
-    if is_remote(place):
-        parsed: tuple[FileSystem, str] = FileSystem.from_uri(place)
+    if is_remote(location):
+        parsed: tuple[FileSystem, str] = FileSystem.from_uri(location)
         return parsed
-    return LocalFileSystem(), str(Path(place).absolute())
+    return LocalFileSystem(), str(Path(location).absolute())
 
 
 def find_copy(uri: str) -> Path | None:

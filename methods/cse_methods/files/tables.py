@@ -59,7 +59,7 @@ class FileTable:
         where = where or {}
         if self.names is None and (where or any(isinstance(column, str) for column in columns)):
             return self.headed().select(columns, where)
-        indices = {column: self._find_place(column) for column in (*where, *columns)}
+        indices = {column: self._find_index(column) for column in (*where, *columns)}
         rows = self.rows
         for column, value in where.items():
             self._refuse_absent(rows, [indices[column]])
@@ -74,7 +74,7 @@ class FileTable:
         self._refuse_absent(rows, kept)
         return [FileRow(row.location, [row.cells[index] for index in kept]) for row in rows]
 
-    def _find_place(self, column: ColumnName) -> int:
+    def _find_index(self, column: ColumnName) -> int:
         """Return the index of a column, from 0. Raises DataError if there is none."""
         if isinstance(column, int):
             width = len(self.rows[0].cells) if self.names is None else len(self.names)

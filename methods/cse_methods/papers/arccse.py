@@ -15,7 +15,7 @@ from pydantic import model_validator
 from torch import Tensor
 
 from cse_methods.augmentation.pieces import list_heavy_starts, mask_span, measure_nested_spans
-from cse_methods.augmentation.registry import draw_place
+from cse_methods.augmentation.registry import draw_index
 from cse_methods.config import TrainingConfig
 from cse_methods.contract import Paper
 from cse_methods.data.corpora import Corpus
@@ -113,9 +113,9 @@ class ArcCSE(TwoViewObjective):
             lengths = measure_nested_spans(
                 pieces, light_rate=config.light_mask_rate, heavy_rate=config.heavy_mask_rate
             )
-            start = draw_place(range(pieces - lengths[0] + 1))
+            start = draw_index(range(pieces - lengths[0] + 1))
             light.append(mask_span(content, start, lengths[0], mask=mask))
-            around = draw_place(list_heavy_starts(start, pieces, lengths))
+            around = draw_index(list_heavy_starts(start, pieces, lengths))
             heavy.append(mask_span(content, around, lengths[1], mask=mask))
         edits = Edits(dropout=config.triplet_dropout)
         (vectors,) = student.encode([*contents, *light, *heavy], template, edits=edits)

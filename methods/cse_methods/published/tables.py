@@ -47,7 +47,7 @@ class _Row(NamedTuple):
     location: str
     """The file and line."""
 
-    def malformed(self, problem: str) -> ValueError:
+    def make_error(self, problem: str) -> ValueError:
         return ValueError(f"{self.location}: {problem}")
 
 
@@ -114,7 +114,7 @@ def _make_column(rows: list[_Row]) -> PublishedSettings:
     parts = [part.partition("=") for part in rows[0].variant.split(";") if rows[0].variant]
     if not all(name and value for name, _, value in parts):
         problem = f"expected a variant of NAME=VALUE;NAME=VALUE, got {rows[0].variant!r}"
-        raise rows[0].malformed(problem)
+        raise rows[0].make_error(problem)
     variant = {name: _read_scalar(value) for name, _, value in parts}
     settings: dict[str, Any] = dict(variant)
     searched: dict[str, Any] = {}
@@ -130,12 +130,12 @@ def _make_column(rows: list[_Row]) -> PublishedSettings:
             try:
                 value = json.loads(row.value)
             except ValueError:
-                raise row.malformed(f"expected a mapping as in JSON, got {row.value!r}") from None
+                raise row.make_error(f"expected a mapping as in JSON, got {row.value!r}") from None
         else:
             values = [_read_scalar(text) for text in row.value.split("|")]
             value = values if len(values) > 1 else values[0]
         if name in into:
-            raise row.malformed(f"{row.name} is given twice for one column")
+            raise row.make_error(f"{row.name} is given twice for one column")
         into[name] = value
     sources = dict.fromkeys(row.source for row in rows if row.name in settings)
     return PublishedSettings(
@@ -148,7 +148,7 @@ def _read_space(row: _Row) -> Any:
         return tuple(map(_read_scalar, row.value.split("|")))
     ends = [_read_scalar(text) for text in row.value.split("..")]
     if len(ends) != 2 or not all(isinstance(end, (int, float)) for end in ends):
-        raise row.malformed(f"expected a range LOW..HIGH of numbers, got {row.value!r}")
+        raise row.make_error(f"expected a range LOW..HIGH of numbers, got {row.value!r}")
     return {"low": ends[0], "high": ends[1]}
 
 

@@ -11,7 +11,7 @@ import ray
 from pydantic import Field, ValidationError
 from ray import tune
 
-from cse_methods.reports import LAST_STEP, checked_report
+from cse_methods.reports import LAST_STEP, check_report
 from cse_platform.tracking.events import Recorded
 
 REPORT = "cse"
@@ -96,7 +96,7 @@ def read_report(sent: object) -> Report:
     """Check what a worker has sent as a report. Raises ValueError if it is invalid."""
     try:
         report = Report.model_validate_json(sent)  # type: ignore[arg-type]
-        checked_report(report.step or 0, report.metrics)
+        check_report(report.step or 0, report.metrics)
         return report
     except ValidationError as error:
         problem = error.errors()[0]

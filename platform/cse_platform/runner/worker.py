@@ -24,7 +24,7 @@ from cse_methods.data.transfer_sets import fetch_transfer_sets
 from cse_methods.files.places import filesystem
 from cse_methods.guard import guard
 from cse_methods.registry import get_method
-from cse_methods.reports import checked_report, is_recorded, real_number
+from cse_methods.reports import check_report, is_recorded, real_number
 from cse_methods.settings import record_reads
 from cse_platform.errors import SettingsError, WorkerBusyError
 from cse_platform.gc_settings import collect_rarely, spare_survivors
@@ -202,7 +202,7 @@ class TuneRun:
         Raises ValueError, before anything is saved, if a metric or the step is not a number, and
         RuntimeError if the trial has ended.
         """
-        count, numbers = checked_report(step, metrics)
+        count, numbers = check_report(step, metrics)
         with self._lock:
             if self._is_closed:
                 raise RuntimeError(

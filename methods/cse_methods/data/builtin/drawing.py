@@ -42,7 +42,7 @@ def draw_scene(rng: Random) -> Scene:
     )
 
 
-def changed(rng: Random, event: Scene, *, slots: int) -> Scene:
+def change_event(rng: Random, event: Scene, *, slots: int) -> Scene:
     """Replace the concepts of `slots` random slots of an event by other ones."""
     left, concepts = list(SLOTS), asdict(event)
     for _ in range(slots):
@@ -52,7 +52,7 @@ def changed(rng: Random, event: Scene, *, slots: int) -> Scene:
     return Scene(**concepts)
 
 
-def opposite(rng: Random, event: Scene) -> Scene:
+def draw_opposite(rng: Random, event: Scene) -> Scene:
     """Return the event denied or affirmed, or with the antonym of its action."""
     antonyms = [a for pair in ANTONYMS if event.action in pair for a in pair - {event.action}]
     if antonyms and rng.random() < 0.5:
@@ -76,7 +76,7 @@ def draw_lexicon(rng: Random) -> Lexicon:
     )
 
 
-def reworded(rng: Random, lexicon: Lexicon) -> Lexicon:
+def reword_lexicon(rng: Random, lexicon: Lexicon) -> Lexicon:
     """Draw the lexicon of a speaker who shares most words with this one."""
     new = draw_lexicon(rng)
     nouns, verbs = dict(lexicon.nouns), dict(lexicon.verbs)
@@ -85,7 +85,7 @@ def reworded(rng: Random, lexicon: Lexicon) -> Lexicon:
     return Lexicon(nouns, verbs)
 
 
-def contrary(rng: Random, lexicon: Lexicon) -> Lexicon:
+def draw_contrary_lexicon(rng: Random, lexicon: Lexicon) -> Lexicon:
     """Draw the lexicon of a speaker who shares no word with this one."""
     nouns = {
         words[0]: pick(rng, [word for word in words if word != lexicon.nouns[words[0]]])

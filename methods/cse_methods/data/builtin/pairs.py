@@ -14,14 +14,14 @@ from random import Random
 from typing import Literal
 
 from cse_methods.data.builtin.drawing import (
-    changed,
-    contrary,
+    change_event,
+    draw_contrary_lexicon,
     draw_frame,
     draw_integer,
     draw_lexicon,
+    draw_opposite,
     draw_scene,
-    opposite,
-    reworded,
+    reword_lexicon,
 )
 from cse_methods.data.builtin.grammar import gold, sentence_of
 from cse_methods.data.dev_selection import DevTask
@@ -105,20 +105,20 @@ def _draw_pair(rng: Random, kind: PairKind, task: DevTask) -> GradedPair:
     )
     other, other_words, other_frame = event, words, frame
     if kind == "graded":
-        other = changed(rng, event, slots=draw_integer(rng, 6))
-        other_words = reworded(rng, words)
+        other = change_event(rng, event, slots=draw_integer(rng, 6))
+        other_words = reword_lexicon(rng, words)
         other_frame = draw_frame(rng, progressive=progressive)
     elif kind == "near":
-        other = changed(rng, event, slots=1 + draw_integer(rng, 4))
+        other = change_event(rng, event, slots=1 + draw_integer(rng, 4))
     elif kind == "far":
-        other = changed(rng, event, slots=draw_integer(rng, 3))
-        other_words = contrary(rng, words)
+        other = change_event(rng, event, slots=draw_integer(rng, 3))
+        other_words = draw_contrary_lexicon(rng, words)
         other_frame = draw_frame(rng, progressive=progressive)
     elif kind == "traded":
         traded = replace(event, subject=event.role, role=event.subject)
-        other = changed(rng, traded, slots=draw_integer(rng, 2))
+        other = change_event(rng, traded, slots=draw_integer(rng, 2))
     else:
-        other = changed(rng, opposite(rng, event), slots=draw_integer(rng, 2))
+        other = change_event(rng, draw_opposite(rng, event), slots=draw_integer(rng, 2))
     score = gold(event, other)
     return GradedPair(
         sentence_of(event, words, frame),

@@ -11,8 +11,8 @@ from random import Random
 from typing import NamedTuple
 
 from cse_methods.data.builtin.drawing import (
-    changed,
-    contrary,
+    change_event,
+    draw_contrary_lexicon,
     draw_frame,
     draw_lexicon,
     draw_scene,
@@ -76,8 +76,8 @@ def draw_rows(
         frame = draw_frame(rng, progressive=task == "mrpc")
         second = ""
         if task == "mrpc":
-            other = event if label else changed(rng, event, slots=2)
-            second = sentence_of(other, contrary(rng, words), frame)
+            other = event if label else change_event(rng, event, slots=2)
+            second = sentence_of(other, draw_contrary_lexicon(rng, words), frame)
         else:
             event, frame = _fit_class(rng, task, event, frame, label)
         row = LabelledSentence(sentence_of(event, words, frame), second, label)

@@ -86,14 +86,14 @@ def _split_text(text: str, offsets: Offsets, room: int) -> list[str]:
 def _find_next_cut(text: str, offsets: Offsets, first: int, room: int) -> int:
     """Return the first piece of the segment after the one that begins with piece `first`."""
 
-    def divides(piece: int) -> bool:
+    def starts_new_character(piece: int) -> bool:
         # The bytes of one character can be several pieces with the same offsets.
         return offsets[piece][0] >= offsets[piece - 1][1]
 
-    inside = [piece for piece in range(first + 1, first + room + 1) if divides(piece)]
+    inside = [piece for piece in range(first + 1, first + room + 1) if starts_new_character(piece)]
     starts = {piece: offsets[piece][0] for piece in inside}
     words = [p for p in inside if text[starts[p]].isspace() or text[starts[p] - 1].isspace()]
     if inside:
         return (words or inside)[-1]
     beyond = range(first + room + 1, len(offsets))
-    return next((piece for piece in beyond if divides(piece)), len(offsets))
+    return next((piece for piece in beyond if starts_new_character(piece)), len(offsets))

@@ -48,12 +48,12 @@ def negate(sentence: str, words: Sequence[Word]) -> str:
         Wang et al. 2022 (SNCSE), and its released code, where "n't" does not count as "not".
     """
 
-    def stem(match: re.Match[str]) -> str:
+    def restore_stem(match: re.Match[str]) -> str:
         part = match["stem"] or ""
         whole = _STEMS.get(part.lower(), "")
         return whole.capitalize() if part.istitle() else whole
 
-    affirmed, count = _NOT.subn(stem, sentence, count=1)
+    affirmed, count = _NOT.subn(restore_stem, sentence, count=1)
     if count and affirmed.strip():
         return affirmed.strip()
     auxiliary = next((word for word in words if word.role == "auxiliary"), None)
@@ -118,8 +118,8 @@ def negations_of(
     sentences = corpus.sentences
 
     def read_stored(stored: Path) -> list[str] | None:
-        found = read_lines(stored) if stored.is_file() else []
-        return found if len(found) == len(sentences) else None
+        negations = read_lines(stored) if stored.is_file() else []
+        return negations if len(negations) == len(sentences) else None
 
     def write(stream: IO[bytes]) -> None:
         tagged = tagger.read(sentences)

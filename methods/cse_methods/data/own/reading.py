@@ -31,13 +31,13 @@ def load_own_pairs(spec: OwnPairs) -> PairSet:
     fewer than 10 pairs; or their checksum is not `sha256`.
     """
     pairs, _ = _read_pairs(spec)
-    found = PairSet.of(spec.set_name, "file", {"all": pairs})
-    if spec.sha256 is not None and found.sha256 != spec.sha256:
+    loaded = PairSet.of(spec.set_name, "file", {"all": pairs})
+    if spec.sha256 is not None and loaded.sha256 != spec.sha256:
         raise DataError(
-            f"{spec.file}: its content has changed: sha256 {found.sha256[:12]}, expected "
+            f"{spec.file}: its content has changed: sha256 {loaded.sha256[:12]}, expected "
             f"{spec.sha256[:12]}; restore the file, or start another sweep with it"
         )
-    return found
+    return loaded
 
 
 def with_checksum(spec: OwnPairs) -> OwnPairs:

@@ -137,8 +137,8 @@ def builtin_test_pairs(task: str) -> Mapping[str, tuple[GradedPair, ...]]:
         seed=TEST_PAIR_SEEDS[task],
     )
     refuse_other_draw(f"{task} test pairs", sha256_of_pairs(pairs), TEST_PAIR_SHA256[task])
-    rest = iter(pairs)
-    return {name: tuple(islice(rest, sum(mix.values()))) for name, mix in SUBSETS.items()}
+    remaining = iter(pairs)
+    return {name: tuple(islice(remaining, sum(mix.values()))) for name, mix in SUBSETS.items()}
 
 
 def hand_out_texts(corpora: Iterable[CorpusSpec], data: str | None) -> None:
