@@ -76,10 +76,7 @@ class MethodConfig(Settings):
     dev: DevSelection = setting(DevSelection(), "the dev sets and their roles")
 
     max_length: int = setting(
-        32,
-        "training sentences are cut to this many word pieces, special ones included",
-        ge=4,
-        le=512,
+        32, "most word pieces of a training sentence, special ones included", ge=4, le=512
     )
     pooler: Pooler = setting("cls", "how the vectors of tokens become one vector")
     first_layer: int = setting(
@@ -246,21 +243,14 @@ class TrainingConfig(MethodConfig):
         1, "chunks a batch is encoded in to save memory; negatives stay the whole batch", ge=1
     )
     optimizer: OptimizerName = setting(
-        "adamw",
-        "bert_adamw has no bias correction either, and decays before the step; "
-        "rmsprop has Keras' constants",
+        "adamw", "bert_adamw: no bias correction, decay before the step; rmsprop: Keras' constants"
     )
     optimizer_epsilon: float | None = setting(
-        None,
-        "added to the root of a mean square; null: 1e-8 of adamw, 1e-7 of rmsprop, "
-        "1e-6 of the others",
-        gt=0,
+        None, "added to the root of mean squares; null: adamw 1e-8, rmsprop 1e-7, others 1e-6", gt=0
     )
     learning_rate: float = setting(3e-5, "the highest of the trial", gt=0)
     learning_rate_schedule: LearningRateSchedule = setting(
-        "linear",
-        'linear falls to 0; {"500": 0.8, "1000": 0.6} gives factors by the steps done, '
-        "0.8 after more than 500",
+        "linear", 'linear falls to 0; {"500": 0.8} multiplies by 0.8 after more than 500 steps'
     )
     warmup_ratio: float = setting(0.0, "share of the steps that warm up", ge=0, lt=1)
     weight_decay: float = setting(
@@ -278,16 +268,13 @@ class TrainingConfig(MethodConfig):
         Precision, BeforeValidator(lambda value: auto_precision() if value == "auto" else value)
     ] = setting(
         "fp32",
-        "of the forward pass; `auto` becomes bf16 where the processor or the GPU has "
-        "units for it, else fp32",
+        "of the forward pass; `auto` is bf16 if processor or GPU have units for it, else fp32",
     )
     tf32: bool | None = setting(
         None, "whether a GPU multiplies in TF32 where precision is fp32; null: it does"
     )
     deterministic: bool = setting(
-        False,
-        "kernels of a GPU that repeat their numbers where there are any, which are "
-        "slower; CPUs repeat theirs anyway",
+        False, "repeatable but slower kernels of a GPU, if there are any; CPUs always repeat"
     )
     head: bool = setting(
         True, "dense + tanh after the pooler, in training only; null: as the paper has it"

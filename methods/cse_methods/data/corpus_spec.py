@@ -27,10 +27,7 @@ class CorpusSpec(TableSettings):
     )
     drop_empty: bool = setting(False, "drop empty lines instead of refusing")
     split_at: int | None = setting(
-        None,
-        "sentences longer than this many word pieces, special ones included, are cut "
-        "into several; null does not cut",
-        ge=4,
+        None, "longer sentences, in word pieces with special ones, are cut; null does not cut", ge=4
     )
     first: int | None = setting(
         None, "so many rows from its start, or all where it has fewer; null reads all", ge=1

@@ -32,9 +32,7 @@ class DevSelection(Settings):
     """
 
     files: dict[str, OwnPairs] = setting(
-        {},
-        "own dev sets by name; gathered from the three others",
-        exclude_if=lambda files: not files,
+        {}, "own dev sets by name, gathered from the others", exclude_if=lambda files: not files
     )
     checkpoint: str | tuple[str, ...] = setting("stsb", "one dev set, or several, whose mean picks")
     search: str | tuple[str, ...] = setting(

@@ -53,7 +53,9 @@ from cse_methods.tasks import (
     TRANSFER_TASKS,
     Tasks,
 )
+from cse_methods.transfer.folds import nested
 from cse_methods.transfer.protocol import TEST_PROTOCOL, TransferProtocol
+from cse_methods.transfer.samples import Samples
 
 _log = logging.getLogger(__name__)
 
@@ -263,7 +265,11 @@ def _score_classes(
     protocol: TransferProtocol,
 ) -> None:
     with collector.timed(test.task):
-        accuracies = test.score(vectors, protocol)
+        if isinstance(test, TransferTest):
+            accuracies = test.score(vectors, protocol)
+        else:  # HiCL states no protocol for reviews; nested folds are our choice
+            samples = Samples(vectors(test.texts), test.labels)
+            accuracies = nested(samples, protocol, test=True)
         assert accuracies.test is not None  # because the test was requested
         own = collector.identify(test.task, asdict(protocol), test.sha256)
         collector.add(test.task, "dev", own, {"accuracy": accuracies.dev})

@@ -45,8 +45,7 @@ class TableSettings(Settings):
     )
     where: dict[str, _Value | tuple[_Value, ...]] = setting(
         {},
-        "columns and the value, or the list of values, of the rows that are read, such "
-        "as `{split: dev}`; all rows without it",
+        "columns with the value, or list of values, of the rows to read: `{split: dev}`; else all",
     )
 
     def __hash__(self) -> int:

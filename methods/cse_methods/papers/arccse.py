@@ -41,11 +41,7 @@ reimplemented_once = partial(setting, source="a re-implementation")
 class ArcCSEConfig(TrainingConfig):
     temperature: float = reimplemented(0.05, "divides cosines", gt=0, symbol="τ")
     margin_degrees: float = reimplemented(
-        10.0,
-        "added to the angle between a sentence and its positive, in degrees",
-        ge=0,
-        le=90,
-        symbol="m",
+        10.0, "added to the angle of sentence and positive, in degrees", ge=0, le=90, symbol="m"
     )
     triplet_weight: float = reimplemented_once(
         0.1, "weight of the triplet loss; 0 leaves it out", ge=0, symbol="λ"

@@ -58,20 +58,14 @@ class CompCSEConfig(TrainingConfig):
         False, "aggregate what the head gives, not what it gets", source="section 3"
     )
     d0: int | None = setting(
-        None,
-        "leading coordinates that enter the loss; null is all",
-        ge=1,
-        symbol="d0",
-        source="table 6",
+        None, "leading coordinates in the loss; null is all", ge=1, symbol="d0", source="table 6"
     )
     subsampling: Subsampling = setting(
-        "none",
-        "spans of phrases added to the corpus as sentences of their own",
-        source="section 3, table 2",
+        "none", "spans of phrases added to the corpus as sentences", source="section 3, table 2"
     )
     phrases: str | None = setting(
         None,
-        ("file of phrases, a sentence a line, a tab between phrases; null splits clauses by rule"),
+        "file of phrases, a sentence a line, a tab between phrases; null splits clauses by rule",
     )
 
     @model_validator(mode="after")

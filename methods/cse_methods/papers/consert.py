@@ -64,10 +64,7 @@ class ConSERTConfig(TrainingConfig):
         0.2, "share that the second view loses", ge=0, lt=1, source="ours"
     )
     contrast_weight: float = setting(
-        1.0,
-        "of the loss; 0.15 in the released code, where it acts through clipping alone",
-        gt=0,
-        source="ours",
+        1.0, "of the loss; 0.15 in the released code, acting by clipping alone", gt=0, source="ours"
     )
 
 

@@ -62,10 +62,7 @@ class CTConfig(TrainingConfig):
     )
     reduction: Reduction = released("mean", "over pairs; sum in sentence-transformers")
     scale: float = setting(
-        20.0,
-        "cosines are multiplied by it; the start of what is then trained",
-        gt=0,
-        source="sentence-transformers",
+        20.0, "multiplies cosines; trained from this value", gt=0, source="sentence-transformers"
     )
     keep: Literal["better", "first", "second"] = released(
         "better", "the encoder that is scored and saved: the better one on dev, or one of them"

@@ -47,11 +47,7 @@ class DCLRConfig(TrainingConfig):
         ..., "frozen encoder that finds false negatives: short name, hub id or folder", min_length=1
     )
     phi: float = released(
-        0.9,
-        ("a negative with a cosine above it, by the complementary model, is false; 1 keeps all"),
-        ge=-1,
-        le=1,
-        symbol="φ",
+        0.9, ("cosine above which a negative is false; 1 keeps all"), ge=-1, le=1, symbol="φ"
     )
     noise_times: float = released(1.0, "rows of noise for each sentence of a batch", ge=0, le=10)
     noise_steps: int = released(
@@ -59,9 +55,7 @@ class DCLRConfig(TrainingConfig):
     )
     noise_step_size: float = released(1e-3, "length of such a step", ge=0)
     form: DebiasedForm = released(
-        "bce",
-        "the loss: binary cross-entropy over the softmax, in which a false negative "
-        "has the logit 0, or InfoNCE without it",
+        "bce", "binary cross-entropy, false negatives with logit 0, or InfoNCE without them"
     )
     complementary_dropout: bool = released(
         False, "whether the complementary model drops out, so that its two views differ"

@@ -53,9 +53,7 @@ class DiffCSEConfig(TrainingConfig):
 
     temperature: float = released(0.05, "divides cosines", gt=0, symbol="τ")
     generator: str = released(
-        ...,
-        "frozen masked language model that replaces word pieces: short name, hub id or folder",
-        min_length=1,
+        ..., "frozen masked language model to replace pieces: name, hub id or folder", min_length=1
     )
     generator_dropout: bool = released(True, "whether the generator drops out")
     masking_ratio: float = released(
@@ -69,13 +67,11 @@ class DiffCSEConfig(TrainingConfig):
     )
     rtd_over: DetectedOver = released("all", "whether padding counts in the mean over word pieces")
     projection: Literal["batchnorm", "tanh"] = released(
-        "batchnorm",
-        "follows the pooler in training: two linear layers with batch normalisation, "
-        "or dense + tanh",
+        "batchnorm", "follows the pooler in training: two layers with batch norm, or dense + tanh"
     )
     condition_before_projection: bool = released(
         False,
-        ("whether the discriminator is told a sentence's vector as it is before the projection"),
+        "whether the discriminator is told a sentence's vector as it is before the projection",
     )
 
     def encoders(self) -> tuple[str, ...]:

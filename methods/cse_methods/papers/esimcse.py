@@ -43,11 +43,7 @@ class ESimCSEConfig(TrainingConfig):
 
     temperature: float = released(0.05, "divides cosines", gt=0, symbol="τ")
     repetition_rate: float = released(
-        0.32,
-        "at most this share of a sentence's word pieces is doubled in the second view",
-        ge=0,
-        le=1,
-        symbol="dup_rate",
+        0.32, "largest share of pieces doubled in the second view", ge=0, le=1, symbol="dup_rate"
     )
     repetition_bounds: RepetitionBounds = released(
         "released",
@@ -58,11 +54,7 @@ class ESimCSEConfig(TrainingConfig):
         160, "earlier sentences that are negatives too; 0 for no queue", ge=0
     )
     momentum: float = released(
-        0.995,
-        "of the encoder that fills the queue; 0 copies the trained encoder",
-        ge=0,
-        le=1,
-        symbol="λ",
+        0.995, "of the queue's encoder; 0 copies the trained encoder", ge=0, le=1, symbol="λ"
     )
     momentum_start: Literal["pretrained", "random"] = released(
         "pretrained", "weights that the momentum encoder starts from; random in the released code"

@@ -56,11 +56,7 @@ class HiCLConfig(ESimCSEConfig, SNCSEConfig, WithBase):
         "cls", "how the vectors of tokens become one vector; with base sncse, mask"
     )
     max_length: int = setting(
-        512,
-        "training sentences are cut to this many word pieces, special ones included",
-        ge=4,
-        le=512,
-        source="appendix A.1",
+        512, "most word pieces of a sentence, special ones too", ge=4, le=512, source="appendix A.1"
     )
     temperature: float = setting(0.05, "divides cosines", gt=0, symbol="τ", source="eq. 1, 2")
     base: HiCLBase | str = setting(
@@ -70,20 +66,13 @@ class HiCLConfig(ESimCSEConfig, SNCSEConfig, WithBase):
         source="table 1",
     )
     slicing_length: int = setting(
-        32,
-        "word pieces of a segment, prompt left out",
-        ge=4,
-        le=512,
-        symbol="L",
-        source="section 3.1",
+        32, "pieces of a segment, without prompt", ge=4, le=512, symbol="L", source="section 3.1"
     )
     count_special: bool = setting(
         False, "[CLS] and [SEP] count in a segment's length", source="table 2"
     )
     pooling: Literal["weighted", "unweighted"] = setting(
-        "weighted",
-        "whether a sentence's vector weighs its segments by their lengths",
-        source="section 3.1, table 3",
+        "weighted", "whether segments are weighted by their lengths", source="section 3.1, table 3"
     )
     alpha: float = setting(
         0.15, "weight of the local loss", ge=0, le=1, symbol="α", source="section 3.2"
@@ -100,9 +89,7 @@ class HiCLConfig(ESimCSEConfig, SNCSEConfig, WithBase):
         "neither", "the role of the other segments of the same sentence", source="table 4"
     )
     negatives: Negatives = setting(
-        "summation",
-        "another sentence weighs as much as it has segments, or as any other sentence",
-        source="appendix A.8",
+        "summation", "whether a sentence counts per segment, or once", source="appendix A.8"
     )
     negatives_from: NegativesFrom = setting(
         "other_view", "the view that negatives are taken from", source="eq. 1, 2"

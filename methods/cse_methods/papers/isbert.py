@@ -55,9 +55,7 @@ class ISBERTConfig(TrainingConfig):
     channels: int = released(256, "of each convolution", ge=1, le=4096)
     relu: bool = setting(True, "whether ReLU follows; not in the released code", source="memory")
     mask_padding: bool = setting(
-        True,
-        "whether padding counts as zeros in the convolutions; not in the released code",
-        source="ours",
+        True, "whether padding counts as zeros; not in the released code", source="ours"
     )
     convolution_learning_rate_factor: float = released(
         1.0, "the convolutions learn with this times the learning rate", gt=0

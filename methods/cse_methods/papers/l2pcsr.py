@@ -38,10 +38,7 @@ class L2PCSRConfig(TrainingConfig):
         0.05, "divides cosines", gt=0, symbol="τ", source="released script"
     )
     perturb_steps: int = released(
-        4,
-        "steps that move the masks to where they make pairs harder; each costs a pass",
-        ge=0,
-        le=10,
+        4, "steps that move masks to where they make pairs harder; each costs a pass", ge=0, le=10
     )
     step_size: float = released(0.1, "length of such a step", ge=0)
     threshold: float = released(

@@ -30,11 +30,7 @@ PAPER = Paper(
 class MixCSEConfig(TrainingConfig):
     temperature: float = released(0.05, "divides cosines", gt=0, symbol="τ")
     mix_weight: float = released(
-        0.2,
-        "share of the own positive in a mixed negative; the rest is the next one's",
-        ge=0,
-        le=1,
-        symbol="λ",
+        0.2, "share of the own positive in its mixed negative", ge=0, le=1, symbol="λ"
     )
     mixed_sides: MixedSides = released(
         "both", "whether anchors are mixed too, or the positives alone"

@@ -11,6 +11,7 @@ its augmentations, which are off by default.
 """
 
 import copy
+from functools import partial
 from typing import ClassVar
 
 import torch
@@ -37,28 +38,17 @@ PAPER = Paper(
     "https://arxiv.org/abs/2202.13093",
     2022,
 )
+shown = partial(setting, source="authors' slides")
 
 
 class MoCoSEConfig(TrainingConfig):
     head_poolers: ClassVar[tuple[Pooler, ...]] = ()  # it has heads of its own
 
     temperature: float = released(0.05, "divides cosines", gt=0, symbol="τ")
-    queue_size: int = setting(
-        512,
-        "earlier keys that are negatives too",
-        ge=1,
-        le=8192,
-        symbol="K",
-        source="authors' slides",
-    )
+    queue_size: int = shown(512, "earlier keys that are negatives too", ge=1, le=8192, symbol="K")
     queue_start: int = released(128, "random rows that are negatives from the first step on", ge=0)
-    ema_decay: float = setting(
-        0.85,
-        "momentum of the target branch at the first step; it grows to 1",
-        ge=0,
-        lt=1,
-        symbol="decay",
-        source="authors' slides",
+    ema_decay: float = shown(
+        0.85, "momentum of the target branch at first; it grows to 1", ge=0, lt=1, symbol="decay"
     )
     ema_total_steps: int = released(15000, "steps until the momentum is 1", ge=1)
     prediction_layers: int = released(2, "linear layers that the query passes alone", ge=1, le=3)

@@ -71,7 +71,7 @@ class PCLConfig(TrainingConfig):
     )
     peer: Literal["trained", "fixed", "none"] = released(
         "trained",
-        ("the second network: the backbone again, trained along; a frozen encoder; or none"),
+        "the second network: the backbone again, trained along; a frozen encoder; or none",
     )
     fixed_peer: str | None = released(
         None, "the frozen encoder: short name, hub id or folder", min_length=1

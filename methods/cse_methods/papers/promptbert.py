@@ -50,11 +50,7 @@ class PromptBERTConfig(PromptedConfig):
         "and the first is used at test time",
     )
     max_length: int = scripted(
-        32,
-        "training sentences are cut to this many word pieces; template and special "
-        "ones come on top",
-        ge=4,
-        le=512,
+        32, "most word pieces of a sentence, without template and special ones", ge=4, le=512
     )
     temperature: float = scripted(0.05, "divides cosines", gt=0, symbol="τ")
     denoise: bool = scripted(

@@ -69,11 +69,7 @@ class RankCSEConfig(WithBase):
         "listnet", "how the teachers' ranking is learned", source="eq. 4, 5"
     )
     tau1: float = setting(
-        0.05,
-        "temperature of the contrastive and consistency terms",
-        gt=0,
-        symbol="τ1",
-        source="eq. 1, 2",
+        0.05, "temperature of contrast and consistency", gt=0, symbol="τ1", source="eq. 1, 2"
     )
     tau2: float = setting(
         0.025, "the student's temperature in the ranking term", gt=0, symbol="τ2", source="eq. 4, 5"
@@ -86,15 +82,10 @@ class RankCSEConfig(WithBase):
         1.0, "weight of the ranking distillation", ge=0, symbol="γ", source="eq. 6"
     )
     contrastive_weight: float = setting(
-        1.0,
-        "weight of the contrastive term, or of the base's loss; 0 leaves it out",
-        ge=0,
-        source="table 4",
+        1.0, "weight of the contrast or of the base's loss; 0 leaves it out", ge=0, source="table 4"
     )
     exclude_positive: bool = setting(
-        True,
-        "leave a sentence out of its own list; default: for ListNet alone",
-        source="footnote 1",
+        True, "leave a sentence out of its own list; default: for ListNet", source="footnote 1"
     )
     reduction: Literal["mean", "sum"] = setting(
         "mean", "of every term over the anchors; the paper writes the sum"

@@ -52,10 +52,7 @@ class SimCSEConfig(TrainingConfig):
         source="section 4",
     )
     hard_negative_weight: float = setting(
-        0.0,
-        "added to the logit of a sentence's own hard negative",
-        symbol="log α",
-        source="eq. 5, appendix D",
+        0.0, "added to the own hard negative's logit", symbol="log α", source="eq. 5, appendix D"
     )
     views: tuple[tuple[AugmentationName, ...], tuple[AugmentationName, ...]] = setting(
         ((), ()),

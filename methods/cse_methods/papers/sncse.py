@@ -38,20 +38,14 @@ class SNCSEConfig(PromptedConfig):
         "prompts around a sentence in its two views; the first is used at test time",
     )
     margin_low: float = released(
-        0.1,
-        "a sentence's other view is closer than its negation by at least this cosine",
-        ge=0,
-        le=2,
-        symbol="α",
+        0.1, "positives are closer than negations by at least this cosine", ge=0, le=2, symbol="α"
     )
     margin_high: float = released(0.3, "and by at most this cosine", ge=0, le=2, symbol="β")
     margin_weight: float = released(
         1e-3, "weight of the bidirectional margin loss", ge=0, symbol="λ"
     )
     negations: str | None = released(
-        None,
-        "file of negations; each line is a sentence, a tab and its negation; "
-        "null computes them by rule",
+        None, "file of negations, a sentence, a tab and its negation a line; null negates by rule"
     )
 
     @model_validator(mode="after")

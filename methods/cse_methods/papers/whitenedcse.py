@@ -81,19 +81,10 @@ class WhitenedCSEConfig(WithBase):
         source="table 3",
     )
     groups: int | None = setting(
-        None,
-        "groups of coordinates, a divisor of the width; null makes pairs",
-        ge=1,
-        symbol="k",
-        source="table 4",
+        None, "groups, a divisor of the width; null makes pairs", ge=1, symbol="k", source="table 4"
     )
     positives: int = setting(
-        3,
-        "views of a sentence, encodings x sgw_copies; 2 is as SimCSE",
-        ge=2,
-        le=16,
-        symbol="m",
-        source="table 5",
+        3, "views of a sentence, encodings x sgw_copies", ge=2, le=16, symbol="m", source="table 5"
     )
     sgw_copies: int = setting(
         1, "times that each encoding is whitened, in groups drawn anew", ge=1, source="section 3.2"
@@ -108,9 +99,7 @@ class WhitenedCSEConfig(WithBase):
         True, "take the whitening matrix as constant in the backward pass", source="released code"
     )
     test_head: bool = setting(
-        False,
-        "embed with whitening (by running statistics) and head at test time",
-        source="section 3.1",
+        False, "embed with whitening (running statistics) and head at test", source="section 3.1"
     )
     statistics_momentum: float = setting(
         0.9, "of the running statistics", ge=0, lt=1, symbol="β", source="eq. 13"

@@ -44,9 +44,7 @@ class WithBase(TrainingConfig):
     """
 
     base: str | None = setting(
-        None,
-        "another method whose two views and loss this one stands on; its own settings "
-        "are then `base_NAME`",
+        None, "another method whose views and loss this one builds on, with settings `base_NAME`"
     )
 
     @classmethod

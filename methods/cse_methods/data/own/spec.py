@@ -16,7 +16,7 @@ class OwnPairs(TableSettings):
     file: str = setting(..., "CSV, TSV, JSON lines or Parquet; UTF-8", min_length=1)
     name: str | None = setting(
         None,
-        "of the set; else the file's name without its endings",
+        "of the set; else the file's without its endings",
         exclude_if=lambda name: name is None,
     )
     columns: tuple[ColumnName, ColumnName, ColumnName] | None = setting(

@@ -17,9 +17,6 @@ from cse_methods.data.source import HubFile, data_source
 from cse_methods.errors import DataError
 from cse_methods.files.text import read_columns, sha256_of
 from cse_methods.tasks import ReviewTask
-from cse_methods.transfer.folds import Accuracies, Embed, nested
-from cse_methods.transfer.protocol import TransferProtocol
-from cse_methods.transfer.samples import Samples
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,10 +29,6 @@ class Reviews:
     """Shape (texts,); 0 is negative, 1 is positive; read-only."""
     sha256: str
     """Checksum of the labels and texts."""
-
-    def score(self, vectors: Embed, protocol: TransferProtocol) -> Accuracies:
-        """Score by nested folds; HiCL states no protocol, so this one is our choice."""
-        return nested(Samples(vectors(self.texts), self.labels), protocol, test=True)
 
 
 _SPLIT, _REVISION = "plain_text/test/0000.parquet", "refs/convert/parquet"
