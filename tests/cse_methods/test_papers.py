@@ -12,7 +12,7 @@ from torch.testing import assert_close
 from cse_methods.data.corpora import Corpus
 from cse_methods.encoders.loading import load_encoder
 from cse_methods.papers.simcse import SimCSEConfig
-from cse_methods.training.teachers import TeacherRanking
+from cse_methods.training.teachers import teacher_vectors, weigh_similarities
 
 ONE, TWO, THREE = ["mini"], ["mini", "bert-base"], ["mini", "bert-base", "bert-large"]
 rankcse = partial(configured, "rankcse")
@@ -67,8 +67,8 @@ def test_teachers_are_ranked_by_the_weighted_sum_of_their_cosines(
     teachers = [str(tiny_bert), str(tiny_roberta)]
     corpus = Corpus("three", ["The nurse sings.", "Rain falls.", "A dog runs."], "a1")
     config = rankcse(teachers=teachers, alpha=0.25)
-    ranking = TeacherRanking(config.teachers, config.weights, corpus=corpus, max_length=32)
-    similarities = ranking.similarities(np.array([2, 0]))
+    cached = [teacher_vectors(teacher, corpus, max_length=32) for teacher in config.teachers]
+    similarities = weigh_similarities(cached, config.weights, np.array([2, 0]))
     batch = ["A dog runs.", "The nurse sings."]
     vectors = [load_encoder(teacher).encode(batch) for teacher in teachers]
     first, second = (torch.cosine_similarity(v[0], v[1], dim=0).item() for v in vectors)

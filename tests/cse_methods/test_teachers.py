@@ -1,6 +1,7 @@
 import functools
 import shutil
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,7 +17,7 @@ from cse_methods.data.corpus_spec import CorpusSpec
 from cse_methods.encoders.loading import load_encoder
 from cse_methods.registry import get_method
 from cse_methods.training.neighbours import MOST_NEIGHBOURS, nearest_sentences, with_neighbours
-from cse_methods.training.teachers import TeacherRanking, TeacherSpec, teacher_vectors
+from cse_methods.training.teachers import TeacherSpec, teacher_vectors, weigh_similarities
 
 CORPUS = Corpus(
     "three", ["The nurse thanks the pilot.", "Rain!", "The nurse thanks the pilot."] * 20, "a1"
@@ -131,13 +132,12 @@ def test_a_batch_with_neighbours_is_full_and_has_no_sentence_twice(
 
 def test_rankcse_trains_on_neighbours(tiny_bert, cache, new_run, monkeypatch) -> None:
     batches = []
-    similarities = TeacherRanking.similarities
 
-    def recorded(ranking: TeacherRanking, rows: NDArray[np.int64]) -> Tensor:
+    def recorded(vectors: Any, weights: Any, rows: NDArray[np.int64]) -> Tensor:
         batches.append(rows.tolist())
-        return similarities(ranking, rows)
+        return weigh_similarities(vectors, weights, rows)
 
-    monkeypatch.setattr(TeacherRanking, "similarities", recorded)
+    monkeypatch.setattr("cse_methods.papers.rankcse.weigh_similarities", recorded)
     corpora = {"corpus": {"name": "builtin", "first": 30}, "teachers": [str(tiny_bert)]}
     steps = {"max_length": 16, "batch_size": 8, "max_steps": 2, "neighbours": 3}
     settings = BUILTIN | {"backbone": str(tiny_bert), "dev": ON_SICK} | corpora | steps

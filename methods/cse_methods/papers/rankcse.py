@@ -8,7 +8,7 @@ Departs from the public re-implementation, which is not the authors': the consis
 Jensen-Shannon divergence, beta is used, and tau2 and tau3 belong to student and teacher.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -32,7 +32,7 @@ from cse_methods.training.loop import register_objective
 from cse_methods.training.neighbours import MOST_NEIGHBOURS, nearest_sentences, with_neighbours
 from cse_methods.training.objective import TwoViewObjective
 from cse_methods.training.student import Batch, Student, StudentProtocol
-from cse_methods.training.teachers import TeacherRanking, TeacherSpec
+from cse_methods.training.teachers import TeacherSpec, teacher_vectors, weigh_similarities
 
 PAPER = Paper(
     "RankCSE: Unsupervised Sentence Representations Learning via Learning to Rank",
@@ -156,13 +156,13 @@ class RankCSE(ObjectiveOnBase):
     def __init__(
         self,
         config: RankCSEConfig,
-        teachers: TeacherRanking,
+        teachers: Sequence[NDArray[np.float32]],
         nearest: NDArray[np.int32] | None,
         base: TwoViewObjective,
     ) -> None:
         super().__init__(base)
         self.config = config
-        self.teachers = teachers
+        self.teachers, self.weights = teachers, config.weights
         self.nearest = nearest
 
     def batch_rows(self, drawn: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -177,7 +177,8 @@ class RankCSE(ObjectiveOnBase):
         first, second, *further = self.base.encode(student, views)
         similarities = cosine_matrix(first, second)
         parts = self.base.losses(first, second, *further, views=views, student=student, batch=batch)
-        ranking = send_tensor(self.teachers.similarities(batch.rows), first.device)
+        ranking = weigh_similarities(self.teachers, self.weights, batch.rows)
+        ranking = send_tensor(ranking, first.device)
         options: Any = {"exclude_positive": config.exclude_positive, "reduction": config.reduction}
         if config.rank_loss == "listmle":
             rank = list_mle(similarities, ranking, temperature=config.tau2, **options)
@@ -195,11 +196,9 @@ class RankCSE(ObjectiveOnBase):
 
 @register_objective("rankcse", config=RankCSEConfig, paper=PAPER, revision=1)
 def build(config: RankCSEConfig, corpus: Corpus, student: Student) -> RankCSE:
-    teachers = TeacherRanking(
-        config.teachers, config.weights, corpus=corpus, max_length=config.max_length
-    )
-    nearest = None
+    longest, nearest = config.max_length, None
+    teachers = [teacher_vectors(one, corpus, max_length=longest) for one in config.teachers]
     if config.neighbours:
-        nearest = nearest_sentences(config.teachers[0], corpus, max_length=config.max_length)
+        nearest = nearest_sentences(config.teachers[0], corpus, max_length=longest)
     base = build_base(config, corpus, student) if config.base else PlainContrast(config)
     return RankCSE(config, teachers, nearest, base)

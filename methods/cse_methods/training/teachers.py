@@ -56,33 +56,21 @@ class TeacherSpec(Settings):
         return {"model": value} if isinstance(value, str) else value
 
 
-class TeacherRanking:
-    """Similarities that teachers give to the sentences of a batch, from cached vectors.
+def weigh_similarities(
+    vectors: Sequence[NDArray[np.float32]], weights: Sequence[float], rows: NDArray[np.int64]
+) -> Tensor:
+    """Compute the weighted sum of the teachers' cosines for a batch, shape (B, B), on the CPU.
 
-    Sentences are truncated to `max_length` word pieces of the teacher's tokenizer.
+    Args:
+        vectors: those of each teacher, as `teacher_vectors` returns them.
+        weights: one for each teacher.
+        rows: the corpus indices of the batch's sentences, shape (B,).
     """
-
-    def __init__(
-        self,
-        teachers: Sequence[TeacherSpec],
-        weights: Sequence[float],
-        *,
-        corpus: Corpus,
-        max_length: int,
-    ) -> None:
-        self.weights = tuple(weights)
-        self.vectors = [teacher_vectors(one, corpus, max_length=max_length) for one in teachers]
-
-    def similarities(self, rows: NDArray[np.int64]) -> Tensor:
-        """Compute the weighted sum of the teachers' cosines, shape (B, B), on the CPU.
-
-        `rows` are the corpus indices of the batch's sentences, shape (B,).
-        """
-        total = torch.zeros(len(rows), len(rows))
-        for weight, vectors in zip(self.weights, self.vectors, strict=True):
-            batch = torch.from_numpy(np.asarray(vectors[rows]))
-            total += weight * cosine_matrix(batch, batch)
-        return total
+    total = torch.zeros(len(rows), len(rows))
+    for weight, own in zip(weights, vectors, strict=True):
+        batch = torch.from_numpy(np.asarray(own[rows]))
+        total += weight * cosine_matrix(batch, batch)
+    return total
 
 
 def teacher_vectors(
