@@ -23,6 +23,7 @@ from cse_methods.papers.hicl import HiCLConfig
 from cse_methods.registry import get_method
 from cse_methods.training.base_method import ObjectiveOnBase
 from cse_methods.training.student import Batch, Student
+from cse_methods.training.teachers import weigh_similarities
 
 CORPUS = Corpus("few", SENTENCES, "few")
 BATCH = Batch(SENTENCES, np.arange(4))
@@ -120,7 +121,7 @@ def test_rankcse_ranks_both_views_like_its_teacher(places: dict[str, str]) -> No
     parts = objective(student, BATCH)
     torch.set_rng_state(drawn)
     cosines = cosine_matrix(*objective.base.encode(student, objective.base.views(student, BATCH)))
-    teacher = torch.as_tensor(objective.teachers.similarities(BATCH.rows))
+    teacher = weigh_similarities(objective.teachers, objective.weights, BATCH.rows)
     plain = {"exclude_positive": True, "reduction": config.reduction}
     rank = list_net(cosines, teacher, student_temperature=0.1, teacher_temperature=0.5, **plain)
     consistency = ranking_consistency(cosines, temperature=0.2, reduction=config.reduction)
