@@ -5,7 +5,17 @@ BIN := .venv/bin
 # In three processes, because tests of sweeps wait for most of their time; each takes 1 to 2 GB. Tests
 # that share something dear are a group, which one process runs.
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/pytest --numprocesses 3 --dist loadgroup --no-loadscope-reorder
-PIP := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
+PIP := $(BIN)/pip install --progress-bar off --disable-pip-version-check --constraint constraints.txt
+
+comma := ,
+# Installs what it is given, and prints a line for each large download and for the rest.
+define install
+	@echo "installing into .venv: 2.3 GB with torch for CPUs, some minutes"
+	@rm -f .venv/failed; { $(PIP) $(1) || touch .venv/failed; } | awk ' \
+		/Downloading .*\([0-9.]+ MB\)/ && substr($$(NF - 1), 2) + 0 >= 10 { print "  " $$1 " " $$2 ", " substr($$(NF - 1), 2) " MB" } \
+		/^Installing collected packages/ { print "  unpacking " NF - 3 " packages" } { fflush() }'; \
+		test ! -e .venv/failed
+endef
 
 # Bytecode is kept, whatever the environment says, because a sweep starts many processes.
 unexport PYTHONDONTWRITEBYTECODE
@@ -139,13 +149,13 @@ clean:  ## remove the virtual environment and all caches, but no results
 	$(PYTHON) -m venv .venv
 
 .venv/installed: .venv/bin/pip pyproject.toml constraints.txt
-	$(PIP) --editable .
+	$(call install,--editable .)
 	@touch $@
 
 .venv/installed-dev: .venv/bin/pip pyproject.toml constraints.txt
-	$(PIP) --editable '.[dev]'
+	$(call install,--editable '.[dev]')
 	@touch $@ .venv/installed
 
 .venv/installed-real: .venv/bin/pip pyproject.toml constraints.txt
-	$(PIP) --editable '.[dev,real]'
+	$(call install,--editable '.[dev$(comma)real]')
 	@touch $@ .venv/installed-dev .venv/installed

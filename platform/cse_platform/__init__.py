@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from cse_platform.runner.worker import trainable as trainable
     from cse_platform.sweep.file import load_sweep as load_sweep
     from cse_platform.sweep.spec import SweepSpec as SweepSpec
+    from cse_platform.tracking.record import record as record
 
 _HOMES = {
     "Filters": "leaderboard",
@@ -24,6 +25,7 @@ _HOMES = {
     "import_runs": "imports.runs",
     "load_sweep": "sweep.file",
     "open_leaderboard": "leaderboard",
+    "record": "tracking.record",
     "run_sweep": "launch.start",
     "trainable": "runner.worker",
 }

@@ -83,5 +83,9 @@ class ImportRefusedError(PlatformError):
     """An import cannot be read, or contradicts the leaderboard."""
 
 
+class RecordingError(PlatformError):
+    """A run of somebody's own script cannot be recorded: invalid values, or it is there already."""
+
+
 class PublishedError(PlatformError):
     """A file of published numbers is invalid, or a paper's table is unknown."""

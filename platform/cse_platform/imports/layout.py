@@ -19,15 +19,11 @@ from cse_methods.files.cells import NO_TEXTS, parse_number
 from cse_methods.registry import get_method
 from cse_methods.reports import LAST_STEP
 from cse_methods.settings import Settings
-from cse_methods.tasks import AVG_STS, AVG_TRANSFER, LONG_TASKS, STS_TASKS, TRANSFER_TASKS
+from cse_methods.tasks import AVG_STS, AVG_TRANSFER, STS_TASKS, TRANSFER_TASKS
 from cse_platform.sweep.problems import did_you_mean, dotted_path, format_value, problems_in
-from cse_platform.tracking.events import TrialState
+from cse_platform.tracking.events import TASK_METRICS, TrialState
 from cse_platform.values import map_leaves
 
-SCORED_BY = dict.fromkeys((*STS_TASKS, AVG_STS), "spearman") | dict.fromkeys(
-    (*TRANSFER_TASKS, AVG_TRANSFER, *LONG_TASKS), "accuracy"
-)
-"""The main metric of each task."""
 NO_STEP = -1
 """Stands for the step of the only point of a run without steps."""
 _WRONG = object()
@@ -112,15 +108,15 @@ class Layout:
         """Find what reads the cells of a column; refuse one that the layout does not have."""
         kind, dot, name = str(column).partition(".")
         known = [*_NAMES.split(", "), *(f"dev.{task}" for task in DEV_TASKS)]
-        known += [f"test.{task}" for task in SCORED_BY]
+        known += [f"test.{task}" for task in TASK_METRICS]
         is_known = (
             bool(name) == bool(dot)
             and name == name.strip()
-            and (kind != "test" or name in SCORED_BY)
+            and (kind != "test" or name in TASK_METRICS)
         )
         if kind == "dev":  # a search that climbs a test set has no dev score
             is_known = re.fullmatch(r"[A-Za-z0-9][\w.-]{0,99}", name, re.ASCII) is not None and (
-                name in DEV_TASKS or name not in SCORED_BY
+                name in DEV_TASKS or name not in TASK_METRICS
             )
         if isinstance(column, str) and is_known and kind + dot in _READERS:
             return _READERS[kind + dot]

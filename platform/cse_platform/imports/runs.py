@@ -15,7 +15,7 @@ from cse_methods.data.dev_selection import DEV_TASKS
 from cse_methods.files.tables import read_table
 from cse_platform.databases import expand_url, sqlite_url
 from cse_platform.errors import ImportRefusedError
-from cse_platform.imports.layout import NO_STEP, SCORED_BY, Layout, Run
+from cse_platform.imports.layout import NO_STEP, Layout, Run
 from cse_platform.secrets import mask_text
 from cse_platform.stores.disagreements import Results
 from cse_platform.stores.sql.sink import LeaderboardSink, apply_journal
@@ -26,7 +26,7 @@ from cse_platform.sweep.identity import canonical_hash
 from cse_platform.sweep.problems import problems_in
 from cse_platform.sweep.stores import import_journal
 from cse_platform.tracking import events
-from cse_platform.tracking.events import IMPORTED, Event, TrialFinished, TrialStarted
+from cse_platform.tracking.events import IMPORTED, TASK_METRICS, Event, TrialFinished, TrialStarted
 from cse_platform.tracking.journal import Journal, read_journal, read_journal_id, refuse_deleted
 
 if TYPE_CHECKING:
@@ -242,7 +242,7 @@ def _make_attempt(run: Run, sweep: str, dev: str, *, base: str, source: str) -> 
         source=IMPORTED,
         scores=tuple(
             events.TrialScore.model_validate(
-                {"task": task, "metric": SCORED_BY[task], "value": value, **test}
+                {"task": task, "metric": TASK_METRICS[task], "value": value, **test}
             )
             for task, value in run.scores.items()
         ),

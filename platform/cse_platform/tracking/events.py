@@ -19,6 +19,7 @@ from pydantic import (
 
 from cse_methods.reports import LAST_STEP
 from cse_methods.settings import Settings
+from cse_methods.tasks import AVG_STS, AVG_TRANSFER, LONG_TASKS, STS_TASKS, TRANSFER_TASKS
 from cse_platform.sweep.blocks import Slug
 from cse_platform.sweep.problems import format_value
 from cse_platform.sweep.stores import complete_location, shorten_location
@@ -42,8 +43,17 @@ MAIN_METRICS = frozenset({"spearman", "accuracy"})
 MODEL_DIGITS = 16
 """Digits of a trial's key in the name of its model's folder."""
 
+TASK_METRICS = dict.fromkeys((*STS_TASKS, AVG_STS), "spearman") | dict.fromkeys(
+    (*TRANSFER_TASKS, AVG_TRANSFER, *LONG_TASKS), "accuracy"
+)
+"""The main metric of each task."""
+
 IMPORTED = "imported"
-"""The source of dev and test sets with unknown checksums: those of imported trials."""
+RECORDED = "recorded"
+UNCHECKED_DATA = frozenset({IMPORTED, RECORDED})
+"""The sources of dev and test sets with unknown checksums: those of imported and of recorded
+trials.
+"""
 
 
 def _check_fraction(value: float) -> float:

@@ -20,7 +20,7 @@ import threading
 from array import array
 from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cached_property
@@ -135,22 +135,8 @@ class Journal:
         If the file cannot be written (disk full, read-only), this blocks and retries until it can.
         """
         self._note_best(event)
-        line = _encode_line(event.model_dump(mode="json", context=self._places))
-        if _UNWRITABLE.search(line):
-            escaped = json.dumps(escape_values(json.loads(line)))
-            event = EVENT.validate_json(escaped, context=self._places)
-            line = _encode_line(event.model_dump(mode="json", context=self._places))
-        retrying = Retrying(
-            retry=retry_if_exception_type(OSError),
-            wait=wait_exponential(multiplier=0.1, max=5),
-            before_sleep=self._warn_held,
-        )
-        if len(line) > LONGEST_LINE:
-            raise JournalError(
-                f"{self.path}: a {event.kind} of {len(line)} bytes is longer than a line may be "
-                f"({LONGEST_LINE}); evaluate on fewer pairs at once"
-            )
-        return retrying(self._write_line, line), event
+        line, event = _encode_event(self.path, self._places, event)
+        return _retry_until_writable(self.path)(self._write_line, line), event
 
     def read(self, offset: int = 0) -> Iterator[tuple[int, Event]]:
         """Yield (end offset, event) of everything after `offset`."""
@@ -203,17 +189,9 @@ class Journal:
         writes here.
         """
         with self._writing:
-            if os.fstat(self._fd).st_size > self.end:  # part of a line, from a failed attempt
-                os.ftruncate(self._fd, self.end)
-            if os.write(self._fd, line) < len(line):
-                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            _write_whole(self._fd, line, self.end)
             self._ends.append(self.end + len(line))
             return self.end
-
-    def _warn_held(self, attempt: RetryCallState) -> None:
-        if attempt.attempt_number == 1 and attempt.outcome is not None:
-            text = "%s cannot be written (%s); everything waits until it is writable"
-            _log.warning(text, self.path, attempt.outcome.exception())
 
     def _sync_forever(self) -> None:
         """Sync the file to the disk at intervals, and a last time after `close`."""
@@ -393,6 +371,49 @@ def is_deleted(path: Path) -> bool:
         return False
 
 
+SHARING_SECONDS = 600.0
+"""How long a process waits for the others that append to a shared journal, which write for
+milliseconds each; the time lets a thousand of them begin at once on a slow disk."""
+
+
+@contextmanager
+def share_journal(path: Path) -> Iterator[Callable[[Event], None]]:
+    """Lock a journal that several processes append to, for the time of one change.
+
+    The file and its folder are created if missing, and a last line that a crash has torn is
+    removed. Yields a function that appends one event, which then survives a kill of the process;
+    at the end all of them survive a power cut. If the file cannot be written (disk full), the
+    function blocks and retries until it can. What the journal has can be read meanwhile.
+
+    Raises:
+        JournalError: if another process holds the lock for `SHARING_SECONDS`, the file cannot be
+            opened or is not a journal, or its sweep is being deleted.
+    """
+    places = _find_places(path)
+    try:
+        with ExitStack() as opened:
+            with ExitStack() as locked:
+                locked.callback(lock_journal(path, seconds=SHARING_SECONDS).release)
+                refuse_deleted(path)
+                descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o666)
+                opened.callback(os.close, descriptor)
+                _cut_torn_line(path)
+                if os.fstat(descriptor).st_size == 0:
+                    header = {"journal": str(uuid4()), "version": JOURNAL_VERSION}
+                    os.write(descriptor, _encode_line(header))
+                read_journal_id(path)
+
+                def append(event: Event) -> None:
+                    line, _ = _encode_event(path, places, event)
+                    end = os.fstat(descriptor).st_size
+                    _retry_until_writable(path)(_write_whole, descriptor, line, end)
+
+                yield append
+            os.fsync(descriptor)  # without the lock, so that the others need not wait for it
+    except OSError as error:
+        raise JournalError(f"cannot open the journal {path}: {error.strerror}") from error
+
+
 def append_deletion(path: Path, event: SweepDeleted) -> None:
     """Append to a journal that its sweep is deleted, even if lines of it are damaged.
 
@@ -429,15 +450,18 @@ def read_journal_id(path: Path) -> str:
         return _parse_header(path, file.readline(LONGEST_LINE))
 
 
-def lock_journal(path: Path) -> FileLock:
-    """Lock the journal against other processes; the lock file holds the PID of the writer."""
+def lock_journal(path: Path, *, seconds: float = 0) -> FileLock:
+    """Lock the journal against other processes; the lock file holds the PID of the writer.
+
+    Raises JournalError if another process holds the lock for so many seconds.
+    """
     held = path.with_name(path.name + ".lock")
     for file in (path, held):
         _refuse_link(file)
     lock = FileLock(held, thread_local=False)
     path.parent.mkdir(parents=True, exist_ok=True)
     try:
-        lock.acquire(timeout=0)
+        lock.acquire(timeout=seconds)
     except Timeout:
         owner = held.read_text()
         way = f", or end it with cse-sweep stop {path.parent.name}" * (path.name == JOURNAL_FILE)
@@ -486,6 +510,45 @@ def _parse_header(path: Path, line: bytes) -> str:
             f"{JOURNAL_VERSION}: {_OTHER_VERSION}"
         )
     return journal
+
+
+def _encode_event(path: Path, places: Places, event: Event) -> tuple[bytes, Event]:
+    """Encode an event as a line. Returns it with the event as it will be read.
+
+    Characters that some store refuses are escaped. Raises JournalError for a line that is too long.
+    """
+    line = _encode_line(event.model_dump(mode="json", context=places))
+    if _UNWRITABLE.search(line):
+        escaped = json.dumps(escape_values(json.loads(line)))
+        event = EVENT.validate_json(escaped, context=places)
+        line = _encode_line(event.model_dump(mode="json", context=places))
+    if len(line) > LONGEST_LINE:
+        raise JournalError(
+            f"{path}: a {event.kind} of {len(line)} bytes is longer than a line may be "
+            f"({LONGEST_LINE}); evaluate on fewer pairs at once"
+        )
+    return line, event
+
+
+def _write_whole(descriptor: int, line: bytes, end: int) -> None:
+    """Write a line at the end of a journal. Raises OSError if the disk is full."""
+    if os.fstat(descriptor).st_size > end:  # part of a line, from a failed attempt
+        os.ftruncate(descriptor, end)
+    if os.write(descriptor, line) < len(line):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def _retry_until_writable(path: Path) -> Retrying:
+    def warn(attempt: RetryCallState) -> None:
+        if attempt.attempt_number == 1 and attempt.outcome is not None:
+            text = "%s cannot be written (%s); everything waits until it is writable"
+            _log.warning(text, path, attempt.outcome.exception())
+
+    return Retrying(
+        retry=retry_if_exception_type(OSError),
+        wait=wait_exponential(multiplier=0.1, max=5),
+        before_sleep=warn,
+    )
 
 
 def _encode_line(content: dict[str, object]) -> bytes:

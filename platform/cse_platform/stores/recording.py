@@ -1,0 +1,82 @@
+"""Fills the stores from the journal of recorded runs, in a process of its own: one a journal.
+
+It lives as long as a run does, ends those whose processes have died, and ends when every store has
+everything. `record` starts it: python -m cse_platform.stores.recording JOURNAL
+"""
+
+import logging
+import os
+import sys
+import time
+from pathlib import Path
+
+from filelock import FileLock, Timeout
+
+from cse_platform.databases import expand_url, sqlite_url
+from cse_platform.errors import StoreError
+from cse_platform.secrets import mask_text
+from cse_platform.stores.mlflow.mirror import MLflowMirror
+from cse_platform.stores.sql.sink import LeaderboardSink, apply_journal
+from cse_platform.stores.sql.store import open_store
+from cse_platform.sweep.stores import mlflow_uri
+from cse_platform.tracking.journal import lock_journal
+from cse_platform.tracking.record import STORES_LOCK, end_dead_runs
+
+INTERVAL_SECONDS = 1.0
+"""Time between two looks at the journal."""
+PATIENCE_SECONDS = 300.0
+"""How long a store that is down is waited for after the last run; it catches up at the next one."""
+_LOCK_SECONDS = 60.0
+
+_log = logging.getLogger(__name__)
+
+
+def fill_stores(journal: Path) -> None:
+    """Apply a journal to the leaderboard and MLflow until all runs have ended and they have it all.
+
+    A run whose process has died is ended as failed. Returns at once if another process does this.
+    """
+    lock = FileLock(journal.with_name(STORES_LOCK), thread_local=False, is_singleton=False)
+    try:
+        lock.acquire(timeout=0)
+    except Timeout:
+        return
+    runs = journal.parents[2]
+    named = os.environ.get("CSE_STORE")
+    leaderboard = expand_url(named) if named else sqlite_url(runs / "leaderboard.db")
+    mlflow = MLflowMirror(mlflow_uri(runs), artifacts=runs / "artifacts")
+
+    def fill_leaderboard() -> None:
+        # Opened anew each time, as `cse-leaderboard rebuild` may have replaced it.
+        with open_store(leaderboard) as store:
+            apply_journal(LeaderboardSink(store), journal)
+
+    filled = dict.fromkeys((fill_leaderboard, lambda: apply_journal(mlflow, journal)), -1)
+    last_lived = time.monotonic()
+    while True:
+        living = end_dead_runs(journal)
+        size = journal.stat().st_size
+        for fill, until in filled.items():
+            if until < size:
+                try:
+                    fill()
+                    filled[fill] = size
+                except StoreError as error:
+                    _log.warning("a store is behind: %s", mask_text(str(error)))
+        last_lived = time.monotonic() if living else last_lived
+        gives_up = time.monotonic() - last_lived > PATIENCE_SECONDS
+        if not living and (gives_up or min(filled.values()) == size):
+            # Under the journal's lock, so a run that begins later finds this process gone.
+            held = lock_journal(journal, seconds=_LOCK_SECONDS)
+            try:
+                if gives_up or journal.stat().st_size == size:
+                    lock.release()
+                    return
+            finally:
+                held.release()
+        time.sleep(INTERVAL_SECONDS)
+
+
+if __name__ == "__main__":
+    logging.basicConfig(format="%(asctime)s %(message)s")
+    fill_stores(Path(sys.argv[1]))

@@ -1,0 +1,442 @@
+"""Records the trial of somebody's own script in a journal, as a sweep records its trials.
+
+Several processes can record into one sweep at once: each appends under the journal's lock. The
+stores are filled from the journal by one process beside them (`stores/recording.py`). A run holds a
+lock of its own as long as its process lives, so others can tell a killed one.
+"""
+
+import hashlib
+import json
+import math
+import os
+import re
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from filelock import FileLock, Timeout
+from pydantic import TypeAdapter, ValidationError
+
+from cse_methods.data.dev_selection import DEV_TASKS, dev_metric
+from cse_platform.databases import expand_url
+from cse_platform.errors import RecordingError
+from cse_platform.secrets import mask_text
+from cse_platform.sweep.blocks import Slug
+from cse_platform.sweep.identity import canonical_hash
+from cse_platform.sweep.problems import format_value
+from cse_platform.sweep.stores import JOURNAL_FILE, sweep_folder
+from cse_platform.tracking import events
+from cse_platform.tracking.events import (
+    RECORDED,
+    TASK_METRICS,
+    SweepFinished,
+    SweepStarted,
+    TrialFinished,
+    TrialStarted,
+)
+from cse_platform.tracking.history import History, TrialHistory
+from cse_platform.tracking.journal import read_journal, share_journal
+from cse_platform.tracking.provenance import code_diffs, installed_packages, sweep_provenance
+
+RECORDED_FROM = "recorded_from"
+"""Key in the provenance of a sweep's start: the script that recorded its trials."""
+STORES_LOCK = "stores.lock"
+"""The file beside the journal that the process which fills the stores has locked."""
+STORES_LOG = "stores.log"
+"""The file beside the journal with what that process logs."""
+
+_METRIC = re.compile(r"(dev|train|perf)/[\w.-]+")
+_SLUG: TypeAdapter[str] = TypeAdapter(Slug)
+_SEED_LIMIT = 2**63
+
+
+@dataclass
+class Recording:
+    """A run that is being recorded."""
+
+    trial: str
+    """The key of its trial."""
+    sweep: str
+    journal: Path
+    dev: str
+    """The name of the metric that counts, such as `dev/stsb_spearman`."""
+    points: dict[int, dict[str, float]] = field(default_factory=dict)
+    """The metrics of each reported step."""
+
+    def report(self, *, step: int, metrics: Mapping[str, float]) -> None:
+        """Record one dev point, which then survives a kill of the process.
+
+        Args:
+            step: optimiser steps so far; larger than at the last report. 0 is before the training.
+            metrics: dev scores (`dev/stsb_spearman`, from -1 to 1), losses (`train/loss`) and
+                costs (`perf/...`), by name. The score of the run's dev set must be among them.
+
+        Raises:
+            RecordingError: if a step or a metric is invalid; nothing is recorded then.
+        """
+        values = {
+            name: _read_number(f"metrics[{name!r}]", value) for name, value in metrics.items()
+        }
+        if wrong := [
+            name for name in values if not re.fullmatch(r"(dev|train|perf)/[\w.-]+", name)
+        ]:
+            raise RecordingError(
+                f"metrics: got {wrong[0]!r}, expected names such as {self.dev}, train/loss or "
+                "perf/sentences_per_second"
+            )
+        if self.dev not in values:
+            raise RecordingError(
+                f"metrics: {self.dev} is missing, the dev score that counts; name another dev set "
+                "with record(dev=...), and report losses together with a dev score"
+            )
+        last = max(self.points, default=-1)
+        if isinstance(step, bool) or not isinstance(step, int) or step <= last:
+            raise RecordingError(f"step: got {step!r}, expected a whole number above {last}")
+        try:
+            point = events.TrialPoint(
+                sweep=self.sweep,
+                trial=self.trial,
+                step=step,
+                value=values[self.dev],
+                metrics=values,
+            )
+        except ValidationError as error:
+            raise RecordingError(f"{self.dev}: {error.errors()[0]['msg']}") from None
+        self._append(point)
+        self.points[step] = values
+
+    def record_scores(self, scores: Mapping[str, float]) -> None:
+        """Record test scores of the run's best checkpoint by task, such as `{"sts12": 0.7012}`.
+
+        They are fractions: Spearman's correlation, or accuracy for transfer tasks. Raises
+        RecordingError for an unknown task or another number; nothing is recorded then.
+        """
+        test = {"split": "test", "identity": canonical_hash([RECORDED, "test"])}
+        rows = []
+        for task, value in scores.items():
+            if task not in TASK_METRICS:
+                expected = ", ".join(TASK_METRICS)
+                raise RecordingError(f"scores: got {task!r}, expected tasks out of {expected}")
+            number = _read_number(f"scores[{task!r}]", value)
+            if not -1 <= number <= 1:
+                raise RecordingError(f"{task}: got {number:g}, expected a fraction from -1 to 1")
+            score = {"task": task, "metric": TASK_METRICS[task], "value": number, **test}
+            rows.append(events.TrialScore.model_validate(score))
+        self._append(
+            events.TrialEvaluated(
+                sweep=self.sweep,
+                trial=self.trial,
+                tasks=tuple(sorted(scores)),
+                settings=RECORDED,
+                source=RECORDED,
+                scores=tuple(rows),
+                similarities=(),
+                identities={str(test["identity"]): {"source": RECORDED}},
+                seconds={},
+            )
+        )
+
+    def _append(self, event: events.Event) -> None:
+        with share_journal(self.journal) as append:
+            append(event)
+
+
+@contextmanager
+def record(
+    *,
+    method: str,
+    backbone: str,
+    seed: int,
+    hyperparameters: Mapping[str, Any],
+    sweep: str | None = None,
+    dev: str = "stsb",
+    code: Path | str | None = None,
+    runs: Path | str = "runs",
+) -> Iterator[Recording]:
+    """Record a training run of your own script as a trial, without Ray.
+
+    The trial is complete when the block ends, and failed if it raises or its process is killed.
+    The leaderboard, the page and MLflow show it while it runs. Any number of processes can record
+    at once; of a distributed training, only the first process does.
+
+    Args:
+        method: the name of what is trained.
+        backbone: the encoder that it begins with.
+        seed: the run's seed. Runs that differ in it alone are one configuration.
+        hyperparameters: values by name, as JSON has them.
+        sweep: the name that the run is grouped under; default: METHOD-BACKBONE-recorded.
+        dev: the dev set whose Spearman correlation counts: `dev/NAME_spearman` in the reports.
+        code: a file or a folder whose Python sources the trial's key contains, so that a changed
+            script makes a new trial.
+        runs: the runs folder.
+
+    Raises:
+        RecordingError: if a value is invalid, the name belongs to another sweep, or the run is
+            complete already or being recorded by another process.
+        JournalError: if the journal cannot be used.
+    """
+    name = sweep or re.sub(r"[^A-Za-z0-9_.-]", "-", f"{method}-{backbone}-recorded")
+    values = {str(key): _read_value(str(key), value) for key, value in hyperparameters.items()}
+    try:
+        _SLUG.validate_python(name)
+    except ValidationError as error:
+        raise RecordingError(f"sweep: {error.errors()[0]['msg']}, got {name!r}") from None
+    if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed < _SEED_LIMIT:
+        raise RecordingError(f"seed: got {seed!r}, expected a whole number from 0")
+    journal = sweep_folder(Path(expand_url(str(runs))).absolute(), name) / JOURNAL_FILE
+    code_sha256 = None if code is None else _hash_code(Path(expand_url(str(code))))
+    identity = {"method": method, "backbone": backbone}
+    configuration = canonical_hash([RECORDED, name, identity, values, dev, code_sha256])
+    trial = canonical_hash([RECORDED, configuration, seed])
+    run = Recording(trial, name, journal, dev_metric(dev))
+    started = events.now()
+    with ExitStack() as held:
+        with share_journal(journal) as append:
+            lock = _lock_run(journal, trial)
+            if lock is None:
+                raise RecordingError(
+                    f"seed {seed} of these hyperparameters is being recorded by another process in "
+                    f"sweep {name!r}; give each process its own seed or hyperparameters"
+                )
+            held.callback(lock.release)
+            history = _read_history(journal)
+            _refuse_other_sweep(history, name, identity, dev, journal)
+            known = history.trials.get(trial)
+            if known is not None and known.state == "COMPLETE":
+                raise RecordingError(
+                    f"seed {seed} of these hyperparameters is complete in sweep {name!r} (trial "
+                    f"{trial[:8]}, {known.best_value or math.nan:.4f}); record another seed, name "
+                    "what has changed as a hyperparameter or by code=__file__, or give sweep= "
+                    "another name"
+                )
+            if history.spec is None or history.complete:
+                append(_start_sweep(name, identity, dev, started))
+            for event in _end_dead_runs(history, journal, name):
+                append(event)
+            append(
+                TrialStarted(
+                    sweep=name,
+                    trial=trial,
+                    **identity,
+                    seed=seed,
+                    time=started,
+                    number=known.number if known is not None else len(history.trials),
+                    role="search",
+                    search_number=None,
+                    revision=0,
+                    configuration=configuration,
+                    code=code_sha256,
+                    values=values,
+                    searched=tuple(values),
+                    dev={
+                        "identity": canonical_hash([RECORDED, "dev", dev, name]),
+                        "source": RECORDED,
+                        "checkpoint": dev,
+                        "search": dev,
+                        "corpus": RECORDED,
+                    },
+                )
+            )
+        _fill_stores(journal)
+        try:
+            yield run
+        except BaseException as error:
+            reason = " ".join(f"{type(error).__name__}: {error}".split())
+            by_person = isinstance(error, KeyboardInterrupt)
+            _end_run(run, started, error=reason, cause="person" if by_person else "error")
+            raise
+        _end_run(run, started)
+
+
+def end_dead_runs(journal: Path) -> int:
+    """End the runs whose processes have died, and the sweep if none lives. Returns how many live.
+
+    A run that its process still holds is left alone.
+    """
+    with share_journal(journal) as append:
+        history = _read_history(journal)
+        sweep = journal.parent.name
+        ended = list(_end_dead_runs(history, journal, sweep))
+        for event in ended:
+            append(event)
+        living = len(history.unfinished()) - len(ended)
+        if not living and not history.complete and history.spec is not None:
+            append(SweepFinished(sweep=sweep, state="COMPLETE"))
+        return living
+
+
+def _end_run(run: Recording, started: datetime, **failure: Any) -> None:
+    """Record the end of a run, and of its sweep if no other run of it lives."""
+    scores = {step: metrics[run.dev] for step, metrics in run.points.items() if step > 0}
+    numbers = {step: value for step, value in scores.items() if not math.isnan(value)}
+    best = max(numbers, key=lambda step: (numbers[step], -step), default=None)
+    if not failure and best is None:
+        last = max(scores, default=None)
+        told = "nothing was reported of a step above 0"
+        told = told if last is None else f"{run.dev} is not a number at step {last}"
+        failure = {"error": told, "cause": "trial"}
+    if "error" in failure:
+        failure["error"] = mask_text(failure["error"])
+    now = events.now()
+    torch = sys.modules.get("torch")
+    on_gpu = torch is not None and torch.cuda.is_initialized()
+    gpu = {"gpu": torch.cuda.get_device_name()} if torch is not None and on_gpu else {}
+    finished = TrialFinished(
+        sweep=run.sweep,
+        trial=run.trial,
+        time=now,
+        state="FAIL" if failure else "COMPLETE",
+        best_step=best,
+        best_value=None if best is None else numbers[best],
+        best_metrics={} if best is None else run.points[best],
+        wall_seconds=(now - started).total_seconds(),
+        gpus=1.0 if on_gpu else 0.0,
+        provenance={"host": socket.gethostname(), "pid": str(os.getpid()), **gpu},
+        **failure,
+    )
+    with share_journal(run.journal) as append:
+        append(finished)
+        history = _read_history(run.journal)
+        for event in _end_dead_runs(history, run.journal, run.sweep):
+            append(event)
+            history.apply(event)
+        if not history.unfinished():
+            append(SweepFinished(sweep=run.sweep, state="COMPLETE"))
+
+
+def _start_sweep(
+    sweep: str, identity: Mapping[str, str], dev: str, started: datetime
+) -> SweepStarted:
+    selection: dict[str, Any] = {"checkpoint": dev, "search": dev}
+    if dev not in DEV_TASKS:
+        selection["files"] = {dev: {"file": dev}}
+    script = Path(sys.argv[0]).name or "an interpreter"
+    return SweepStarted(
+        sweep=sweep,
+        **identity,
+        time=started,
+        spec={"sweep": sweep, **identity, "source": RECORDED, "dev": selection},
+        provenance={**sweep_provenance(None), RECORDED_FROM: script},
+        packages=installed_packages(),
+        diffs=code_diffs(None),
+    )
+
+
+def _refuse_other_sweep(
+    history: History, sweep: str, identity: Mapping[str, str], dev: str, journal: Path
+) -> None:
+    """Raise RecordingError if a name belongs to another sweep."""
+    if history.spec is None:
+        return
+    if history.spec.get("source") != RECORDED:
+        raise RecordingError(
+            f"sweep {sweep!r} is one of cse-sweep ({journal}); give the recorded runs another "
+            "name: record(sweep=...)"
+        )
+    there = {name: history.spec.get(name) for name in identity}
+    there["dev set"] = history.dev.search_name
+    for name, value in {**identity, "dev set": dev}.items():
+        if there[name] != value:
+            raise RecordingError(
+                f"sweep {sweep!r} has {name} {there[name]}, and this run {value}; give it a sweep "
+                "of its own: record(sweep=...)"
+            )
+
+
+def _end_dead_runs(history: History, journal: Path, sweep: str) -> Iterator[TrialFinished]:
+    """Make the ends of the runs that have none and whose processes have died."""
+    for trial in history.unfinished():
+        lock = _lock_run(journal, trial.key)
+        if lock is not None:
+            lock.release()
+            yield _fail_dead(trial, sweep)
+
+
+def _fail_dead(trial: TrialHistory, sweep: str) -> TrialFinished:
+    last = trial.last_heard or trial.started
+    return TrialFinished(
+        sweep=sweep,
+        trial=trial.key,
+        time=last,
+        state="FAIL",
+        best_step=None,
+        best_value=None,
+        error="its process ended without a result: it was killed, or its machine went down",
+        cause="machine",
+        wall_seconds=(last - trial.started).total_seconds(),
+    )
+
+
+def _lock_run(journal: Path, trial: str) -> FileLock | None:
+    """Lock a run as its process does; None if another process holds it."""
+    folder = journal.parent / "running"
+    folder.mkdir(parents=True, exist_ok=True)
+    lock = FileLock(folder / f"{trial[:16]}.lock", thread_local=False, is_singleton=False)
+    try:
+        lock.acquire(timeout=0)
+    except Timeout:
+        return None
+    return lock
+
+
+def _read_history(journal: Path) -> History:
+    return History(event for _, event in read_journal(journal))
+
+
+def _read_value(name: str, value: Any) -> Any:
+    """Read a hyperparameter as JSON; a number of NumPy or torch becomes one of Python."""
+    if hasattr(value, "item") and not getattr(value, "shape", ()):
+        value = value.item()
+    try:
+        return json.loads(json.dumps(value, allow_nan=False))
+    except (TypeError, ValueError):
+        raise RecordingError(
+            f"hyperparameters[{name!r}]: got {format_value(value)}, expected what JSON has: a "
+            "number, a text, true or false, null, a list or a mapping"
+        ) from None
+
+
+def _read_number(label: str, value: Any) -> float:
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        raise RecordingError(f"{label}: got {value!r}, expected a number") from None
+
+
+def _hash_code(path: Path) -> str:
+    """Hash a Python file, or those below a folder by their paths."""
+    files = sorted(path.rglob("*.py")) if path.is_dir() else [path]
+    hashes = {}
+    for file in files:
+        try:
+            sha256 = hashlib.sha256(file.read_bytes()).hexdigest()
+        except OSError as error:
+            raise RecordingError(f"code: cannot read {file}: {error.strerror}") from None
+        hashes[file.relative_to(path).as_posix() if path.is_dir() else ""] = sha256
+    if not hashes:
+        raise RecordingError(f"code: there is no Python file in {path}")
+    return canonical_hash(hashes)
+
+
+def _fill_stores(journal: Path) -> None:
+    """Start the process that fills the stores from a journal, unless one runs."""
+    lock = FileLock(journal.with_name(STORES_LOCK), thread_local=False, is_singleton=False)
+    try:
+        lock.acquire(timeout=0)
+    except Timeout:
+        return
+    lock.release()
+    with (journal.with_name(STORES_LOG)).open("ab") as log:
+        subprocess.Popen(
+            [sys.executable, "-m", "cse_platform.stores.recording", str(journal)],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+        )

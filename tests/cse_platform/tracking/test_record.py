@@ -1,0 +1,189 @@
+"""Recording the trials of somebody's own script."""
+
+import json
+import multiprocessing
+import os
+import signal
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from mlflow import MlflowClient
+from processes import wait_until
+
+from cse_platform import Filters, open_leaderboard, record
+from cse_platform.errors import NoStoreError, RecordingError, StoreError
+from cse_platform.stores.recording import fill_stores
+from cse_platform.tracking.journal import read_journal
+
+SWEEP = "mine-bert-base-recorded"
+RUN = {"method": "mine", "backbone": "bert-base", "hyperparameters": {"temperature": 0.05}}
+DEV = "dev/stsb_spearman"
+
+
+@pytest.fixture
+def runs(tmp_path, monkeypatch) -> Path:
+    for name in ("CSE_STORE", "CSE_MLFLOW_URI", "MLFLOW_TRACKING_URI"):
+        monkeypatch.delenv(name, raising=False)
+    return tmp_path / "runs"
+
+
+@pytest.fixture
+def no_process(monkeypatch) -> None:
+    """No process fills stores beside the runs: the test does it itself, or reads the journal."""
+    monkeypatch.setattr("cse_platform.tracking.record._fill_stores", lambda journal: None)
+
+
+def read_kinds(runs: Path, sweep: str = SWEEP) -> list[str]:
+    journal = runs / "sweeps" / sweep / "journal.jsonl"
+    return [json.loads(line)["kind"] for line in journal.read_text().splitlines()[1:]]
+
+
+def test_a_recorded_run_is_on_the_leaderboard_and_in_mlflow(runs):
+    for seed, best in ((0, 0.71), (1, 0.73)):
+        with record(**RUN, seed=seed, runs=runs) as run:
+            run.report(step=0, metrics={DEV: 0.5})
+            run.report(step=100, metrics={DEV: best, "train/loss": 0.3})
+            run.report(step=200, metrics={DEV: best - 0.01, "train/loss": 0.2})
+            run.record_scores({"sts12": 0.6, "mr": 0.8})
+
+    def is_filled() -> bool:
+        with suppress(NoStoreError, StoreError), open_leaderboard(url) as board:
+            return [sweep.state for sweep in board.sweeps()] == ["COMPLETE"]
+        return False
+
+    url = f"sqlite:///{runs}/leaderboard.db"
+    wait_until(is_filled, "the leaderboard has the runs")
+    client = MlflowClient(f"sqlite:///{runs}/mlflow.db")
+    tested = "metrics.`test/sts12_spearman` > 0"
+    wait_until(lambda: len(client.search_runs(["1"], tested)) == 2, "MLflow has the runs")
+    with open_leaderboard(url) as board:
+        [row] = board.rows(Filters(sweep=SWEEP))
+        trial = board.trial(f"{SWEEP}#1")
+    assert (row.method, row.backbone, row.n, row.dev.source) == ("mine", "bert-base", 2, "recorded")
+    assert row.dev.mean == pytest.approx(0.72)
+    assert row.test == pytest.approx({"sts12": 0.6, "mr": 0.8})
+    assert (trial.state, trial.seed, trial.best_step) == ("COMPLETE", 1, 100)
+    assert trial.values == {"temperature": 0.05}
+    scores = [run.data.metrics["best/stsb_spearman"] for run in client.search_runs(["1"], tested)]
+    assert sorted(scores) == [0.71, 0.73]
+
+
+def record_one(runs: Path, seed: int) -> None:
+    with record(**RUN, seed=seed, runs=runs, sweep="many") as run:
+        for step in range(3):
+            run.report(step=step, metrics={DEV: 0.5 + seed / 1000})
+        if seed % 10 == 3:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
+@pytest.mark.usefixtures("no_process")
+@pytest.mark.parametrize("count", [20, pytest.param(100, marks=pytest.mark.slow)])
+def test_processes_at_once_lose_nothing_and_killed_ones_have_failed(runs, count):
+    fork = multiprocessing.get_context("fork")
+    processes = [fork.Process(target=record_one, args=(runs, seed)) for seed in range(count)]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join()
+    journal = runs / "sweeps" / "many" / "journal.jsonl"
+    fill_stores(journal)
+    with open_leaderboard(f"sqlite:///{runs}/leaderboard.db") as board:
+        [row], [sweep] = board.rows(Filters(sweep="many")), board.sweeps()
+    ends = [event for _, event in read_journal(journal) if event.kind == "trial_finished"]
+    points = read_kinds(runs, "many").count("trial_point")
+    assert (points, row.n, sweep.state) == (3 * count, 0.9 * count, "COMPLETE")
+    assert [end.cause for end in ends if end.state == "FAIL"] == ["machine"] * (count // 10)
+
+
+@pytest.mark.usefixtures("no_process")
+def test_a_run_that_raises_is_a_failed_trial_and_can_be_recorded_again(runs):
+    with pytest.raises(ZeroDivisionError), record(**RUN, seed=0, runs=runs) as run:
+        run.report(step=0, metrics={DEV: 0.5})
+        _ = 1 / 0
+    with record(**RUN, seed=0, runs=runs) as run:
+        run.report(step=0, metrics={DEV: 0.5})
+        run.report(step=10, metrics={DEV: 0.6})
+    events = [event for _, event in read_journal(runs / "sweeps" / SWEEP / "journal.jsonl")]
+    ends = [event for event in events if event.kind == "trial_finished"]
+    starts = [event for event in events if event.kind == "trial_started"]
+    assert [(end.state, end.error) for end in ends] == [
+        ("FAIL", "ZeroDivisionError: division by zero"),
+        ("COMPLETE", None),
+    ]
+    assert [(start.trial, start.number) for start in starts] == [(run.trial, 0)] * 2
+
+
+@pytest.mark.usefixtures("no_process")
+def test_a_run_without_a_number_has_failed(runs):
+    with record(**RUN, seed=0, runs=runs) as run:
+        run.report(step=0, metrics={DEV: 0.5})
+        run.report(step=5, metrics={DEV: float("nan")})
+    with record(**RUN, seed=1, runs=runs):
+        pass
+    events = [event for _, event in read_journal(runs / "sweeps" / SWEEP / "journal.jsonl")]
+    assert [event.error for event in events if event.kind == "trial_finished"] == [
+        f"{DEV} is not a number at step 5",
+        "nothing was reported of a step above 0",
+    ]
+
+
+REFUSED = {
+    "seed": ({"seed": -1}, "seed: got -1"),
+    "sweep": ({"sweep": "a/b"}, "sweep: "),
+    "hyperparameter": ({"hyperparameters": {"model": object()}}, r"hyperparameters\['model'\]"),
+    "code": ({"code": "/nowhere.py"}, "code: cannot read /nowhere.py"),
+    "complete": ({"seed": 0}, "seed 0 of these hyperparameters is complete"),
+    "other method": ({"method": "yours", "sweep": SWEEP}, "has method mine, and this run yours"),
+    "other dev set": ({"dev": "sickr"}, "has dev set stsb, and this run sickr"),
+}
+
+
+@pytest.mark.usefixtures("no_process")
+def test_what_cannot_be_recorded_is_refused_and_nothing_is_written(runs):
+    with record(**RUN, seed=0, runs=runs) as run:
+        run.report(step=1, metrics={DEV: 0.5})
+        with pytest.raises(RecordingError, match="being recorded by another process"):
+            record(**RUN, seed=0, runs=runs).__enter__()
+    before = read_kinds(runs)
+    for changes, message in REFUSED.values():
+        with (
+            pytest.raises(RecordingError, match=message),
+            record(**{**RUN, "seed": 5, "runs": runs, **changes}),
+        ):
+            pass
+    assert read_kinds(runs) == before
+
+
+REPORTS = {
+    "no dev score": (5, {"train/loss": 1.0}, "dev/stsb_spearman is missing"),
+    "percentage": (5, {DEV: 71.0}, "from -1 to 1"),
+    "unknown kind": (5, {DEV: 0.7, "loss": 1.0}, "got 'loss'"),
+    "text": (5, {DEV: "good"}, "expected a number"),
+    "earlier step": (2, {DEV: 0.7}, "expected a whole number above 2"),
+}
+
+
+@pytest.mark.usefixtures("no_process")
+def test_an_invalid_report_is_refused_and_the_run_goes_on(runs):
+    with record(**RUN, seed=0, runs=runs) as run:
+        run.report(step=2, metrics={DEV: 0.5})
+        for step, metrics, message in REPORTS.values():
+            with pytest.raises(RecordingError, match=message):
+                run.report(step=step, metrics=metrics)
+        for scores, message in (({"sts99": 0.5}, "sts99"), ({"sts12": 50}, "fraction")):
+            with pytest.raises(RecordingError, match=message):
+                run.record_scores(scores)
+        run.report(step=3, metrics={DEV: 0.6})
+    assert read_kinds(runs).count("trial_point") == 2
+
+
+@pytest.mark.usefixtures("no_process")
+def test_changed_code_makes_a_new_trial(runs, tmp_path):
+    script, trials = tmp_path / "train.py", set()
+    for text in ("loss = 1\n", "loss = 2\n", "loss = 2\n"):
+        script.write_text(text)
+        with suppress(RecordingError), record(**RUN, seed=0, runs=runs, code=script) as run:
+            run.report(step=1, metrics={DEV: 0.5})
+            trials.add(run.trial)
+    assert len(trials) == 2
