@@ -19,7 +19,7 @@ from cse_platform.tracking.events import Event
 SWEEP: dict[str, Any] = {
     "sweep": "tiny", "method": "simcse", "backbone": "mini", "corpus": "builtin",
     "data": "builtin", "fixed": {"batch_size": 60},
-    "space": {"temperature": [0.05, 0.1]},
+    "space": {"temperature": [0.05, 0.1, 0.2, 0.4]},
     "search": {"sampler": "random", "trials": 4, "seed": 1},
     "seeds": {"search": 7, "confirm": {"top": 1, "seeds": [0, 1]}},
     "resources": {"cpu": 1},

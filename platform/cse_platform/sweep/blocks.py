@@ -81,6 +81,19 @@ class TrialSeeds(Settings):
     )
     confirm: Confirmation | None = None
 
+    @model_validator(mode="before")
+    @classmethod
+    def _refuse_bare_seeds(cls, value: Any) -> Any:
+        if not isinstance(value, int | list | tuple):
+            return value
+        seeds = list(value) if isinstance(value, list | tuple) else [value]
+        block = f"{{search: {format_value(seeds[0]) if seeds else 42}}}"
+        if len(seeds) > 1:
+            further = format_value(seeds)
+            block = f"{block[:-1]}, confirm: {{top: 3, seeds: {further}}}}}"
+            block += ": one seed for the search, and all of them for its best 3 configurations"
+        raise ValueError(f"expected a mapping, got {format_value(value)}; write {block}")
+
     @property
     def further(self) -> tuple[int, ...]:
         """The seeds that the best configurations get in addition to the search's own."""

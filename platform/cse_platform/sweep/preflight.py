@@ -38,7 +38,7 @@ from cse_platform.sweep.problems import Inspection, Problem, Steps
 from cse_platform.sweep.pruners import NoPruner
 from cse_platform.sweep.references import BestReference
 from cse_platform.sweep.spec import SweepSpec, best_references
-from cse_platform.sweep.start_points import published_notes
+from cse_platform.sweep.start_points import published_notes, start_points
 from cse_platform.values import iterate_leaves
 
 
@@ -80,8 +80,10 @@ def sizes_of(
     if corpus is None or not configs:
         return None
     sentences = len(corpus.sentences)
+    sections = [key for key in ("fixed", "space") if "batch_size" in getattr(spec, key)]
     steps = inspection.run_check(
-        ("corpus",), lambda: [steps_of(config, sentences=sentences) for config in configs]
+        (sections[0], "batch_size") if sections else ("corpus",),
+        lambda: [steps_of(config, sentences=sentences) for config in configs],
     )
     return Sizes(corpus, min(steps), max(steps)) if steps else None
 
@@ -122,6 +124,7 @@ def describe_doubts(
                 f"{name} is {top}, and the search tries "
                 f"{format_count(spec.budget, 'configuration')}"
             )
+    doubts += _compare_trials(spec, method)
     least = spec.pruner.min_step
     pruned = not isinstance(spec.pruner, NoPruner)
     # A method without `TrainingConfig` says nothing of its steps.
@@ -163,6 +166,35 @@ def describe_doubts(
             "only dropout makes them differ; set dropout: 0.1"
         )
     return doubts
+
+
+def _compare_trials(spec: SweepSpec, method: Method) -> Iterator[str]:
+    """Compare the number of trials with those of start points and of configurations."""
+    trials, grid = spec.search.trials, spec.search.sampler.kind == "grid"
+    if trials is None:
+        return
+    given = len(start_points(spec, method))
+    if given > trials:
+        yield (
+            f"search.start_from has {given} points and search.trials is {trials}, so the search "
+            "ends before all of them are tried; raise search.trials"
+        )
+    try:
+        count = spec.space.count_grid(most=trials)
+    except ValueError:  # a range of real numbers
+        return
+    if count is None or count >= trials or spec.seeds.repeats:
+        return
+    if grid:
+        yield (
+            f"search.trials is {trials}, and the grid ends after {format_count(count, 'trial')}; "
+            "leave search.trials out, or set seeds.confirm for further seeds"
+        )
+    else:
+        yield (
+            f"the space has {format_count(count, 'configuration')}, so at least {trials - count} "
+            f"of {trials} trials are further seeds; sampler: grid tries each configuration once"
+        )
 
 
 def at_once(slot: Resources) -> int:

@@ -304,6 +304,7 @@ def spec(tmp_path: Path) -> Callable[..., SweepSpec]:
         sweep = {
             "sweep": "tiny", "method": "simcse", "backbone": "mini", "corpus": str(corpus),
             "data": "builtin", "fixed": {"batch_size": 10},
+            "space": {"learning_rate": {"low": 1e-5, "high": 1e-4}},
             "search": {"sampler": "random", "trials": 3, "seed": 1},
         }  # fmt: skip
         return SweepSpec.model_validate(sweep | changes)
@@ -337,15 +338,19 @@ def test_steps_are_whole_batches_of_the_epochs(spec: Callable[..., SweepSpec]) -
     searched = spec(fixed={"epochs": 2.5}, space={"batch_size": [10, 30]})
     assert (sizes(searched).fewest_steps, sizes(searched).most_steps) == (8, 25)
     assert sizes(spec(fixed={"max_steps": 7, "batch_size": 10})).most_steps == 7
-    unknown = spec(method="untrained", fixed={}, pruner={"kind": "median", "min_step": 2})
+    one, never = {"sampler": "grid"}, {"kind": "median", "min_step": 2}
+    unknown = spec(method="untrained", fixed={}, space={}, search=one, pruner=never)
     assert sizes(unknown).most_steps == 0
     assert doubts(unknown, sizes(unknown)) == []  # nothing is claimed of a method without steps
 
 
 def test_what_does_not_fit_corpus_or_width_is_refused(spec: Callable[..., SweepSpec]) -> None:
     for place, batch in (("fixed", 101), ("space", [50, 101])):
-        refused = refusals(spec(**{"fixed": {}, place: {"batch_size": batch}}))
-        assert re.search("batch_size 101.*100 sentences", refused)
+        found, sweep = Inspection(), spec(**{"fixed": {}, place: {"batch_size": batch}})
+        fit.sizes_of(sweep, sample_configs(sweep, found), found)
+        (problem,) = found.problems
+        assert problem.path == (place, "batch_size")
+        assert re.search("batch_size 101.*100 sentences", problem.text)
     for place, groups in (("fixed", 7), ("space", [64, 7])):
         refused = refusals(spec(method="whitenedcse", **{"fixed": {}, place: {"groups": groups}}))
         assert "groups: 7 does not divide the 192 " in refused
@@ -364,6 +369,26 @@ def test_what_does_nothing_is_doubted(spec: Callable[..., SweepSpec]) -> None:
         ({"fixed": {"max_steps": 6, "eval_steps": 6}}, []),
         ({"fixed": {"precision": "fp16"}}, ["fp16", "ten times", "precision: auto"]),
         ({"fixed": {"batch_size": 10, "precision": "fp16"}, "resources": {"gpu": 0.5}}, []),
+        (
+            {"space": {"temperature": [0.05, 0.1]}},
+            ["the space has 2 configurations, so at least 1 of 3 trials are further seeds", "grid"],
+        ),
+        ({"space": {"temperature": [0.05, 0.1, 0.2]}}, []),
+        ({"space": {"temperature": {"low": 0.05, "high": 0.1}}}, []),
+        (
+            {"space": {"temperature": [0.05, 0.1]}, "search": {"sampler": "grid", "trials": 50}},
+            ["search.trials is 50, and the grid ends after 2 trials", "seeds.confirm"],
+        ),
+        (
+            {
+                "space": {"temperature": {"low": 0.05, "high": 0.1}},
+                "search": {
+                    "trials": 1,
+                    "start_from": [{"temperature": 0.05}, {"temperature": 0.1}],
+                },
+            },
+            ["search.start_from has 2 points and search.trials is 1", "raise search.trials"],
+        ),
         ({"pruner": {"kind": "median", "min_step": 9}}, []),
         ({"pruner": {"kind": "median", "min_step": 10}}, ["pruner.min_step is 10", "10 steps"]),
     ):
