@@ -205,7 +205,9 @@ def test_the_end_of_a_sweep_names_what_failed_and_its_commands(
         "failed: trials 1 3: loss is NaN",
         "failed: trial 2: too hot",
     ]
-    commands = [shlex.split(line, comments=True) for line in lines if line.startswith("  cse-sweep")]
+    commands = [
+        shlex.split(line, comments=True) for line in lines if line.startswith("  cse-sweep")
+    ]
     assert [words[1:3] for words in commands] == [["logs", "first"], ["retry", "first"]]
     assert all(typed(*words[1:]).exit_code == 0 for words in commands)
     (record,) = json.loads(typed("status", "--json", "--runs", runs).output)

@@ -5,15 +5,22 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
+import cheap as _registers_it  # noqa: F401
 import pytest
 from click.testing import Result
 from commands import invoke
+from in_process import InProcessExecutor
 from stored_trials import apply_events, fill_store
 from sweep_events import sweep_started, trial_life
 
 from cse_platform.cli.sweep import main
 from cse_platform.leaderboard.trials import past_trials
 from cse_platform.numbers import clock
+from cse_platform.runner.driver import drive_sweep
+from cse_platform.sweep.file import load_sweep
+from cse_platform.sweep.preflight import with_data_source
+from cse_platform.sweep.problems import Inspection
+from cse_platform.sweep.stores import sweep_stores
 from cse_platform.tracking.events import Event
 
 SWEEP: dict[str, Any] = {
@@ -206,6 +213,34 @@ def test_hours_come_from_past_trials(dry_run, remember) -> None:
     assert line == f"6 trials, 1 at once: about {expected} (from 2 past trials)"
     pruned = dry_run(pruner={"kind": "median"}, **NOT_HERE)
     assert "minus what the pruner saves" in told(pruned, "time")
+
+
+def test_of_a_sweep_that_has_begun_it_plans_what_is_left(dry_run, tmp_path) -> None:
+    space = {"temperature": {"low": 0.01, "high": 1.0}, "kind": ["a", "b"]}
+    cheap = {"method": "cheap", "fixed": {}, "space": space, "seeds": {}}
+
+    def plan(trials: int) -> Result:
+        return dry_run(**cheap, search=SWEEP["search"] | {"trials": trials})
+
+    def drawn(result: Result) -> list[str]:
+        return [line for line in result.output.splitlines() if "temperature=" in line]
+
+    whole = drawn(plan(5))
+    assert len(whole) == 5
+    plan(3)
+    (draft,) = load_sweep(tmp_path / "sweep.yaml").stages
+    spec = with_data_source(draft, Inspection())
+    stores = sweep_stores(spec, runs=tmp_path / "runs")
+    drive_sweep(spec, stores, InProcessExecutor())
+    complete = plan(3)
+    assert told(complete, "done") == "3 trials (3 complete)"
+    assert told(complete, "time").startswith("none, because nothing is left") and not drawn(
+        complete
+    )
+    extended = plan(5)
+    assert told(extended, "done") == "3 trials (3 complete); what follows is left"
+    assert drawn(extended) == whole[3:]
+    assert told(extended, "time").startswith("2 trials, ")
 
 
 def test_a_budget_says_how_many_trials_there_is_room_for(dry_run, remember) -> None:

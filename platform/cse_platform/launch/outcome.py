@@ -2,7 +2,7 @@
 
 import shlex
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from statistics import fmean, stdev
 
 from cse_platform.leaderboard.api import Leaderboard
@@ -173,12 +173,17 @@ def _describe_next(
     yield from (f"  {command:{width}}  # {purpose}" for command, purpose in commands.items())
 
 
-def state_line(sweep: str, state: str, counts: dict[str, int]) -> str:
+def state_line(sweep: str, state: str, counts: Mapping[str, int]) -> str:
     """Describe the state of a sweep, and how many of its trials are in each state."""
+    return f"{sweep}: {state}, {format_counts(counts)}"
+
+
+def format_counts(counts: Mapping[str, int]) -> str:
+    """Format the numbers of trials in each state, such as `3 trials (2 complete, 1 fail)`."""
     present = {name.lower(): count for name, count in sorted(counts.items()) if count}
     listed = ", ".join(f"{count} {name}" for name, count in present.items())
     trials = format_count(sum(present.values()), "trial")
-    return f"{sweep}: {state}, {trials}" + f" ({listed})" * bool(listed)
+    return trials + f" ({listed})" * bool(listed)
 
 
 def explain_no_result(

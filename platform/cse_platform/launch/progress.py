@@ -226,9 +226,7 @@ class SweepProgress(SweepView):
         if not durations or state.finished:
             return None
         mean, at_once = fmean(durations), max(len(state.live), 1)
-        search = trials_left(
-            state.spec, state.history, count=state.budget, seconds=mean, at_once=at_once
-        )
+        search = trials_left(state.spec, state.history, seconds=mean, at_once=at_once)
         if search is None:
             return None
         further = state.spec.confirming - sum(trial.role == "confirm" for trial in trials)
