@@ -98,9 +98,12 @@ def test_unknown_names(tmp_path: Path) -> None:
         ("BERT-Large", r"Did you mean 'bert-large'\?"),
         ("zzz", r"no backbone 'zzz'\. Known: mini"),
         ("two words/x", r"no backbone 'two words/x'\. Known"),
-        ("a/b/c", r"backbone 'a/b/c': a/b/c is not a folder"),
-        ("./here", r"backbone '\./here': here is not a folder"),
-        (str(file), r"model\.bin is neither an encoder's folder nor a text file of word vectors"),
+        ("a/b/c", r"backbone 'a/b/c': there is no such folder"),
+        ("./here", r"backbone '\./here': there is no such folder"),
+        (
+            str(file),
+            r"model\.bin': it is neither an encoder's folder nor a text file of word vectors",
+        ),
     ):
         with pytest.raises(BackboneError, match=problem):
             resolve_backbone(name)

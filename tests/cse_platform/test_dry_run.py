@@ -133,7 +133,8 @@ def test_every_problem_is_told_at_once(dry_run, tmp_path) -> None:
         done = dry_run(**changes, space={}, search={"sampler": "random", "trials": 1}, code=1)
         assert [text in done.stderr for text in refusals] == [True] * len(refusals), done.stderr
     hole = dry_run(corpus="hole.txt", dev={"checkpoint": "./deutsch.csv"}, code=1)
-    assert "hole.txt, line 2" in hole.stderr and "semicolons" in hole.stderr
+    assert "corpus: hole.txt, line 2" in hole.stderr and "semicolons" in hole.stderr
+    assert "dev: ./deutsch.csv" in hole.stderr  # as the file has it
 
 
 def test_what_is_not_installed_is_a_line_of_the_plan(dry_run, monkeypatch) -> None:

@@ -1,7 +1,7 @@
 """Read and check a whole sweep file: it loads, or one error names every problem."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -130,6 +130,15 @@ class DraftSweep:
     """Descriptions of valid parts that were dropped, such as dimensions that are never active."""
     steps: Steps = ()
     """The path of the sweep within the file."""
+    typed: Mapping[str, str] = field(default_factory=dict)
+    """The names of data files as the file has them, by absolute path."""
+
+    def show_typed(self, problem: Problem) -> Problem:
+        """Return the problem with the names of data files as the file has them."""
+        text = problem.text
+        for absolute in sorted(self.typed, key=len, reverse=True):
+            text = text.replace(absolute, self.typed[absolute])
+        return replace(problem, text=text)
 
 
 @dataclass(frozen=True)
@@ -148,7 +157,7 @@ class DraftFile:
         Raises SweepFileError, with all problems after the refusal, if there are any.
         """
         raised = [
-            problem.under(stage.steps)
+            stage.show_typed(problem).under(stage.steps)
             for stage in self.stages
             for problem in stage.inspection.problems
         ]
@@ -273,10 +282,12 @@ def _read_stage(
             spec.evaluate and spec.evaluate.with_files(lambda own: own.from_folder(folder))
         ),
     }
+    typed = _list_data_files(spec)
     files = {
         key: inspection.run_check((key,), name, needs=(key,)) for key, name in absolute.items()
     }
     spec = spec.model_copy(update={key: file for key, file in files.items() if file is not None})
+    as_typed = dict(zip(_list_data_files(spec), typed, strict=True))
     checked = []
     if inspection.is_sound("method"):
         try:
@@ -299,7 +310,16 @@ def _read_stage(
     with_examples = {name: {**fixed[name], EXAMPLE: value} for name, value in taken[0].items()}
     if with_examples:
         first = first.model_copy(update={"fixed": first.fixed | with_examples})
-    return DraftSweep(first, inspection, tuple(s for s, *_ in checked) or (spec,), notes, steps)
+    return DraftSweep(
+        first, inspection, tuple(s for s, *_ in checked) or (spec,), notes, steps, as_typed
+    )
+
+
+def _list_data_files(spec: SweepSpec) -> list[str]:
+    """List the names of a sweep's corpora and own sets, always in the same order."""
+    tests = spec.evaluate.files if spec.evaluate else {}
+    own = [pairs.file for pairs in (*spec.dev.files.values(), *tests.values())]
+    return [*(corpus.name for corpus in spec.corpus), *own]
 
 
 def _merge_problems(

@@ -211,7 +211,7 @@ def test_what_no_hub_has_is_refused(toy: Method, tmp_path: Path) -> None:
     assert "no backbone 'brt-base'. Did you mean 'bert-base'" in nearest
     assert "no-such-corpus" in unknown
     ((_, told),) = problems(sweep(backbone=str(tmp_path / "nowhere")))
-    assert "nowhere is not a folder" in told
+    assert "nowhere': there is no such folder" in told
 
 
 def test_an_encoder_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
