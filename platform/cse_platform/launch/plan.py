@@ -12,7 +12,7 @@ from cse_methods.contract import MethodConfig
 from cse_methods.encoders.backbones import locate_backbone, resolve_backbone, weight_bytes
 from cse_methods.errors import DataError
 from cse_platform.errors import NoStoreError, StoreError, SweepRefusedError
-from cse_platform.launch.check import Checked, check_stages
+from cse_platform.launch.check import CheckedSweep, check_stages
 from cse_platform.launch.outcome import format_counts
 from cse_platform.leaderboard.trials import past_trials
 from cse_platform.numbers import clock, format_count
@@ -43,13 +43,13 @@ SAMPLES = 10
 """The number of configurations that a dry run shows."""
 
 
-def _describe_disk(checked: Checked, at_once: int) -> str:
+def _describe_disk(checked: CheckedSweep, at_once: int) -> str:
     """Describe the peak disk space of kept models and running trials' checkpoints.
 
     It is that of a trial if their number is unknown. An ended trial keeps no checkpoint, and only a
     complete one keeps its model.
     """
-    spec, models = checked.spec, checked.where.models
+    spec, models = checked.spec, checked.stores.models
     encoder = locate_backbone(resolve_backbone(spec.backbone))
     if encoder is None:
         return "unknown until the encoder is fetched"
@@ -73,7 +73,7 @@ def _format_bytes(size: int) -> str:
 
 
 def _describe_time(
-    checked: Checked, begun: "_Begun", configs: Sequence[MethodConfig], at_once: int
+    checked: CheckedSweep, begun: "_Begun", configs: Sequence[MethodConfig], at_once: int
 ) -> str:
     """Describe how long what is left of the sweep takes, and from what that is estimated.
 
@@ -92,7 +92,7 @@ def _describe_time(
     if checked.sizes is None:
         return f"{count}; the time is unknown until the corpus is fetched"
     sentences = [
-        preflight.steps_of(config, sentences=len(checked.sizes.corpus.sentences))
+        preflight.count_steps(config, sentences=len(checked.sizes.corpus.sentences))
         * getattr(config, "batch_size", 1)
         for config in configs
     ]
@@ -113,7 +113,7 @@ def _describe_time(
     return f"{count}: about {clock(mean * trials / fitting)}{hours}{pruned} ({known})"
 
 
-def _scale_past_seconds(checked: Checked, work: float) -> list[float]:
+def _scale_past_seconds(checked: CheckedSweep, work: float) -> list[float]:
     """Scale the durations of similar past trials to the number of sentences of a trial here.
 
     The time until the first dev point is not scaled, because it does not depend on that number.
@@ -121,7 +121,7 @@ def _scale_past_seconds(checked: Checked, work: float) -> list[float]:
     spec = checked.spec
     gpu = spec.resources.gpu > 0
     try:
-        with open_for_reading(checked.where.leaderboard) as store, store.session() as session:
+        with open_for_reading(checked.stores.leaderboard) as store, store.session() as session:
             past = past_trials(session, method=spec.method, backbone=spec.backbone, gpu=gpu)
     except StoreError:
         return []  # there is no leaderboard yet
@@ -145,22 +145,22 @@ def print_plans(
         checked, values = _resolve_found_values(stage)
         begun = _check_begun(checked)
         earlier = [stage.spec for stage in stages[:index]]
-        if wanted := preflight.references_to_resolve(checked.spec, earlier):
+        if wanted := preflight.find_unresolved_references(checked.spec, earlier):
             from cse_platform.search.prior_results import best_folders
 
-            with open_for_reading(checked.where.leaderboard) as leaderboard:
+            with open_for_reading(checked.stores.leaderboard) as leaderboard:
                 best_folders(checked.spec, DevData(checked.spec), leaderboard, wanted)
         _print_plan(checked, begun, values, earlier, at_once=machine[index])
 
 
-def _find_capacity(address: str | None, stages: Sequence[Checked], *, ship: bool) -> list[int]:
+def _find_capacity(address: str | None, stages: Sequence[CheckedSweep], *, ship: bool) -> list[int]:
     """Count the simultaneous trials of each stage; print a line for each node that gets none.
 
     A cluster that is too small is refused. While something must be downloaded first, no node is
     asked.
     """
     if address is None:
-        return [max(preflight.at_once(checked.spec.resources), 1) for checked in stages]
+        return [max(preflight.count_at_once(checked.spec.resources), 1) for checked in stages]
     from cse_platform.runner import nodes
 
     say("asking the Ray cluster")
@@ -173,26 +173,26 @@ def _find_capacity(address: str | None, stages: Sequence[Checked], *, ship: bool
     return [nodes.capacity(checked.spec.resources) for checked in stages]
 
 
-def _resolve_found_values(checked: Checked) -> tuple[Checked, list[str]]:
+def _resolve_found_values(checked: CheckedSweep) -> tuple[CheckedSweep, list[str]]:
     """Fill in values that earlier stages have found. Returns the stage, and a line for each."""
     if not find_stage_references(checked.spec.fixed):
         return checked, []
     from cse_platform.runner.prior_results import fill_in_stage_values
 
-    resolved = fill_in_stage_values(checked.spec, _read_history(checked.where), checked.where)
+    resolved = fill_in_stage_values(checked.spec, _read_history(checked.stores), checked.stores)
     awaited = find_stage_references(resolved.spec.fixed)
     lines = [f"{name}: {source}, known later" for name, source in awaited.items()]
     return replace(checked, spec=resolved.spec), [*resolved.notes(), *lines]
 
 
-def _read_history(where: SweepStores) -> History:
+def _read_history(stores: SweepStores) -> History:
     """Read the history of a sweep from its journal; empty if it never ran here.
 
     Raises JournalError, as a start does, if the sweep is being deleted.
     """
-    refuse_deleted(where.journal)
-    there = where.journal.exists()
-    return History(event for _, event in read_journal(where.journal)) if there else History()
+    refuse_deleted(stores.journal)
+    there = stores.journal.exists()
+    return History(event for _, event in read_journal(stores.journal)) if there else History()
 
 
 @dataclass(frozen=True)
@@ -208,9 +208,9 @@ class _Begun:
     """Failed trials that a start tries again."""
 
 
-def _check_begun(checked: Checked) -> _Begun:
+def _check_begun(checked: CheckedSweep) -> _Begun:
     """Read what the sweep has done; refuse it if its file or content differs from then."""
-    spec, history = checked.spec, _read_history(checked.where)
+    spec, history = checked.spec, _read_history(checked.stores)
     dumped = spec.model_dump(mode="json")
     refuse_changes(history.spec, dumped)
     is_complete = history.complete and has_nothing_to_add(history.spec, dumped)
@@ -232,7 +232,7 @@ def _check_begun(checked: Checked) -> _Begun:
 
 
 def _print_plan(
-    checked: Checked,
+    checked: CheckedSweep,
     begun: _Begun,
     values: Sequence[str],
     earlier: Sequence[SweepSpec],
@@ -297,11 +297,11 @@ def _format_head(spec: SweepSpec) -> str:
     return head + further + tested
 
 
-def _gather_prior_results(checked: Checked, earlier: Sequence[SweepSpec]) -> "PriorResults":
+def _gather_prior_results(checked: CheckedSweep, earlier: Sequence[SweepSpec]) -> "PriorResults":
     """Gather what the search uses of earlier sweeps, except those of the same file."""
     from cse_platform.search.prior_results import PriorResults, gather_prior_results
 
-    where, search = checked.where, checked.spec.search
+    stores, search = checked.stores, checked.spec.search
     coming = {spec.sweep for spec in earlier}
     there = tuple(name for name in search.learn_from if name not in coming)
     if not there and "leaderboard" not in search.start_from:
@@ -309,9 +309,9 @@ def _gather_prior_results(checked: Checked, earlier: Sequence[SweepSpec]) -> "Pr
     narrowed = search.model_copy(update={"learn_from": there})
     spec = checked.spec.model_copy(update={"search": narrowed})
     try:
-        with open_for_reading(where.leaderboard) as store:
+        with open_for_reading(stores.leaderboard) as store:
             return gather_prior_results(
-                _read_history(where), spec, store, dev=DevData(spec).columns
+                _read_history(stores), spec, store, dev=DevData(spec).columns
             )
     except NoStoreError as error:
         if there:

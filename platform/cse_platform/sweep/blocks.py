@@ -167,16 +167,16 @@ def _expand_written(written: str) -> str:
         raise ValueError(str(error)) from None
 
 
-Place = Annotated[str, Field(min_length=1), AfterValidator(_expand_written)]
+Location = Annotated[str, Field(min_length=1), AfterValidator(_expand_written)]
 """A folder or URL; `~` and `${NAME}` are expanded, so that a journal says where it was."""
 
 
-class Stores(Settings):
+class StoreUrls(Settings):
     """URLs of databases and servers; None stands for the environment's, or a file under `runs/`."""
 
-    leaderboard: Place | None = None
-    search: Place | None = None
-    mlflow: Place | None = None
+    leaderboard: Location | None = None
+    search: Location | None = None
+    mlflow: Location | None = None
 
     @model_validator(mode="after")
     def _check_distinct(self) -> Self:

@@ -90,7 +90,7 @@ def get_method_on_base(method: str, base: str) -> Method:
     return definition.specialise_for({"base": (base,)})
 
 
-def names_of_no_method(spec: SweepSpec) -> list[Problem]:
+def list_unknown_names(spec: SweepSpec) -> list[Problem]:
     """List settings that exist in no method, for a file whose method is unknown."""
     known = set(METHOD_WIDE)
     for name in available_methods():

@@ -11,7 +11,7 @@ from cse_methods.errors import BrokenMethodError, UnknownMethodError
 from cse_platform.errors import SweepFileError
 from cse_platform.secrets import mask_url
 from cse_platform.sweep.checks import (
-    names_of_no_method,
+    list_unknown_names,
     rule_problems,
     settle_space,
     value_problems,
@@ -38,7 +38,7 @@ from cse_platform.sweep.start_points import start_problems
 from cse_platform.sweep.yaml_file import (
     UnreadableYamlError,
     YamlDocument,
-    problem_list,
+    format_problems,
     read_yaml,
     read_yaml_file,
 )
@@ -81,7 +81,7 @@ def _write_override(source: YamlDocument, steps: list[str], value: Any, option: 
         path = (*path, key)
         if isinstance(parent, dict) and parent.get(step) is None:
             parent[step] = {}
-            source.places[path] = option
+            source.origins[path] = option
         parent = parent[key]
     key = _resolve_key(parent, steps[-1], path)
     if value is None and isinstance(parent, dict) and path[-1:] == ("space",):
@@ -92,9 +92,9 @@ def _write_override(source: YamlDocument, steps: list[str], value: Any, option: 
     else:
         parent[key] = value
     path = (*path, key)
-    for known in [known for known in source.places if known[: len(path)] == path]:
-        del source.places[known]
-    source.places[path] = option
+    for known in [known for known in source.origins if known[: len(path)] == path]:
+        del source.origins[known]
+    source.origins[path] = option
 
 
 def _resolve_key(parent: Any, step: str, path: Steps) -> str | int:
@@ -163,7 +163,7 @@ class DraftFile:
         ]
         known = {problem.path for problem in self.source.problems}
         if problems := [*self.problems, *(p for p in raised if p.path not in known)]:
-            raise SweepFileError(problem_list(self.path, refusal, problems, self.source))
+            raise SweepFileError(format_problems(self.path, refusal, problems, self.source))
         return SweepFile(self.path, tuple(stage.spec for stage in self.stages))
 
 
@@ -195,7 +195,7 @@ def read_draft(path: Path, *, overrides: Sequence[str] = ()) -> DraftFile:
             steps, value = _parse_override(override, staged="stages" in source.data)
             _write_override(source, steps, value, option)
         except OverrideError as error:
-            source.problems.append(Problem((), str(error), place=option))
+            source.problems.append(Problem((), str(error), origin=option))
     return _read_document(path, source)
 
 
@@ -206,7 +206,7 @@ def draft_sweep(spec: SweepSpec) -> DraftFile:
     """
     data = spec.model_dump(mode="json")
     urls = [url.get_secret_value() for url in spec.notify]  # the dump leaves them out
-    source = YamlDocument(data | {"notify": urls}, places={(): "SweepSpec"})
+    source = YamlDocument(data | {"notify": urls}, origins={(): "SweepSpec"})
     return _read_document(Path(spec.sweep), source)
 
 
@@ -304,7 +304,7 @@ def _read_stage(
         except BrokenMethodError as error:
             inspection.problems.append(Problem(("method",), str(error)))
         except UnknownMethodError as error:
-            inspection.problems += [Problem(("method",), str(error)), *names_of_no_method(spec)]
+            inspection.problems += [Problem(("method",), str(error)), *list_unknown_names(spec)]
     inspection.problems += _merge_problems([problems for *_, problems in checked], taken, wanted)
     first, notes = checked[0][:2] if checked else (spec, ())
     with_examples = {name: {**fixed[name], EXAMPLE: value} for name, value in taken[0].items()}

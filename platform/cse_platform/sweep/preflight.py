@@ -53,7 +53,7 @@ class Sizes:
     most_steps: int
 
 
-def sizes_of(
+def measure_sizes(
     spec: SweepSpec, configs: Sequence[MethodConfig], inspection: Inspection
 ) -> Sizes | None:
     """Read the corpus and the encoder's width; None if the corpus must be downloaded first.
@@ -83,7 +83,7 @@ def sizes_of(
     sections = [key for key in ("fixed", "space") if "batch_size" in getattr(spec, key)]
     steps = inspection.run_check(
         (sections[0], "batch_size") if sections else ("corpus",),
-        lambda: [steps_of(config, sentences=sentences) for config in configs],
+        lambda: [count_steps(config, sentences=sentences) for config in configs],
     )
     return Sizes(corpus, min(steps), max(steps)) if steps else None
 
@@ -96,7 +96,7 @@ def read_corpus(spec: SweepSpec) -> Corpus:
     return load_corpus(spec.corpus, spec.data, backbone=spec.backbone)
 
 
-def steps_of(config: MethodConfig, *, sentences: int) -> int:
+def count_steps(config: MethodConfig, *, sentences: int) -> int:
     """Count a trial's optimiser steps; 0 if nothing is trained, or unknown.
 
     May raise TrainingError.
@@ -197,7 +197,7 @@ def _compare_trials(spec: SweepSpec, method: Method) -> Iterator[str]:
         )
 
 
-def at_once(slot: Resources) -> int:
+def count_at_once(slot: Resources) -> int:
     """Count the trials that this machine can run at the same time; 0 if none fits."""
     return min(int(there / needed + 1e-9) for _, needed, there in _iterate_resources(slot))
 
@@ -252,7 +252,7 @@ def sample_configs(spec: SweepSpec, inspection: Inspection) -> list[MethodConfig
     return built or []
 
 
-def missing_downloads(
+def list_downloads(
     spec: SweepSpec, configs: Sequence[MethodConfig], inspection: Inspection
 ) -> list[str]:
     """List everything that this sweep must download from the hub, one line each.
@@ -295,7 +295,7 @@ def missing_downloads(
     return list(dict.fromkeys(missing))
 
 
-def own_sets(spec: SweepSpec, *, among: Container[str] | None = None) -> list[str]:
+def describe_own_sets(spec: SweepSpec, *, among: Container[str] | None = None) -> list[str]:
     """Describe the lab's own sets, one line each; DataError if one cannot be read.
 
     If `among` is given, only the files that it contains are described.
@@ -316,7 +316,9 @@ def fetch_missing(spec: SweepSpec) -> None:
     read_corpus(spec)
 
 
-def references_to_resolve(spec: SweepSpec, earlier: Sequence[SweepSpec]) -> list[BestReference]:
+def find_unresolved_references(
+    spec: SweepSpec, earlier: Sequence[SweepSpec]
+) -> list[BestReference]:
     """List references to a best encoder that no earlier stage of the file will train."""
     trained = {(stage.method, stage.backbone) for stage in earlier}
     return [r for r in best_references(spec) if (r.method, r.backbone) not in trained]

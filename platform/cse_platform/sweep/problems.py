@@ -86,7 +86,7 @@ class Problem:
 
     path: Steps
     text: str
-    place: int | str | None = None
+    origin: int | str | None = None
     """Line (from 1) or `--set …`; None if it follows from the path."""
 
     def under(self, prefix: Steps) -> "Problem":

@@ -15,7 +15,7 @@ from cse_methods.data.source import data_source
 from cse_methods.encoders.backbones import backbone_width
 from cse_methods.errors import TrainingError
 from cse_platform.databases import sqlite_url
-from cse_platform.sweep.blocks import Resources, Search, Stores
+from cse_platform.sweep.blocks import Resources, Search, StoreUrls
 from cse_platform.sweep.conditions import SIGNS, Condition
 from cse_platform.sweep.problems import format_value
 from cse_platform.sweep.pruners import NoPruner
@@ -206,7 +206,7 @@ def own_stores(runs: Path) -> dict[str, Any]:
     """Make the keys that put a sweep's stores into one folder, whatever the environment says."""
     files = {"leaderboard": "leaderboard.db", "search": "search.db", "mlflow": "mlflow.db"}
     urls = {name: sqlite_url(runs.absolute() / file) for name, file in files.items()}
-    return {"stores": Stores(**urls), "storage": None}
+    return {"stores": StoreUrls(**urls), "storage": None}
 
 
 def _drop_duplicates(values: Iterable[Any]) -> tuple[Any, ...]:
