@@ -242,6 +242,10 @@ def test_of_a_sweep_that_has_begun_it_plans_what_is_left(dry_run, tmp_path) -> N
     assert told(extended, "done") == "3 trials (3 complete); what follows is left"
     assert drawn(extended) == whole[3:]
     assert told(extended, "time").startswith("2 trials, ")
+    invoke(main, "enqueue", "tiny", "--set", "temperature=0.5")
+    requested = plan(3)
+    (line,) = drawn(requested)
+    assert "temperature=0.5 " in line and told(requested, "time").startswith("1 trial, ")
 
 
 def test_a_budget_says_how_many_trials_there_is_room_for(dry_run, remember) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from urllib.error import URLError
 from urllib.request import urlopen
 
+from cse_methods.encoders.backbones import fetch_backbone, resolve_backbone
 from cse_platform.errors import NoStoreError
 from cse_platform.secrets import mask_url
 from cse_platform.standard_streams import say
@@ -90,7 +91,8 @@ def check_and_fetch(
     if absent := [checked.spec for checked in stages if checked.missing]:
         for spec in absent:
             say(f"{spec.sweep}: fetching", log="stdout")
-            preflight.fetch_missing(spec)
+            fetch_backbone(resolve_backbone(spec.backbone))
+            preflight.read_corpus(spec)
         stages = check()  # again, now that the files are here
     return stages
 

@@ -19,6 +19,7 @@ from cse_platform.numbers import clock, format_count
 from cse_platform.search.budgets import trial_budget, trials_left
 from cse_platform.search.study import SearchStudy
 from cse_platform.standard_streams import echo, say
+from cse_platform.stores.sql.lease import waiting_requests
 from cse_platform.stores.sql.store import open_for_reading
 from cse_platform.sweep import preflight
 from cse_platform.sweep.file import DraftFile
@@ -29,6 +30,7 @@ from cse_platform.sweep.references import find_stage_references
 from cse_platform.sweep.spec import SweepSpec, best_references, with_best
 from cse_platform.sweep.start_points import start_points
 from cse_platform.sweep.stores import SweepStores, nearest_existing
+from cse_platform.tracking.events import SweepRequested
 from cse_platform.tracking.history import History, TrialHistory
 from cse_platform.tracking.journal import read_journal, refuse_deleted
 from cse_platform.tracking.provenance import installed_packages
@@ -208,9 +210,20 @@ class _Begun:
     """Failed trials that a start tries again."""
 
 
+def _read_requests(checked: CheckedSweep) -> list[SweepRequested]:
+    """Read the requests that the next start takes, such as a retry."""
+    try:
+        with open_for_reading(checked.stores.leaderboard) as store, store.session() as session:
+            return waiting_requests(session, checked.spec.sweep)
+    except StoreError:
+        return []  # there is no leaderboard yet
+
+
 def _check_begun(checked: CheckedSweep) -> _Begun:
     """Read what the sweep has done; refuse it if its file or content differs from then."""
     spec, history = checked.spec, _read_history(checked.stores)
+    for request in _read_requests(checked):
+        history.apply(request)
     dumped = spec.model_dump(mode="json")
     refuse_changes(history.spec, dumped)
     is_complete = history.complete and has_nothing_to_add(history.spec, dumped)
@@ -256,7 +269,10 @@ def _print_plan(
         learned=prior.learned,
     )
     budget = trial_budget(spec, history)
-    drawn = search.preview(SAMPLES if budget is None else min(SAMPLES, budget - history.searched))
+    drawn = search.preview(
+        SAMPLES if budget is None else min(SAMPLES, budget - history.searched),
+        enqueued=[history.enqueued[request] for request in history.list_waiting()],
+    )
     configs = [spec.config(assignment) for assignment in drawn or spec.examples]
     for assignment in drawn:
         settings = " ".join(f"{name}={format_value(value)}" for name, value in assignment.items())

@@ -274,13 +274,13 @@ class SweepLog:
 
     def __init__(self, view: SweepProgress, silence: Silence | None = None) -> None:
         self._view, self._silence = view, silence or Silence()
-        self._told_begin = False
+        self._showed_begin = False
 
     def new_texts(self) -> list[str]:
         """Return the texts to print now: new lines or, after a long silence, a summary."""
         texts = [line.text for line in self._view.new_lines()]
-        if (begun := self._view.begun) and not self._told_begin:
-            self._told_begin = True
+        if (begun := self._view.begun) and not self._showed_begin:
+            self._showed_begin = True
             texts.insert(0, f"Trial {begun[0].number} began")
         if not texts and self._silence.is_long:
             texts = [self._view.summary(), *self._view.latest_point()]

@@ -118,17 +118,23 @@ class SearchStudy:
             learned=self.learned,
         )
 
-    def preview(self, count: int) -> list[dict[str, Any]]:
+    def preview(
+        self, count: int, *, enqueued: Sequence[Mapping[str, Any]] = ()
+    ) -> list[dict[str, Any]]:
         """Draw what the search would try next if every trial scored 0; the study takes it in.
 
-        At most `count` configurations, and fewer where a grid ends.
+        At most `count` configurations, the enqueued ones first; fewer where a grid ends.
         """
         drawn: list[dict[str, Any]] = []
-        while len(drawn) < count and not self.has_tried_grid:
-            proposal = self.ask()
+        waiting = list(enqueued)
+        while len(drawn) < count and (waiting or not self.has_tried_grid):
+            if waiting:
+                proposal = self.ask(waiting.pop(0))
+            else:
+                proposal = self.ask()
+                self._upcoming = next(self._points, None)
             add_proposal(self.study, self.spec, proposal)
             self.study.tell(proposal.number, 0.0)
-            self._upcoming = next(self._points, None)
             drawn.append(proposal.assignment)
         return drawn
 

@@ -24,7 +24,6 @@ from cse_methods.data.source import data_source
 from cse_methods.encoders.backbones import (
     Backbone,
     backbone_width,
-    fetch_backbone,
     locate_backbone,
     refuse_untrainable,
     resolve_backbone,
@@ -308,12 +307,6 @@ def describe_own_sets(spec: SweepSpec, *, among: Container[str] | None = None) -
         for own in files.values()
         if among is None or own.file in among
     ]
-
-
-def fetch_missing(spec: SweepSpec) -> None:
-    """Download the backbone and the corpus if needed; CseError if one is unavailable."""
-    fetch_backbone(resolve_backbone(spec.backbone))
-    read_corpus(spec)
 
 
 def find_unresolved_references(

@@ -153,6 +153,8 @@ class _Reader:
                 continue
             if not is_text or not _is_text(key.value):
                 got = "half a character" if is_text else _format_node(key)
+                if not isinstance(key, ScalarNode):
+                    got += "; a text that begins with { or [ needs quotes"
                 self._add_problem(path, _get_line(key), f"a key must be text, got {got}")
             elif key.value in entries:
                 first = _get_line(entries[key.value][0])

@@ -103,7 +103,7 @@ def test_what_json_has_not_is_a_problem_of_the_value() -> None:
         ("!!set {a}", "no such kind of value: !!set"),
         ("[1, [!!omap [a: 1]]]", "no such kind of value: !!omap"),
         ("{<<: !thing {a: 1}, b: 1}", "no such kind of value: !thing"),
-        ("{[a]: 1}", "a key must be text, got a list or a mapping"),
+        ("{{ a }}", "a key must be text, got a list or a mapping; a text that begins with { or ["),
         ("{true: 1}", "a key must be text, got 'true'"),
         ("{a: 1, a: 2}", "a second 'a'; the first is on line 1"),
     ):
