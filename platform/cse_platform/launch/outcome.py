@@ -24,7 +24,7 @@ from cse_platform.values import group_by
 
 MOST_ERRORS, MOST_NUMBERS = 3, 20
 """How many errors are shown, and how many of the trials that failed with each."""
-LEAST_SEARCHED = 10
+LEAST_TRIALS = 10
 """The number of trials from which on the search itself is worth a look."""
 
 
@@ -151,7 +151,7 @@ def _describe_next(
     on_own_sets = {is_own(column) for row in rows for column in row.scores} == {True}
     board_options = f"{shlex.quote(sweep.backbone)}{' --tasks own' * on_own_sets}{options}"
     commands = {f"cse-leaderboard --backbone {board_options}": "all methods"}
-    if sweep.counts["COMPLETE"] + sweep.counts["PRUNED"] >= LEAST_SEARCHED:
+    if sweep.counts["COMPLETE"] + sweep.counts["PRUNED"] >= LEAST_TRIALS:
         from cse_platform.search.findings import find_borders, format_border  # imports Optuna
 
         yield from map(format_border, find_borders(board.search(sweep.name)))

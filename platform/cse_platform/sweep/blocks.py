@@ -167,16 +167,16 @@ def _expand_written(written: str) -> str:
         raise ValueError(str(error)) from None
 
 
-Location = Annotated[str, Field(min_length=1), AfterValidator(_expand_written)]
+PathOrUrl = Annotated[str, Field(min_length=1), AfterValidator(_expand_written)]
 """A folder or URL; `~` and `${NAME}` are expanded, so that a journal says where it was."""
 
 
 class StoreUrls(Settings):
     """URLs of databases and servers; None stands for the environment's, or a file under `runs/`."""
 
-    leaderboard: Location | None = None
-    search: Location | None = None
-    mlflow: Location | None = None
+    leaderboard: PathOrUrl | None = None
+    search: PathOrUrl | None = None
+    mlflow: PathOrUrl | None = None
 
     @model_validator(mode="after")
     def _check_distinct(self) -> Self:
@@ -205,7 +205,9 @@ def _parse_duration(value: Any) -> Any:
 
 Duration = Annotated[float, BeforeValidator(_parse_duration), Field(gt=0)]
 """A time in seconds, written in a file as `90s`, `20min`, `2h` or `1d`."""
-Interval = Annotated[float, BeforeValidator(_parse_duration), Field(ge=0, allow_inf_nan=False)]
+DurationOrZero = Annotated[
+    float, BeforeValidator(_parse_duration), Field(ge=0, allow_inf_nan=False)
+]
 """A `Duration` that may be zero: `0s`."""
 
 
@@ -340,7 +342,7 @@ class Resources(Settings):
         description="how long a trial may report nothing, e.g. `20min`; by default 20 times as "
         "long as ever before, and never less than 10 minutes",
     )
-    checkpoint_every: Interval = Field(
+    checkpoint_every: DurationOrZero = Field(
         default=CHECKPOINT_EVERY,
         description="how much of a trial a killed process may cost, e.g. `5min`: a dev point has a "
         "checkpoint if the last one is older; `0s` writes one at each",

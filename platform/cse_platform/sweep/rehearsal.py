@@ -36,7 +36,7 @@ BRIEF = {"max_steps": 2, "eval_steps": 2, "precision": "fp32"}
 """Settings of every rehearsed training; a step in half precision takes a minute on a CPU."""
 WHOLE_GRID = 40
 """The largest grid that is tried whole; of a larger one, every value is tried."""
-DRAWN = 2
+DRAWN_TRIALS = 2
 """The number of trials that the sampler draws after those of each value."""
 
 
@@ -187,7 +187,7 @@ class Rehearsal:
             update={
                 "learn_from": tuple(name for name in search.learn_from if name in earlier),
                 "sampler": Random() if is_grid else search.sampler,
-                "trials": max(1, len(tried) + (0 if is_grid else DRAWN)),
+                "trials": max(1, len(tried) + (0 if is_grid else DRAWN_TRIALS)),
                 "budget": None,
                 "start_from": tuple(tried),
             }

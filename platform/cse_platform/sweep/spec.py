@@ -20,7 +20,7 @@ from cse_platform.secrets import mask_text
 from cse_platform.sweep.blocks import (
     Evaluate,
     Keep,
-    Location,
+    PathOrUrl,
     Resources,
     Search,
     SecretUrls,
@@ -68,9 +68,9 @@ class SweepSpec(Settings):
 
     sweep: Slug = Field(description="identity of the sweep")
     method: str = Field(min_length=1)
-    backbone: Location
+    backbone: PathOrUrl
     corpus: Corpora
-    data: Location | None = None
+    data: PathOrUrl | None = None
     dev: DevSelection = DevSelection()
     fixed: dict[str, Any] = Field(default={}, description="settings that every trial shares")
     space: Space = Field(default=Space({}), description="settings that are searched")
@@ -81,7 +81,7 @@ class SweepSpec(Settings):
     evaluate: Evaluate | None = None
     keep: Keep = Field(default=Keep(), description="what stays on disk when the sweep is complete")
     stores: StoreUrls = StoreUrls()
-    storage: Location | None = Field(default=None, description="where checkpoints go")
+    storage: PathOrUrl | None = Field(default=None, description="where checkpoints go")
     notify: SecretUrls = Field(
         default=(), exclude=True, description="Apprise URLs that are told what becomes of the sweep"
     )
