@@ -1,7 +1,7 @@
 """Ends a trial early if its loss is not finite, without making the host wait for the GPU."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import groupby
 from operator import itemgetter
 
@@ -84,7 +84,7 @@ class DivergenceWatch:
     def _explain(self, step: int, loss: float, parts: Mapping[str, float]) -> str:
         """Say which part of the loss is not finite, and what can help.
 
-        The learning rate is blamed only if the loss rose before.
+        The learning rate is blamed only if the loss rose, or if there was no time to see it.
         """
         part = next((name for name, value in parts.items() if not math.isfinite(value)), None)
         whose = "the sum of its parts" if part is None else f"first in its part {part!r}"
@@ -93,18 +93,27 @@ class DivergenceWatch:
         # The largest float16 is 65,504; bfloat16 and float32 reach 3e38.
         wider = {"fp16": "bf16", "bf16": "fp32"}.get(config.precision)
         ways = [] if wider is None else [f"precision: {wider}"]
-        if not self._finite or self._finite[-1][1] <= self._finite[0][1]:
-            other = f", or try {ways[0]}" if ways else ""
-            return (
-                f"{text}, with precision {config.precision}; it did not rise before, so look for a "
-                f"division by 0, log(0) or sqrt(0) there{other}"
-            )
-        (first, low), (last, high) = self._finite
-        ways = ["a lower learning_rate", f"a warmup_ratio above {config.warmup_ratio:g}", *ways]
-        return (
-            f"diverged: {text}, after it rose from {low:.3g} at step {first} to {high:.3g} at step "
-            f"{last}, with learning_rate {config.learning_rate:g} "
-            f"({config.learning_rate * factor:.3g} at that step), warmup_ratio "
-            f"{config.warmup_ratio:g} and precision {config.precision}; try "
-            f"{', '.join(ways[:-1])} or {ways[-1]}"
+        slower = ["a lower learning_rate", f"a warmup_ratio above {config.warmup_ratio:g}"]
+        rates = (
+            f"learning_rate {config.learning_rate:g} ({config.learning_rate * factor:.3g} at that "
+            f"step), warmup_ratio {config.warmup_ratio:g}"
         )
+        if len(self._finite) == 2 and self._finite[1][1] > self._finite[0][1]:
+            (first, low), (last, high) = self._finite
+            rise = f"it rose from {low:.3g} at step {first} to {high:.3g} at step {last}"
+            return (
+                f"diverged: {text}, after {rise}, with {rates} and precision {config.precision}; "
+                f"try {_join_ways([*slower, *ways])}"
+            )
+        look = "look for a division by 0, log(0) or sqrt(0) there"
+        if len(self._finite) == 2 or step == 1:
+            ways = [f"; it did not rise before, so {look}", *(f", or try {way}" for way in ways)]
+            return f"{text}, with precision {config.precision}{''.join(ways)}"
+        return (
+            f"{text}, too soon to see it rise, with {rates} and precision {config.precision}; try "
+            f"{_join_ways([*slower, *ways])}, and {look}"
+        )
+
+
+def _join_ways(ways: Sequence[str]) -> str:
+    return f"{', '.join(ways[:-1])} or {ways[-1]}"

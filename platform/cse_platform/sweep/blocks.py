@@ -84,15 +84,16 @@ class TrialSeeds(Settings):
     @model_validator(mode="before")
     @classmethod
     def _refuse_bare_seeds(cls, value: Any) -> Any:
-        if not isinstance(value, int | list | tuple):
+        if isinstance(value, bool) or not isinstance(value, int | list) or value == []:
             return value
-        seeds = list(value) if isinstance(value, list | tuple) else [value]
-        block = f"{{search: {format_value(seeds[0]) if seeds else 42}}}"
-        if len(seeds) > 1:
-            further = format_value(seeds)
-            block = f"{block[:-1]}, confirm: {{top: 3, seeds: {further}}}}}"
-            block += ": one seed for the search, and all of them for its best 3 configurations"
-        raise ValueError(f"expected a mapping, got {format_value(value)}; write {block}")
+        got, (first, *further) = format_value(value), value if isinstance(value, list) else [value]
+        block = f"{{search: {format_value(first)}}}"
+        if further:
+            block = (
+                f"{{search: {format_value(first)}, confirm: {{top: 3, seeds: {got}}}}}: one seed "
+                "for the search, and all of them for its best 3 configurations"
+            )
+        raise ValueError(f"expected a mapping, got {got}; write {block}")
 
     @property
     def further(self) -> tuple[int, ...]:
