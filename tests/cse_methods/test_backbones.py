@@ -97,9 +97,12 @@ def test_an_unknown_name_is_refused_with_the_nearest_known_one(tmp_path: Path) -
         ("BERT-Large", r"Did you mean 'bert-large'\?"),
         ("zzz", r"no backbone 'zzz'\. Known: mini"),
         ("two words/x", r"no backbone 'two words/x'\. Known"),
-        ("a/b/c", r"backbone 'a/b/c': a/b/c is not a folder"),
-        ("./here", r"backbone '\./here': here is not a folder"),
-        (str(file), r"model\.bin is neither an encoder's folder nor a text file of word vectors"),
+        ("a/b/c", r"backbone 'a/b/c': there is no such folder"),
+        ("./here", r"backbone '\./here': there is no such folder"),
+        (
+            str(file),
+            r"model\.bin': it is neither an encoder's folder nor a text file of word vectors",
+        ),
     ):
         with pytest.raises(BackboneError, match=problem):
             resolve_backbone(name)

@@ -347,7 +347,7 @@ def test_a_diverged_loss_on_a_gpu_ends_the_trial_without_waits(lab: Lab, tmp_pat
     assert isinstance(config, SimCSEConfig)
     corpus = load_corpus(config.corpus, config.data)
     objective = Diverging(config)
-    with device_ledger() as ledger, pytest.raises(TrainingError, match="inf at step 3, with"):
+    with device_ledger() as ledger, pytest.raises(TrainingError, match="inf at step 3, first in"):
         train(config, RecordedRun(tmp_path), corpus=corpus, objective=lambda _: objective)
     assert objective.last == STEPS_A_LOOK + LATE - 1
     assert not waits_within(ledger, "train_until")

@@ -253,34 +253,56 @@ def test_a_batch_in_chunks_gives_the_gradients_of_the_whole_batch(
     assert_close(gradients(pieces), expected, rtol=1e-5, atol=1e-5)
 
 
+ROSE = (
+    r"^diverged: the loss is nan at step 4, first in its part 'rank', after it rose from 1.5 at "
+    r"step 1 to 7.5 at step 3, with learning_rate 1e\+06 \(.* at that step\), warmup_ratio 0 and "
+    "precision {}; try a lower learning_rate"
+)
+
+
 @pytest.mark.parametrize(
-    ("precision", "advice"),
+    ("precision", "ranks", "message"),
     [
-        ("fp32", "learning_rate or a warmup_ratio above 0$"),
-        ("bf16", "learning_rate, a warmup_ratio above 0 or precision: fp32$"),
-        ("fp16", "learning_rate, a warmup_ratio above 0 or precision: bf16$"),
+        ("fp32", (1, 0, 7), ROSE.format("fp32") + " or a warmup_ratio above 0$"),
+        ("bf16", (1, 3, 7), ROSE.format("bf16") + ", a warmup_ratio above 0 or precision: fp32$"),
+        ("fp16", (1, 0, 7), ROSE.format("fp16") + ", a warmup_ratio above 0 or precision: bf16$"),
+        (
+            "fp16",
+            (1, 7, 1),
+            "^the loss is nan at step 4, first in its part 'rank', with precision fp16; it did not "
+            r"rise before, so look for a division by 0, log\(0\) or sqrt\(0\) there, or try "
+            "precision: bf16$",
+        ),
+        (
+            "fp32",
+            (1,),
+            r"^the loss is nan at step 2, .* too soon to see it rise, with learning_rate 1e\+06 "
+            r".*; try a lower learning_rate or a warmup_ratio above 0, and look for .* sqrt\(0\) "
+            "there$",
+        ),
+        ("fp32", (), r"^the loss is nan at step 1, .* it did not rise before, .* sqrt\(0\) there$"),
     ],
 )
-def test_a_loss_that_is_not_a_number_ends_the_trial(
-    precision: str, advice: str, tiny_bert: Path, small_dev: dict[str, Any], new_run: Any
+def test_a_loss_that_is_not_a_number_ends_the_trial_and_names_its_part(
+    precision: str,
+    ranks: tuple[float, ...],
+    message: str,
+    tiny_bert: Path,
+    small_dev: dict[str, Any],
+    new_run: Any,
 ) -> None:
+    """The learning rate is blamed only if the loss rose, also before the last dev point."""
     hot = {"learning_rate": 1e6, "precision": precision}
-    config = settings(tiny_bert, **hot, max_steps=3, eval_steps=3, dev=small_dev)
-    run = new_run()
-    # The loss of the second step: what follows a first step that went too far. There is no third.
-    losses = iter([1.0, math.nan])
+    config = settings(tiny_bert, **hot, max_steps=5, eval_steps=3, dev=small_dev)
+    run, values = new_run(), iter([*ranks, math.nan])
 
-    def fail(_: Objective, student: StudentProtocol, batch: Batch) -> dict[str, Tensor]:
-        (view,) = dropout_views(student, batch.sentences, count=1)
-        return {"contrastive": view.sum() * next(losses)}
+    def fail(made: Made, student: StudentProtocol, batch: Batch) -> dict[str, Tensor]:
+        nothing = 0 * made.weight
+        return {"contrastive": nothing + 0.5, "rank": nothing + next(values)}
 
-    message = (
-        r"^diverged: the loss is nan at step 2, with learning_rate 1e\+06 \([^)]* at that step\), "
-        f"warmup_ratio 0 and precision {precision}; try a lower {advice}"
-    )
     with pytest.raises(TrainingError, match=message):
         trained(config, run, Made(fail))
-    assert list(run.curve) == [0]
+    assert list(run.curve) == ([0, 3] if len(ranks) == 3 else [0])
 
 
 def test_metrics_of_an_objective_are_in_the_curve(

@@ -1,6 +1,8 @@
 import json
+import shlex
 from collections.abc import Callable
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -187,3 +189,26 @@ def test_the_status_of_a_sweep_says_what_went_wrong(typed, tmp_path, empty_leade
     assert "1 of 2 trials failed with loss is NaN; change the file" in said
     assert "raise pruner.min_step or write `pruner: none`" in said
     assert "`cse-sweep retry first 1`" in said
+
+
+def test_the_end_of_a_sweep_names_what_failed_and_its_commands(
+    typed, tmp_path, empty_leaderboard
+) -> None:
+    runs = tmp_path / "my runs"
+    (runs / "sweeps" / "first").mkdir(parents=True)
+    lives = [trial_life(n, {0: 0.5, 1: 0.6}, state="FAIL" if n else "COMPLETE") for n in range(4)]
+    lives[2][-1] = lives[2][-1].model_copy(update={"error": "too hot"})
+    ended = [*chain.from_iterable(lives), SweepFinished(sweep="first", state="COMPLETE")]
+    fill_store(empty_leaderboard(runs / "leaderboard.db"), [sweep_started(), *ended])
+    lines = typed("status", "first", "--runs", runs).output.splitlines()
+    assert [line for line in lines if line.startswith("failed: ")] == [
+        "failed: trials 1 3: loss is NaN",
+        "failed: trial 2: too hot",
+    ]
+    commands = [
+        shlex.split(line, comments=True) for line in lines if line.startswith("  cse-sweep")
+    ]
+    assert [words[1:3] for words in commands] == [["logs", "first"], ["retry", "first"]]
+    assert all(typed(*words[1:]).exit_code == 0 for words in commands)
+    (record,) = json.loads(typed("status", "--json", "--runs", runs).output)
+    assert record["counts"] == {"RUNNING": 0, "COMPLETE": 1, "PRUNED": 0, "FAIL": 3}

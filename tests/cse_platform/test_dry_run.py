@@ -5,21 +5,28 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
+import cheap as _registers_it  # noqa: F401
 import pytest
 from click.testing import Result
 from commands import invoke
+from in_process import InProcessExecutor
 from stored_trials import apply_events, fill_store
 from sweep_events import sweep_started, trial_life
 
 from cse_platform.cli.sweep import main
 from cse_platform.leaderboard.trials import past_trials
 from cse_platform.numbers import clock
+from cse_platform.runner.driver import drive_sweep
+from cse_platform.sweep.file import load_sweep
+from cse_platform.sweep.preflight import with_data_source
+from cse_platform.sweep.problems import Inspection
+from cse_platform.sweep.stores import sweep_stores
 from cse_platform.tracking.events import Event
 
 SWEEP: dict[str, Any] = {
     "sweep": "tiny", "method": "simcse", "backbone": "mini", "corpus": "builtin",
     "data": "builtin", "fixed": {"batch_size": 60},
-    "space": {"temperature": [0.05, 0.1]},
+    "space": {"temperature": [0.05, 0.1, 0.2, 0.4]},
     "search": {"sampler": "random", "trials": 4, "seed": 1},
     "seeds": {"search": 7, "confirm": {"top": 1, "seeds": [0, 1]}},
     "resources": {"cpu": 1},
@@ -126,7 +133,8 @@ def test_every_problem_is_told_at_once(dry_run, tmp_path) -> None:
         done = dry_run(**changes, space={}, search={"sampler": "random", "trials": 1}, code=1)
         assert [text in done.stderr for text in refusals] == [True] * len(refusals), done.stderr
     hole = dry_run(corpus="hole.txt", dev={"checkpoint": "./deutsch.csv"}, code=1)
-    assert "hole.txt, line 2" in hole.stderr and "semicolons" in hole.stderr
+    assert "corpus: hole.txt, line 2" in hole.stderr and "semicolons" in hole.stderr
+    assert "dev: ./deutsch.csv" in hole.stderr  # as the file has it
 
 
 def test_what_is_not_installed_is_a_line_of_the_plan(dry_run, monkeypatch) -> None:
@@ -206,6 +214,38 @@ def test_hours_come_from_past_trials(dry_run, remember) -> None:
     assert line == f"6 trials, 1 at once: about {expected} (from 2 past trials)"
     pruned = dry_run(pruner={"kind": "median"}, **NOT_HERE)
     assert "minus what the pruner saves" in told(pruned, "time")
+
+
+def test_of_a_sweep_that_has_begun_it_plans_what_is_left(dry_run, tmp_path) -> None:
+    space = {"temperature": {"low": 0.01, "high": 1.0}, "kind": ["a", "b"]}
+    cheap = {"method": "cheap", "fixed": {}, "space": space, "seeds": {}}
+
+    def plan(trials: int) -> Result:
+        return dry_run(**cheap, search=SWEEP["search"] | {"trials": trials})
+
+    def drawn(result: Result) -> list[str]:
+        return [line for line in result.output.splitlines() if "temperature=" in line]
+
+    whole = drawn(plan(5))
+    assert len(whole) == 5
+    plan(3)
+    (draft,) = load_sweep(tmp_path / "sweep.yaml").stages
+    spec = with_data_source(draft, Inspection())
+    stores = sweep_stores(spec, runs=tmp_path / "runs")
+    drive_sweep(spec, stores, InProcessExecutor())
+    complete = plan(3)
+    assert told(complete, "done") == "3 trials (3 complete)"
+    assert told(complete, "time").startswith("none, because nothing is left") and not drawn(
+        complete
+    )
+    extended = plan(5)
+    assert told(extended, "done") == "3 trials (3 complete); what follows is left"
+    assert drawn(extended) == whole[3:]
+    assert told(extended, "time").startswith("2 trials, ")
+    invoke(main, "enqueue", "tiny", "--set", "temperature=0.5")
+    requested = plan(3)
+    (line,) = drawn(requested)
+    assert "temperature=0.5 " in line and told(requested, "time").startswith("1 trial, ")
 
 
 def test_a_budget_says_how_many_trials_there_is_room_for(dry_run, remember) -> None:

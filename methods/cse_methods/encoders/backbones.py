@@ -436,11 +436,11 @@ def _explain_incomplete(folder: Path) -> str | None:
         return f"{lacking[0]} is not there" if lacking else _explain_pointers(files)
     if folder.is_file():
         return (
-            f"{folder} is neither an encoder's folder nor a text file of word vectors, which ends "
+            "it is neither an encoder's folder nor a text file of word vectors, which ends "
             "with .txt or .vec, or these with .gz, .bz2 or .xz; unpack it, or give it that name"
         )
     if not folder.is_dir():
-        return f"{folder} is not a folder"
+        return "there is no such folder"
     if explain_foreign(folder):
         files = list_encoder_files(folder)
         if not any(file.suffix in _WEIGHT_SUFFIXES for file in files):

@@ -22,6 +22,7 @@ from cse_methods.contract import BEST_FOLDER
 from cse_methods.encoders.devices import copy_to_host
 from cse_methods.encoders.encoder import Encoder
 from cse_methods.errors import CheckpointError
+from cse_methods.training.divergence import DivergenceWatch
 from cse_methods.training.objective import Objective
 from cse_methods.training.optimizers import restore_optimizer
 from cse_methods.training.schedule import Schedule
@@ -44,6 +45,10 @@ class TrainingState:
     optimizer: Optimizer
     scaler: torch.amp.GradScaler
     step: int = 0
+    watch: DivergenceWatch = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.watch = DivergenceWatch(self.config, self.schedule)
 
     @property
     def fingerprint(self) -> str:

@@ -21,7 +21,6 @@ from cse_methods.errors import TrainingError
 from cse_methods.registry import enter_method
 from cse_methods.training.checkpoint import Best, SaveCheckpoint, TrainingState, load_checkpoint
 from cse_methods.training.dev_evaluation import DevSuite
-from cse_methods.training.divergence import DivergenceWatch
 from cse_methods.training.objective import Objective
 from cse_methods.training.optimizers import grouped_parameters, make_optimizer
 from cse_methods.training.schedule import Schedule
@@ -177,15 +176,14 @@ def train_until(step: int, state: TrainingState, corpus: Corpus) -> dict[str, fl
         `train/learning_rate` of the last step; `train/progress`; the objective's own metrics,
         `train/<name>`; `perf/sentences_per_second`.
 
-    TrainingError if the loss diverges before, or one of the objective's metrics has a taken name.
+    Raises TrainingError if the loss diverges before, or one of the objective's metrics has a taken name.
     """
     started, first = time.perf_counter(), state.step
     sums: dict[str, Tensor] = {}
-    watch = DivergenceWatch(state.config, state.schedule)
     state.student.train()
     for batch in training_batches(state, corpus, until=step):
         parts = optimise(state, losses_of(state, batch))
-        watch.add(state.step, parts.values())
+        state.watch.add(state.step, parts)
         for name, part in parts.items():
             sums[name] = sums[name] + part if name in sums else part
     totals = torch.stack(list(sums.values())).tolist()
@@ -195,7 +193,7 @@ def train_until(step: int, state: TrainingState, corpus: Corpus) -> dict[str, fl
     }
     loss = sum(means.values())
     if not math.isfinite(loss):
-        watch.finish()
+        state.watch.finish()
     seconds = time.perf_counter() - started
     factor = state.schedule.learning_rate_factor(step - 1)
     own = {

@@ -120,9 +120,9 @@ class CommandGroup(ShowingGroup):
         self.renamed = renamed
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        limit = formatter.width - 6 - max(map(len, self.commands))
         for title, names in self.sections.items():
-            rows = [(name, self.commands[name].get_short_help_str(limit)) for name in names]
+            # Whole first sentences, which the formatter wraps.
+            rows = [(name, self.commands[name].get_short_help_str(sys.maxsize)) for name in names]
             with formatter.section(title):
                 formatter.write_dl(rows)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from cse_platform.errors import StoreDownError
 from cse_platform.launch.outcome import explain_no_result, outcome_lines, state_line
-from cse_platform.launch.progress import Best, SweepView, print_texts, show_live
+from cse_platform.launch.progress import BestScores, SweepView, print_texts, show_live
 from cse_platform.launch.sweep_lines import SweepLine, SweepLines
 from cse_platform.leaderboard.api import Leaderboard, open_leaderboard
 from cse_platform.leaderboard.records import Trial
@@ -163,6 +163,6 @@ class FollowedSweep(SweepView):
             facts.append(f"the leaderboard is down ({self._down})")
         return sweep.name, sweep.planned, facts
 
-    def read_trials(self) -> tuple[Sequence[Trial], Best]:
+    def read_trials(self) -> tuple[Sequence[Trial], BestScores]:
         trials = [self.trials[number] for number in sorted(self.trials)]
         return trials, {trial.key: trial.value for trial in trials}

@@ -8,6 +8,7 @@ from pathlib import Path
 from urllib.error import URLError
 from urllib.request import urlopen
 
+from cse_methods.encoders.backbones import fetch_backbone, resolve_backbone
 from cse_platform.errors import NoStoreError
 from cse_platform.secrets import mask_url
 from cse_platform.standard_streams import say
@@ -31,12 +32,12 @@ ANSWER_SECONDS = 2
 
 
 @dataclass(frozen=True)
-class Checked:
+class CheckedSweep:
     """A sweep that has passed its checks."""
 
     spec: SweepSpec
     """The sweep, with its data source filled in."""
-    where: SweepStores
+    stores: SweepStores
     missing: list[str]
     """Files that must be downloaded first, one line each."""
     to_install: list[str]
@@ -58,7 +59,7 @@ def check_stages(
     address: str | None,
     offline: bool,
     start: Callable[[], object] | None = None,
-) -> list[Checked]:
+) -> list[CheckedSweep]:
     """Check everything that each sweep of a file needs for a run, and collect all problems.
 
     Args:
@@ -83,14 +84,15 @@ def check_stages(
 
 def check_and_fetch(
     draft: DraftFile, *, runs: Path, address: str | None, offline: bool, start: Callable[[], object]
-) -> list[Checked]:
+) -> list[CheckedSweep]:
     """Check a file that starts now as `check_stages` does, and download what it needs."""
     check = partial(check_stages, draft, runs=runs, address=address, offline=offline, start=start)
     stages = check()
     if absent := [checked.spec for checked in stages if checked.missing]:
         for spec in absent:
             say(f"{spec.sweep}: fetching", log="stdout")
-            preflight.fetch_missing(spec)
+            fetch_backbone(resolve_backbone(spec.backbone))
+            preflight.read_corpus(spec)
         stages = check()  # again, now that the files are here
     return stages
 
@@ -102,7 +104,7 @@ def _check_stage(
     address: str | None,
     offline: bool,
     start: Callable[[], object] | None,
-) -> Checked | None:
+) -> CheckedSweep | None:
     """Check one sweep of a file. If it has problems, add them to its inspection; return None."""
     inspection, here = stage.inspection, address is None
     say(f"{stage.spec.sweep}: checking data, encoders and stores", log="stdout" if start else None)
@@ -113,17 +115,17 @@ def _check_stage(
         for possible in stage.possible
         for config in preflight.sample_configs(possible.model_copy(update=read), inspection)
     ]
-    missing = preflight.missing_downloads(spec, configs, inspection)
-    sizes = preflight.sizes_of(spec, configs, inspection)
+    missing = preflight.list_downloads(spec, configs, inspection)
+    sizes = preflight.measure_sizes(spec, configs, inspection)
     inspection.run_check(
         ("notify",), partial(preflight.refuse_unknown_services, spec.notify), needs=("notify",)
     )
     store_keys = ("sweep", "stores", "storage")
-    where = inspection.run_check(
+    stores = inspection.run_check(
         ("stores",), partial(sweep_stores, spec, runs=runs), needs=store_keys
     )
-    if where is not None:
-        _check_stores(where, inspection)
+    if stores is not None:
+        _check_stores(stores, inspection)
     if here:
         inspection.run_check((), ray_temporary_folder)
     if offline:
@@ -137,45 +139,45 @@ def _check_stage(
         inspection.problems += [
             Problem((), line, "not installed") for line in inspection.to_install
         ]
-    if inspection.problems or where is None:
+    if inspection.problems or stores is None:
         return None
-    return Checked(
+    return CheckedSweep(
         spec,
-        where,
+        stores,
         missing=missing,
         to_install=inspection.to_install,
-        own_sets=preflight.own_sets(spec),
+        own_sets=preflight.describe_own_sets(spec),
         sizes=sizes,
         doubts=[
             *stage.notes,
             *preflight.describe_doubts(spec, spec.find_method(), configs, sizes),
-            *_describe_mlflow(spec, where),
+            *_describe_mlflow(spec, stores),
         ],
         shortage=shortage,
     )
 
 
-def _check_stores(where: SweepStores, inspection: Inspection) -> None:
+def _check_stores(stores: SweepStores, inspection: Inspection) -> None:
     """Add the problems of stores with which a run could not start."""
 
     def refuse_unusable() -> None:
         with suppress(NoStoreError):  # a run will create it
-            open_for_reading(where.leaderboard).close()
+            open_for_reading(stores.leaderboard).close()
 
-    inspection.run_check(("stores",), partial(refuse_unwritable, where))
+    inspection.run_check(("stores",), partial(refuse_unwritable, stores))
     inspection.run_check(("stores", "leaderboard"), refuse_unusable)
-    inspection.run_check(("stores", "search"), partial(check_search_url, where.search))
-    inspection.run_check(("stores", "mlflow"), partial(check_uri, where.mlflow))
+    inspection.run_check(("stores", "search"), partial(check_search_url, stores.search))
+    inspection.run_check(("stores", "mlflow"), partial(check_uri, stores.mlflow))
 
 
-def _describe_mlflow(spec: SweepSpec, where: SweepStores) -> Iterator[str]:
+def _describe_mlflow(spec: SweepSpec, stores: SweepStores) -> Iterator[str]:
     """Describe an MLflow store that another variable than ours names, or that does not answer."""
-    uri = mask_url(where.mlflow)
-    if spec.stores.mlflow is None and mlflow_variable(where.runs) == "MLFLOW_TRACKING_URI":
+    uri = mask_url(stores.mlflow)
+    if spec.stores.mlflow is None and mlflow_variable(stores.runs) == "MLFLOW_TRACKING_URI":
         yield f"MLFLOW_TRACKING_URI sets MLflow to {uri}; CSE_MLFLOW_URI or stores: overrides it"
-    if is_server(where.mlflow):
+    if is_server(stores.mlflow):
         try:
-            urlopen(f"{where.mlflow.rstrip('/')}/health", timeout=ANSWER_SECONDS).close()
+            urlopen(f"{stores.mlflow.rstrip('/')}/health", timeout=ANSWER_SECONDS).close()
         except (URLError, OSError) as error:
             reason = getattr(error, "reason", error)
             yield f"{uri} does not answer ({reason}); the sweep runs without it"

@@ -2,7 +2,7 @@
 
 import shlex
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from statistics import fmean, stdev
 
 from cse_platform.leaderboard.api import Leaderboard
@@ -22,7 +22,9 @@ from cse_platform.search.confirmation import best_configurations, dev_values, se
 from cse_platform.tracking.history import TrialHistory
 from cse_platform.values import group_by
 
-LEAST_SEARCHED = 10
+MOST_ERRORS, MOST_NUMBERS = 3, 20
+"""How many errors are shown, and how many of the trials that failed with each."""
+LEAST_TRIALS = 10
 """The number of trials from which on the search itself is worth a look."""
 
 
@@ -55,8 +57,10 @@ def outcome_lines(board: Leaderboard, name: str, *, options: str = "") -> list[s
     if sweep.state == "COMPLETE" and not complete:
         lines.append(explain_no_result(name, trials, options=options))
     elif sweep.state == "COMPLETE" and ranked:
+        failed = [trial for trial in trials if trial.state == "FAIL"]
+        lines += _describe_failures(failed)
         counted = select_counting_trials(ranked[0], chose)
-        lines += _describe_next(board, sweep, counted, rows, options=options)
+        lines += _describe_next(board, sweep, counted, failed, rows, options=options)
     elif sweep.state == "INTERRUPTED":
         lines.append("next: run its command again; it continues where it stopped")
     return lines
@@ -122,10 +126,23 @@ def _describe_tests(row: LeaderboardRow) -> Iterator[str]:
         )
 
 
+def _describe_failures(failed: Sequence[Trial]) -> Iterator[str]:
+    """Describe which trials failed of which error, the most common errors first."""
+    by_error = group_by(failed, lambda trial: trial.error).items()
+    errors = sorted(by_error, key=lambda item: -len(item[1]))
+    for error, trials in errors[:MOST_ERRORS]:
+        shown = " ".join(str(trial.number) for trial in trials[:MOST_NUMBERS])
+        more = " …" * (len(trials) > MOST_NUMBERS)
+        yield f"failed: trial{'s' * (len(trials) > 1)} {shown}{more}: {error or 'no error known'}"
+    if len(errors) > MOST_ERRORS:
+        yield f"failed: {sum(len(trials) for _, trials in errors[MOST_ERRORS:])} more, otherwise"
+
+
 def _describe_next(
     board: Leaderboard,
     sweep: SweepOverview,
     best: Sequence[Trial],
+    failed: Sequence[Trial],
     rows: Sequence[LeaderboardRow],
     *,
     options: str,
@@ -134,7 +151,7 @@ def _describe_next(
     on_own_sets = {is_own(column) for row in rows for column in row.scores} == {True}
     board_options = f"{shlex.quote(sweep.backbone)}{' --tasks own' * on_own_sets}{options}"
     commands = {f"cse-leaderboard --backbone {board_options}": "all methods"}
-    if sweep.counts["COMPLETE"] + sweep.counts["PRUNED"] >= LEAST_SEARCHED:
+    if sweep.counts["COMPLETE"] + sweep.counts["PRUNED"] >= LEAST_TRIALS:
         from cse_platform.search.findings import find_borders, format_border  # imports Optuna
 
         yield from map(format_border, find_borders(board.search(sweep.name)))
@@ -146,17 +163,27 @@ def _describe_next(
             commands[command] = f"scores of seed {trial.seed} on test sets"
     if kept:
         commands[f"cse-leaderboard export {sweep.name} DIR{options}"] = "the best model"
+    if failed:
+        number = failed[0].number
+        command = f"cse-sweep logs {sweep.name} --trial {number}{options}"
+        commands[command] = f"what trial {number} printed"
+        commands[f"cse-sweep retry {sweep.name}{options}"] = "try the failed trials again"
     yield "next:"
     width = max(map(len, commands))
     yield from (f"  {command:{width}}  # {purpose}" for command, purpose in commands.items())
 
 
-def state_line(sweep: str, state: str, counts: dict[str, int]) -> str:
+def state_line(sweep: str, state: str, counts: Mapping[str, int]) -> str:
     """Describe the state of a sweep, and how many of its trials are in each state."""
+    return f"{sweep}: {state}, {format_counts(counts)}"
+
+
+def format_counts(counts: Mapping[str, int]) -> str:
+    """Format the numbers of trials in each state, such as `3 trials (2 complete, 1 fail)`."""
     present = {name.lower(): count for name, count in sorted(counts.items()) if count}
     listed = ", ".join(f"{count} {name}" for name, count in present.items())
     trials = format_count(sum(present.values()), "trial")
-    return f"{sweep}: {state}, {trials}" + f" ({listed})" * bool(listed)
+    return trials + f" ({listed})" * bool(listed)
 
 
 def explain_no_result(

@@ -1,7 +1,8 @@
 """`cse-sweep FILE --dry-run`: check everything that a run opens, and print what it would cost."""
 
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from shutil import disk_usage
 from statistics import fmean
@@ -11,24 +12,28 @@ from cse_methods.config import MethodConfig
 from cse_methods.encoders.backbones import locate_backbone, resolve_backbone, weight_bytes
 from cse_methods.errors import DataError
 from cse_platform.errors import NoStoreError, StoreError, SweepRefusedError
-from cse_platform.launch.check import Checked, check_stages
+from cse_platform.launch.check import CheckedSweep, check_stages
+from cse_platform.launch.outcome import format_counts
 from cse_platform.leaderboard.trials import past_trials
 from cse_platform.numbers import clock, format_count
-from cse_platform.search.proposals import preview
+from cse_platform.search.budgets import trial_budget, trials_left
+from cse_platform.search.study import SearchStudy
 from cse_platform.standard_streams import echo, say
+from cse_platform.stores.sql.lease import waiting_requests
 from cse_platform.stores.sql.store import open_for_reading
 from cse_platform.sweep import preflight
-from cse_platform.sweep.blocks import trials_within
 from cse_platform.sweep.file import DraftFile
-from cse_platform.sweep.identity import DevData, Identity, refuse_changes
+from cse_platform.sweep.identity import DevData, Identity, has_nothing_to_add, refuse_changes
 from cse_platform.sweep.problems import format_value
 from cse_platform.sweep.pruners import NoPruner
 from cse_platform.sweep.references import find_stage_references
 from cse_platform.sweep.spec import SweepSpec, best_references, with_best
 from cse_platform.sweep.start_points import start_points
 from cse_platform.sweep.stores import SweepStores, nearest_existing
-from cse_platform.tracking.history import History
+from cse_platform.tracking.events import SweepRequested
+from cse_platform.tracking.history import History, TrialHistory
 from cse_platform.tracking.journal import read_journal, refuse_deleted
+from cse_platform.tracking.provenance import installed_packages
 
 if TYPE_CHECKING:
     from cse_platform.search.prior_results import PriorResults
@@ -40,13 +45,13 @@ SAMPLES = 10
 """The number of configurations that a dry run shows."""
 
 
-def _describe_disk(checked: Checked, at_once: int) -> str:
+def _describe_disk(checked: CheckedSweep, at_once: int) -> str:
     """Describe the peak disk space of kept models and running trials' checkpoints.
 
     It is that of a trial if their number is unknown. An ended trial keeps no checkpoint, and only a
     complete one keeps its model.
     """
-    spec, models = checked.spec, checked.where.models
+    spec, models = checked.spec, checked.stores.models
     encoder = locate_backbone(resolve_backbone(spec.backbone))
     if encoder is None:
         return "unknown until the encoder is fetched"
@@ -69,19 +74,27 @@ def _format_bytes(size: int) -> str:
     return f"{size / 1e9:.1f} GB" if size >= 1e8 else f"{size / 1e6:.0f} MB"
 
 
-def _describe_time(checked: Checked, configs: Sequence[MethodConfig], at_once: int) -> str:
-    """Describe how long the sweep takes, and from what that is estimated.
+def _describe_time(
+    checked: CheckedSweep, begun: "_Begun", configs: Sequence[MethodConfig], at_once: int
+) -> str:
+    """Describe how long what is left of the sweep takes, and from what that is estimated.
 
     The hours and GPU-hours are those of a single trial if the number of trials is unknown.
     """
-    spec, gpu = checked.spec, checked.spec.resources.gpu
+    spec, history, gpu = checked.spec, begun.history, checked.spec.resources.gpu
+    budget, confirmed = trial_budget(spec, history), len(history.trials) - history.searched
+    # Cut-off trials go on, failed ones may be tried again, and further seeds are still to come.
+    others = len(history.unfinished()) + len(begun.retried) + max(spec.confirming - confirmed, 0)
     count = f"{format_count(at_once, 'trial')} at once"
-    if spec.planned is not None:
-        count = f"{format_count(spec.planned, 'trial')}, {min(at_once, spec.planned)} at once"
+    if budget is not None:
+        planned = max(budget - history.searched, 0) + others
+        if planned == 0:
+            return "no trial is left"
+        count = f"{format_count(planned, 'trial')}, {min(at_once, planned)} at once"
     if checked.sizes is None:
         return f"{count}; the time is unknown until the corpus is fetched"
     sentences = [
-        preflight.steps_of(config, sentences=len(checked.sizes.corpus.sentences))
+        preflight.count_steps(config, sentences=len(checked.sizes.corpus.sentences))
         * getattr(config, "batch_size", 1)
         for config in configs
     ]
@@ -90,21 +103,19 @@ def _describe_time(checked: Checked, configs: Sequence[MethodConfig], at_once: i
         return f"{count}; the time is unknown, because no such trial has run"
     known = f"from {format_count(len(durations), 'past trial')}"
     mean = fmean(durations)
-    searched = trials_within(
-        spec.search.budget, each=mean, at_once=at_once, gpu=gpu, count=spec.budget
-    )
+    searched = trials_left(spec, history, seconds=mean, at_once=at_once)
     pruned = "" if isinstance(spec.pruner, NoPruner) else ", minus what the pruner saves"
     if searched is None:
         return f"{count}; about {clock(mean)} each{pruned} ({known})"
-    trials = max(searched + spec.confirming, 1)
+    trials = max(searched + others, 1)
     fitting = min(at_once, max(round(trials), 1))
-    if spec.budget is None or searched < spec.budget:
+    if budget is None or searched < budget - history.searched:
         count = f"about {format_count(round(trials), 'trial')}, {fitting} at once"
     hours = f", {mean * trials * gpu / 3600:.2g} GPU-hours" if gpu else ""
     return f"{count}: about {clock(mean * trials / fitting)}{hours}{pruned} ({known})"
 
 
-def _scale_past_seconds(checked: Checked, work: float) -> list[float]:
+def _scale_past_seconds(checked: CheckedSweep, work: float) -> list[float]:
     """Scale the durations of similar past trials to the number of sentences of a trial here.
 
     The time until the first dev point is not scaled, because it does not depend on that number.
@@ -112,7 +123,7 @@ def _scale_past_seconds(checked: Checked, work: float) -> list[float]:
     spec = checked.spec
     gpu = spec.resources.gpu > 0
     try:
-        with open_for_reading(checked.where.leaderboard) as store, store.session() as session:
+        with open_for_reading(checked.stores.leaderboard) as store, store.session() as session:
             past = past_trials(session, method=spec.method, backbone=spec.backbone, gpu=gpu)
     except StoreError:
         return []  # there is no leaderboard yet
@@ -134,24 +145,24 @@ def print_plans(
     machine = _find_capacity(address, stages, ship=ship)
     for index, stage in enumerate(stages):
         checked, values = _resolve_found_values(stage)
-        _check_changes(checked)
+        begun = _check_begun(checked)
         earlier = [stage.spec for stage in stages[:index]]
-        if wanted := preflight.references_to_resolve(checked.spec, earlier):
+        if wanted := preflight.find_unresolved_references(checked.spec, earlier):
             from cse_platform.search.prior_results import best_folders
 
-            with open_for_reading(checked.where.leaderboard) as leaderboard:
+            with open_for_reading(checked.stores.leaderboard) as leaderboard:
                 best_folders(checked.spec, DevData(checked.spec), leaderboard, wanted)
-        _print_plan(checked, values, earlier, at_once=machine[index])
+        _print_plan(checked, begun, values, earlier, at_once=machine[index])
 
 
-def _find_capacity(address: str | None, stages: Sequence[Checked], *, ship: bool) -> list[int]:
+def _find_capacity(address: str | None, stages: Sequence[CheckedSweep], *, ship: bool) -> list[int]:
     """Count the simultaneous trials of each stage; print a line for each node that gets none.
 
     A cluster that is too small is refused. While something must be downloaded first, no node is
     asked.
     """
     if address is None:
-        return [max(preflight.at_once(checked.spec.resources), 1) for checked in stages]
+        return [max(preflight.count_at_once(checked.spec.resources), 1) for checked in stages]
     from cse_platform.runner import nodes
 
     say("asking the Ray cluster")
@@ -164,61 +175,105 @@ def _find_capacity(address: str | None, stages: Sequence[Checked], *, ship: bool
     return [nodes.capacity(checked.spec.resources) for checked in stages]
 
 
-def _resolve_found_values(checked: Checked) -> tuple[Checked, list[str]]:
+def _resolve_found_values(checked: CheckedSweep) -> tuple[CheckedSweep, list[str]]:
     """Fill in values that earlier stages have found. Returns the stage, and a line for each."""
     if not find_stage_references(checked.spec.fixed):
         return checked, []
     from cse_platform.runner.prior_results import fill_in_stage_values
 
-    resolved = fill_in_stage_values(checked.spec, _read_history(checked.where), checked.where)
+    resolved = fill_in_stage_values(checked.spec, _read_history(checked.stores), checked.stores)
     awaited = find_stage_references(resolved.spec.fixed)
     lines = [f"{name}: {source}, known later" for name, source in awaited.items()]
     return replace(checked, spec=resolved.spec), [*resolved.notes(), *lines]
 
 
-def _read_history(where: SweepStores) -> History:
+def _read_history(stores: SweepStores) -> History:
     """Read the history of a sweep from its journal; empty if it never ran here.
 
     Raises JournalError, as a start does, if the sweep is being deleted.
     """
-    refuse_deleted(where.journal)
-    there = where.journal.exists()
-    return History(event for _, event in read_journal(where.journal)) if there else History()
+    refuse_deleted(stores.journal)
+    there = stores.journal.exists()
+    return History(event for _, event in read_journal(stores.journal)) if there else History()
 
 
-def _check_changes(checked: Checked) -> None:
-    """Refuse a sweep whose file or content differs from the earlier sweep of its name."""
-    spec, history = checked.spec, _read_history(checked.where)
-    refuse_changes(history.spec, spec.model_dump(mode="json"))
-    if checked.missing or checked.to_install or not history.trials:
-        return
-    from cse_platform.runner.prior_results import refuse_other_content
+@dataclass(frozen=True)
+class _Begun:
+    """What a sweep of this name has done, and what a start would do with it."""
 
+    history: History
+    spec: SweepSpec
+    """The sweep, with the best encoders that its trials use."""
+    is_complete: bool
+    """Whether a start would have nothing to do."""
+    retried: Sequence[TrialHistory] = ()
+    """Failed trials that a start tries again."""
+
+
+def _read_requests(checked: CheckedSweep) -> list[SweepRequested]:
+    """Read the requests that the next start takes, such as a retry."""
+    try:
+        with open_for_reading(checked.stores.leaderboard) as store, store.session() as session:
+            return waiting_requests(session, checked.spec.sweep)
+    except StoreError:
+        return []  # there is no leaderboard yet
+
+
+def _check_begun(checked: CheckedSweep) -> _Begun:
+    """Read what the sweep has done; refuse it if its file or content differs from then."""
+    spec, history = checked.spec, _read_history(checked.stores)
+    for request in _read_requests(checked):
+        history.apply(request)
+    dumped = spec.model_dump(mode="json")
+    refuse_changes(history.spec, dumped)
+    is_complete = history.complete and has_nothing_to_add(history.spec, dumped)
     references = best_references(spec)
-    if not all(reference.placeholder in history.best for reference in references):
-        return
+    known = all(reference.placeholder in history.best for reference in references)
+    if checked.missing or checked.to_install or not (history.trials and known):
+        return _Begun(history, spec, is_complete)
+    from cse_platform.runner.prior_results import (
+        find_retried,
+        hash_environment,
+        refuse_other_content,
+    )
+
     resolved = with_best(spec, {ref: history.best[ref.placeholder] for ref in references})
     identity = Identity(resolved, spec.find_method(), DevData(spec))
     refuse_other_content(history, resolved, identity)
+    retried = find_retried(history, hash_environment(spec, identity, installed_packages()))
+    return _Begun(history, resolved, is_complete and not retried, retried)
 
 
 def _print_plan(
-    checked: Checked,
+    checked: CheckedSweep,
+    begun: _Begun,
     values: Sequence[str],
     earlier: Sequence[SweepSpec],
     *,
     at_once: int,
 ) -> None:
-    spec, method = checked.spec, checked.spec.find_method()
+    spec, method, history = begun.spec, begun.spec.find_method(), begun.history
+    echo(_format_head(spec))
+    if history.trials:
+        counts = Counter[str](trial.state for trial in history.trials.values())
+        left = "" if begun.is_complete else "; what follows is left"
+        echo(f"  done: {format_counts(counts)}{left}")
+    if begun.is_complete:
+        echo("  time: none, because nothing is left to run; a larger --trials extends it")
+        return
     prior = _gather_prior_results(checked, earlier)
-    drawn = preview(
+    search = SearchStudy(
         spec,
         start_points=start_points(spec, method, prior.leaders or {}),
-        count=min(SAMPLES, spec.budget or SAMPLES),
+        history=history,
         learned=prior.learned,
     )
-    configs = [spec.config(assignment) for assignment in drawn]
-    echo(_format_head(spec))
+    budget = trial_budget(spec, history)
+    drawn = search.preview(
+        SAMPLES if budget is None else min(SAMPLES, budget - history.searched),
+        enqueued=[history.enqueued[request] for request in history.list_waiting()],
+    )
+    configs = [spec.config(assignment) for assignment in drawn or spec.examples]
     for assignment in drawn:
         settings = " ".join(f"{name}={format_value(value)}" for name, value in assignment.items())
         echo(f"  {settings or 'nothing is searched'}")
@@ -240,7 +295,7 @@ def _print_plan(
         echo(f"  note: {line}")
     if checked.shortage:
         echo(f"  not here: {checked.shortage}")
-    echo(f"  time: {_describe_time(checked, configs, at_once)}")
+    echo(f"  time: {_describe_time(checked, begun, configs, at_once)}")
 
 
 def _format_head(spec: SweepSpec) -> str:
@@ -258,11 +313,11 @@ def _format_head(spec: SweepSpec) -> str:
     return head + further + tested
 
 
-def _gather_prior_results(checked: Checked, earlier: Sequence[SweepSpec]) -> "PriorResults":
+def _gather_prior_results(checked: CheckedSweep, earlier: Sequence[SweepSpec]) -> "PriorResults":
     """Gather what the search uses of earlier sweeps, except those of the same file."""
     from cse_platform.search.prior_results import PriorResults, gather_prior_results
 
-    where, search = checked.where, checked.spec.search
+    stores, search = checked.stores, checked.spec.search
     coming = {spec.sweep for spec in earlier}
     there = tuple(name for name in search.learn_from if name not in coming)
     if not there and "leaderboard" not in search.start_from:
@@ -270,9 +325,9 @@ def _gather_prior_results(checked: Checked, earlier: Sequence[SweepSpec]) -> "Pr
     narrowed = search.model_copy(update={"learn_from": there})
     spec = checked.spec.model_copy(update={"search": narrowed})
     try:
-        with open_for_reading(where.leaderboard) as store:
+        with open_for_reading(stores.leaderboard) as store:
             return gather_prior_results(
-                _read_history(where), spec, store, dev=DevData(spec).columns
+                _read_history(stores), spec, store, dev=DevData(spec).columns
             )
     except NoStoreError as error:
         if there:

@@ -32,7 +32,7 @@ BESIDE_TRIALS = 12
 _COLUMNS = {"trial": 5, "state": 8, "step": 5, "dev": 5, "best": 5, "seed": 4}
 """The least width of each column, which keeps it from jumping."""
 
-Best = Mapping[str, float | None]
+BestScores = Mapping[str, float | None]
 """The best dev score so far of each trial, by key."""
 
 
@@ -44,7 +44,7 @@ class SweepView(ABC):
         """Return the lines since the last call in chronological order."""
 
     @abstractmethod
-    def read_trials(self) -> tuple[Sequence[ShownTrial], Best]:
+    def read_trials(self) -> tuple[Sequence[ShownTrial], BestScores]:
         """Return the trials by number, and the best dev score so far of each."""
 
     @abstractmethod
@@ -79,12 +79,12 @@ class SweepView(ABC):
         below = self._describe_best(trials, best)
         return Group(Text(self.summary()), table, *map(Text, below))
 
-    def _find_best(self, trials: Sequence[ShownTrial], best: Best) -> ShownTrial | None:
+    def _find_best(self, trials: Sequence[ShownTrial], best: BestScores) -> ShownTrial | None:
         """Find the trial with the best dev score so far, ended or not."""
         scored = [trial for trial in trials if best[trial.key] is not None]
         return max(scored, key=lambda trial: best[trial.key] or 0.0, default=None)
 
-    def _format_cells(self, trial: ShownTrial, best: Best) -> tuple[str, ...]:
+    def _format_cells(self, trial: ShownTrial, best: BestScores) -> tuple[str, ...]:
         step, value = trial.last_step, trial.last_value
         state = "starting" if trial.state == "RUNNING" and step is None else trial.state.lower()
         why = f": {trial.why}" if trial.why else ""
@@ -98,7 +98,7 @@ class SweepView(ABC):
             trial.error or short_settings(trial.searched_values) + why,
         )
 
-    def _describe_best(self, trials: Sequence[ShownTrial], best: Best) -> list[str]:
+    def _describe_best(self, trials: Sequence[ShownTrial], best: BestScores) -> list[str]:
         """Describe the best trial, and the configurations that the search chose for more seeds."""
         if (top := self._find_best(trials, best)) is None:
             return []
@@ -164,7 +164,7 @@ class SweepProgress(SweepView):
     def trials(self) -> list[TrialHistory]:
         return list(self.state.history.trials.values())
 
-    def read_trials(self) -> tuple[Sequence[ShownTrial], Best]:
+    def read_trials(self) -> tuple[Sequence[ShownTrial], BestScores]:
         trials = self.trials
         checkpoint = self.state.spec.dev.checkpoint_name
         return trials, {trial.key: trial.value_so_far(checkpoint=checkpoint) for trial in trials}
@@ -226,9 +226,7 @@ class SweepProgress(SweepView):
         if not durations or state.finished:
             return None
         mean, at_once = fmean(durations), max(len(state.live), 1)
-        search = trials_left(
-            state.spec, state.history, count=state.budget, seconds=mean, at_once=at_once
-        )
+        search = trials_left(state.spec, state.history, seconds=mean, at_once=at_once)
         if search is None:
             return None
         further = state.spec.confirming - sum(trial.role == "confirm" for trial in trials)
@@ -276,13 +274,13 @@ class SweepLog:
 
     def __init__(self, view: SweepProgress, silence: Silence | None = None) -> None:
         self._view, self._silence = view, silence or Silence()
-        self._told_begin = False
+        self._showed_begin = False
 
     def new_texts(self) -> list[str]:
         """Return the texts to print now: new lines or, after a long silence, a summary."""
         texts = [line.text for line in self._view.new_lines()]
-        if (begun := self._view.begun) and not self._told_begin:
-            self._told_begin = True
+        if (begun := self._view.begun) and not self._showed_begin:
+            self._showed_begin = True
             texts.insert(0, f"Trial {begun[0].number} began")
         if not texts and self._silence.is_long:
             texts = [self._view.summary(), *self._view.latest_point()]

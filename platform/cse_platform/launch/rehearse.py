@@ -74,7 +74,7 @@ def rehearse_file(
                 )
                 if checked.shortage:
                     raise SweepRefusedError(checked.shortage)
-                stage = checked.spec, checked.where
+                stage = checked.spec, checked.stores
                 run_stage(*stage, executor, console, launch=launch, reuse=reuse)
             except CseError as error:
                 cause = error
@@ -126,10 +126,10 @@ def _check_as_given(draft: DraftFile, nowhere: Path, *, offline: bool) -> list[S
 
 def _examine_stage(spec: SweepSpec, folder: Path) -> tuple[str, list[str]]:
     """Return what a stage has, in words, and what failed or has no number."""
-    where = sweep_stores(spec, runs=folder)
-    if not where.journal.exists():
+    stores = sweep_stores(spec, runs=folder)
+    if not stores.journal.exists():
         return "it did not start", ["it did not start"]
-    history = History(event for _, event in read_journal(where.journal))
+    history = History(event for _, event in read_journal(stores.journal))
     trials = list(history.trials.values())
     failures = [f"trial {trial.number}: {trial.error}" for trial in trials if trial.state == "FAIL"]
     total = format_count(len(trials), "trial")
@@ -139,7 +139,7 @@ def _examine_stage(spec: SweepSpec, folder: Path) -> tuple[str, list[str]]:
     chosen = chosen_trials(history, top=spec.evaluate.top if spec.evaluate else 0)
     done = [set().union(*trial.evaluated.values()) for trial in chosen]
     expected = {part for part in tasks.parts if not all(part in parts for parts in done)}
-    with open_leaderboard(where.leaderboard) as board:
+    with open_leaderboard(stores.leaderboard) as board:
         rows = board.rows(Filters(sweep=spec.sweep), per_configuration=True, ranked=False)
     scores = {name: score.mean for row in rows for name, score in row.scores.items()}
     expected |= {*tasks.sts, *tasks.transfer, *tasks.long} - scores.keys()

@@ -13,7 +13,7 @@ from pydantic import SecretStr
 from cse_platform.control.annotations import replay_annotations
 from cse_platform.errors import JournalError, StoreError, SweepRefusedError
 from cse_platform.launch import RUNS
-from cse_platform.launch.check import Checked, check_and_fetch
+from cse_platform.launch.check import CheckedSweep, check_and_fetch
 from cse_platform.launch.outcome import explain_no_result, outcome_lines, state_line
 from cse_platform.launch.progress import watching
 from cse_platform.leaderboard.api import open_leaderboard
@@ -59,21 +59,26 @@ def run_file(
 
 
 def run_stages(
-    stages: Sequence[Checked], executor: Executor, console: Terminal, *, options: str, reuse: bool
+    stages: Sequence[CheckedSweep],
+    executor: Executor,
+    console: Terminal,
+    *,
+    options: str,
+    reuse: bool,
 ) -> None:
     """Run the stages of a file in order; the first that fails ends it. As for `run_stage`."""
     launch = Launch(settings=settings_hash(checked.spec for checked in stages))
     for checked in stages:
         launch = run_stage(
-            checked.spec, checked.where, executor, console,
+            checked.spec, checked.stores, executor, console,
             launch=launch, options=options, reuse=reuse,
         )  # fmt: skip
     last = stages[-1]
     try:
-        replay_annotations(last.where.leaderboard, last.where.runs, last.spec.experiment)
+        replay_annotations(last.stores.leaderboard, last.stores.runs, last.spec.experiment)
     except (StoreError, JournalError) as error:
         echo(f"annotations were not copied to MLflow: {error}", err=True)
-    for line in _describe_comparison(last.where.mlflow, last.spec.experiment):
+    for line in _describe_comparison(last.stores.mlflow, last.spec.experiment):
         console.print(line, soft_wrap=True)
 
 

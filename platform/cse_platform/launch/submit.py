@@ -17,7 +17,7 @@ from cse_platform.runner.shipping import Shipment, shipment_of
 from cse_platform.signals import exit_code
 from cse_platform.standard_streams import echo, say
 from cse_platform.sweep.bundle import SWEEP_FILE, SweepBundle, pack_sweep
-from cse_platform.sweep.preflight import own_sets
+from cse_platform.sweep.preflight import describe_own_sets
 from cse_platform.tracking.provenance import code_diffs, sweep_provenance, user_and_host
 from cse_platform.tracking.submission import BEGUN, EXIT_LACKS, LACKS, ORDER_FILE
 
@@ -44,7 +44,7 @@ def submit_sweep(file: Path, *, address: str, runs: str, overrides: list[str], s
         )
     bundle = pack_sweep(file, overrides)
     here = {str(path) for path in bundle.content.values()}
-    own = (own_sets(spec, among=here) for spec in bundle.sweeps.stages)
+    own = (describe_own_sets(spec, among=here) for spec in bundle.sweeps.stages)
     for line in dict.fromkeys(chain.from_iterable(own)):
         echo(line)
     name = bundle.name

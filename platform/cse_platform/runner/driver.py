@@ -17,6 +17,8 @@ from cse_platform.runner.model_retention import delete_surplus_models
 from cse_platform.runner.prior_results import (
     StageValues,
     fill_in_stage_values,
+    find_retried,
+    hash_environment,
     refuse_other_content,
 )
 from cse_platform.runner.state import SweepState
@@ -32,10 +34,8 @@ from cse_platform.stores.sql.lease import Lease
 from cse_platform.stores.sql.sink import LeaderboardSink
 from cse_platform.stores.sql.store import Store, open_store
 from cse_platform.sweep.identity import (
-    GROWING,
     DevData,
     Identity,
-    canonical_hash,
     has_nothing_to_add,
     refuse_changes,
     settings_hash,
@@ -252,14 +252,8 @@ class SweepDriver:
         resolved = with_best(spec, {r: best[r.placeholder] for r in references})
         identity = Identity(resolved, method, dev)
         dumped, packages = _dump_spec(spec), installed_packages()
-        # What can make a trial fail: not its test sets, nor numbers of trials and seeds.
-        read = {name: value for name, value in dumped.items() if name not in GROWING}
-        environment = canonical_hash([read, identity.content(), packages])
-        to_retry = tuple(
-            trial
-            for trial in self.history.trials.values()
-            if trial.retry_requested or (trial.state == "FAIL" and trial.environment != environment)
-        )
+        environment = hash_environment(spec, identity, packages)
+        to_retry = find_retried(self.history, environment)
         no_more = has_nothing_to_add(self.history.spec, dumped)
         refuse_other_content(self.history, resolved, identity)
         return IdentifiedSweep(

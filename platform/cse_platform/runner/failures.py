@@ -115,8 +115,8 @@ def _describe_death(traceback: str, printed: str, method: Method) -> str:
         ended = f"ended with exit code {code[1]}"
     else:
         ended = (
-            "was killed without a message (SIGKILL, as when memory runs out, or an exit in "
-            "native code)"
+            "ended without saying why: it was killed (SIGKILL, as when memory runs out), or it "
+            "left by os._exit or in native code, whose exit status Ray does not report"
         )
     last = next((line.strip() for line in reversed(own.splitlines()) if line.strip()), None)
     return f"its process {ended}; it printed " + ("nothing" if last is None else f"last: {last}")

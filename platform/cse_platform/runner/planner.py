@@ -183,12 +183,8 @@ class Planner:
 
     def _find_enqueued(self) -> str | None:
         """Find the oldest request whose configuration is still to be started."""
-        history = self.state.history
-        if not history.enqueued:
-            return None
-        started = {attempt.search_notes.request for attempt in history.attempts.values()}
-        waiting = (r for r in history.enqueued if r not in started and r not in self._refused)
-        return next(waiting, None)
+        waiting = self.state.history.list_waiting()
+        return next((request for request in waiting if request not in self._refused), None)
 
     def _plan_proposal(self) -> TrialStarted | None:
         """Plan an enqueued configuration, one to repeat, or a new one.

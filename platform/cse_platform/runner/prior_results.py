@@ -1,12 +1,13 @@
 """Decide what a start takes over: its own earlier trials, and what earlier stages have found."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from cse_platform.errors import SweepRefusedError
 from cse_platform.numbers import format_count
 from cse_platform.search.confirmation import chosen_trials
 from cse_platform.sweep.checks import rule_problems, value_problems
-from cse_platform.sweep.identity import CODE, Identity
+from cse_platform.sweep.identity import CODE, GROWING, Identity, canonical_hash
 from cse_platform.sweep.problems import format_value, joined_problems
 from cse_platform.sweep.references import StageReference, find_stage_references
 from cse_platform.sweep.spec import SweepSpec
@@ -16,6 +17,21 @@ from cse_platform.tracking.journal import read_journal
 
 _MAX_SHOWN = 3
 """The most changed modules that a message names."""
+
+
+def hash_environment(spec: SweepSpec, identity: Identity, packages: Mapping[str, str]) -> str:
+    """Hash what can make a trial fail: not its test sets, nor numbers of trials and seeds."""
+    read = spec.model_dump(mode="json", exclude={"stores", *GROWING})
+    return canonical_hash([read, identity.content(), packages])
+
+
+def find_retried(history: History, environment: str) -> tuple[TrialHistory, ...]:
+    """Find the trials that a start in this environment tries again."""
+    return tuple(
+        trial
+        for trial in history.trials.values()
+        if trial.retry_requested or (trial.state == "FAIL" and trial.environment != environment)
+    )
 
 
 def refuse_other_content(history: History, spec: SweepSpec, identity: Identity) -> None:

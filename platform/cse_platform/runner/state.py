@@ -11,6 +11,7 @@ from cse_platform.own_folders import OwnFolders
 from cse_platform.runner.failures import End
 from cse_platform.runner.nodes import NodeChecks
 from cse_platform.runner.reports import RaisedError
+from cse_platform.search.budgets import trial_budget
 from cse_platform.search.study import SearchStudy
 from cse_platform.secrets import mask_text
 from cse_platform.signals import interrupt
@@ -102,9 +103,7 @@ class SweepState:
     @property
     def budget(self) -> int | None:
         """Number of trials of the search, enqueued ones included; None while it is unlimited."""
-        if self.history.search_limit is not None:
-            return self.history.search_limit
-        return None if self.spec.budget is None else self.spec.budget + len(self.history.enqueued)
+        return trial_budget(self.spec, self.history)
 
     @property
     def searches_on(self) -> bool:

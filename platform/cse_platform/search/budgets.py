@@ -20,6 +20,13 @@ def spent_budget(spec: SweepSpec, history: History, *, now: datetime | None = No
     return None
 
 
+def trial_budget(spec: SweepSpec, history: History) -> int | None:
+    """Count the trials of a search, enqueued ones included; None while they are unlimited."""
+    if history.search_limit is not None:
+        return history.search_limit
+    return None if spec.budget is None else spec.budget + len(history.enqueued)
+
+
 def gpu_seconds(spec: SweepSpec, history: History, now: datetime) -> float:
     """Return the GPU-seconds that the search has used, running trials included."""
     running = [trial for trial in history.unfinished() if trial.role != "confirm"]
@@ -27,14 +34,9 @@ def gpu_seconds(spec: SweepSpec, history: History, now: datetime) -> float:
     return history.effort.gpu_seconds + spec.resources.gpu * busy
 
 
-def trials_left(
-    spec: SweepSpec, history: History, *, count: int | None, seconds: float, at_once: int
-) -> float | None:
-    """Estimate how many more trials the search begins if each takes `seconds`; None if unknown.
-
-    `count` is the number of trials in its budget, or None.
-    """
-    now = events.now()
+def trials_left(spec: SweepSpec, history: History, *, seconds: float, at_once: int) -> float | None:
+    """Estimate how many more trials the search begins if each takes `seconds`; None if unknown."""
+    now, count = events.now(), trial_budget(spec, history)
     return trials_within(
         spec.search.budget,
         each=seconds,

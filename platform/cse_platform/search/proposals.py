@@ -135,26 +135,6 @@ class Proposal:
     """What the trial's start records of the proposal."""
 
 
-def preview(
-    spec: SweepSpec,
-    *,
-    start_points: ProposedPoints,
-    count: int,
-    learned: Sequence[LearnedTrial] = (),
-) -> list[dict[str, Any]]:
-    """Draw the first configurations that a search would try if all trials scored the same."""
-    optuna.logging.set_verbosity(optuna.logging.WARNING)
-    study = optuna.create_study(direction="maximize")
-    points = list_given_points(spec, start_points)
-    drawn = []
-    for number in range(count):
-        proposal = propose(study, spec, start_point=next(points, None), learned=learned)
-        add_proposal(study, spec, proposal)
-        study.tell(number, 0.0)
-        drawn.append(proposal.assignment)
-    return drawn
-
-
 def list_given_points(spec: SweepSpec, start_points: ProposedPoints) -> Iterator[dict[str, Any]]:
     """Yield the points to try before the sampler draws, each once.
 

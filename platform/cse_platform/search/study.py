@@ -9,7 +9,13 @@ from optuna.samplers import RandomSampler
 from optuna.storages import BaseStorage
 from optuna.trial import FrozenTrial, Trial, TrialState, create_trial
 
-from cse_platform.search.proposals import Proposal, ProposedPoints, list_given_points, propose
+from cse_platform.search.proposals import (
+    Proposal,
+    ProposedPoints,
+    add_proposal,
+    list_given_points,
+    propose,
+)
 from cse_platform.search.pruners.build import build_pruner
 from cse_platform.stores.optuna.trials import (
     FAILURE_CAUSE,
@@ -111,6 +117,26 @@ class SearchStudy:
             request=request,
             learned=self.learned,
         )
+
+    def preview(
+        self, count: int, *, enqueued: Sequence[Mapping[str, Any]] = ()
+    ) -> list[dict[str, Any]]:
+        """Draw what the search would try next if every trial scored 0; the study takes it in.
+
+        At most `count` configurations, the enqueued ones first; fewer where a grid ends.
+        """
+        drawn: list[dict[str, Any]] = []
+        waiting = list(enqueued)
+        while len(drawn) < count and (waiting or not self.has_tried_grid):
+            if waiting:
+                proposal = self.ask(waiting.pop(0))
+            else:
+                proposal = self.ask()
+                self._upcoming = next(self._points, None)
+            add_proposal(self.study, self.spec, proposal)
+            self.study.tell(proposal.number, 0.0)
+            drawn.append(proposal.assignment)
+        return drawn
 
     def begin(self, trial: TrialHistory) -> None:
         """Add a trial that has been started or reused; one that is in the study stays as it is."""

@@ -51,7 +51,10 @@ def fill_stores(journal: Path) -> None:
         with open_store(leaderboard) as store:
             apply_journal(LeaderboardSink(store), journal)
 
-    filled = dict.fromkeys((fill_leaderboard, lambda: apply_journal(mlflow, journal)), -1)
+    def fill_mlflow() -> None:
+        apply_journal(mlflow, journal)
+
+    filled = dict.fromkeys((fill_leaderboard, fill_mlflow), -1)
     last_lived = time.monotonic()
     while True:
         living = end_dead_runs(journal)

@@ -81,6 +81,20 @@ class TrialSeeds(Settings):
     )
     confirm: Confirmation | None = None
 
+    @model_validator(mode="before")
+    @classmethod
+    def _refuse_bare_seeds(cls, value: Any) -> Any:
+        if isinstance(value, bool) or not isinstance(value, int | list) or value == []:
+            return value
+        got, (first, *further) = format_value(value), value if isinstance(value, list) else [value]
+        block = f"{{search: {format_value(first)}}}"
+        if further:
+            block = (
+                f"{{search: {format_value(first)}, confirm: {{top: 3, seeds: {got}}}}}: one seed "
+                "for the search, and all of them for its best 3 configurations"
+            )
+        raise ValueError(f"expected a mapping, got {got}; write {block}")
+
     @property
     def further(self) -> tuple[int, ...]:
         """The seeds that the best configurations get in addition to the search's own."""
@@ -154,16 +168,16 @@ def _expand_written(written: str) -> str:
         raise ValueError(str(error)) from None
 
 
-Place = Annotated[str, Field(min_length=1), AfterValidator(_expand_written)]
+PathOrUrl = Annotated[str, Field(min_length=1), AfterValidator(_expand_written)]
 """A folder or URL; `~` and `${NAME}` are expanded, so that a journal says where it was."""
 
 
-class Stores(Settings):
+class StoreUrls(Settings):
     """URLs of databases and servers; None stands for the environment's, or a file under `runs/`."""
 
-    leaderboard: Place | None = None
-    search: Place | None = None
-    mlflow: Place | None = None
+    leaderboard: PathOrUrl | None = None
+    search: PathOrUrl | None = None
+    mlflow: PathOrUrl | None = None
 
     @model_validator(mode="after")
     def _check_distinct(self) -> Self:
@@ -192,7 +206,9 @@ def _parse_duration(value: Any) -> Any:
 
 Duration = Annotated[float, BeforeValidator(_parse_duration), Field(gt=0)]
 """A time in seconds, written in a file as `90s`, `20min`, `2h` or `1d`."""
-Interval = Annotated[float, BeforeValidator(_parse_duration), Field(ge=0, allow_inf_nan=False)]
+DurationOrZero = Annotated[
+    float, BeforeValidator(_parse_duration), Field(ge=0, allow_inf_nan=False)
+]
 """A `Duration` that may be zero: `0s`."""
 
 
@@ -327,7 +343,7 @@ class Resources(Settings):
         description="how long a trial may report nothing, e.g. `20min`; by default 20 times as "
         "long as ever before, and never less than 10 minutes",
     )
-    checkpoint_every: Interval = Field(
+    checkpoint_every: DurationOrZero = Field(
         default=CHECKPOINT_EVERY,
         description="how much of a trial a killed process may cost, e.g. `5min`: a dev point has a "
         "checkpoint if the last one is older; `0s` writes one at each",

@@ -69,10 +69,10 @@ def pack_sweep(file: Path, overrides: list[str]) -> SweepBundle:
             travelled[text] = str(PurePosixPath("files", str(len(files)), Path(text).name))
             files[travelled[text]] = Path(here)
     wayout = "put it where all nodes of the cluster can read it, and give its absolute path there"
-    for place in files.values():
-        if not place.is_file():
-            raise SweepRefusedError(f"{place}: no such file here; {wayout}")
-    sizes = {place: place.stat().st_size for place in files.values()}
+    for source in files.values():
+        if not source.is_file():
+            raise SweepRefusedError(f"{source}: no such file here; {wayout}")
+    sizes = {source: source.stat().st_size for source in files.values()}
     if (size := sum(sizes.values())) > LARGEST:
         raise SweepRefusedError(
             f"the files that the sweep names have {size >> 20} MiB, and at most {LARGEST >> 20} "

@@ -14,12 +14,22 @@ from cse_methods.errors import BrokenMethodError
 from cse_methods.registry import available_methods, get_method
 from cse_platform.errors import SweepRefusedError
 from cse_platform.sweep.examples import find_examples, list_corners
-from cse_platform.sweep.problems import Problem, Steps, did_you_mean, format_value, problems_in
+from cse_platform.sweep.problems import (
+    NULL_HINT,
+    PYTHON_NULL,
+    Problem,
+    Steps,
+    did_you_mean,
+    format_value,
+    problems_in,
+)
 from cse_platform.sweep.references import best_reference_problems, with_placeholders
 from cse_platform.sweep.space.dimensions import Range
 from cse_platform.sweep.space.space import Space
 from cse_platform.sweep.spec import METHOD_WIDE, SweepSpec
 
+SEEDS_BLOCK = "seeds: {search: 42, confirm: {top: 3, seeds: [0, 1, 2]}}"
+"""An example of the block that says which seeds trials have."""
 MOST_SAMPLED = 2_000
 """The most random points by which the share of a space that a method accepts is measured."""
 
@@ -38,6 +48,8 @@ def value_problems(spec: SweepSpec, method: Method) -> list[Problem]:
         text = None
         if name in METHOD_WIDE:
             text = f"{name!r} is the same for every trial; move it to the top of the sweep"
+        elif name not in known and name in ("seed", "seeds"):
+            text = f"a seed is no setting of a trial; {SEEDS_BLOCK} beside {section!r} gives seeds"
         elif name not in known:
             hint = did_you_mean(name, known) or f"; known: {', '.join(known)}"
             text = f"method {method.name!r} has no setting {name!r}{hint}"
@@ -79,7 +91,7 @@ def get_method_on_base(method: str, base: str) -> Method:
     return definition.specialise_for({"base": (base,)})
 
 
-def names_of_no_method(spec: SweepSpec) -> list[Problem]:
+def list_unknown_names(spec: SweepSpec) -> list[Problem]:
     """List settings that exist in no method, for a file whose method is unknown."""
     known = set(METHOD_WIDE)
     for name in available_methods():
@@ -98,6 +110,8 @@ def _check_value(method: Method, name: str, value: Any, path: Steps) -> list[Pro
     if problems := best_reference_problems(value):
         return [problem.under(path) for problem in problems]
     given = with_placeholders(value)
+    if given == PYTHON_NULL and type(None) in get_args(method.config.model_fields[name].annotation):
+        return [Problem(path, f"got {format_value(given)}{NULL_HINT}")]
     try:
         method.config.model_validate({name: given})
     except ValidationError as error:

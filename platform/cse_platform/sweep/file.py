@@ -1,7 +1,7 @@
 """Read and check a whole sweep file: it loads, or one error names every problem."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,7 @@ from cse_methods.errors import BrokenMethodError, UnknownMethodError
 from cse_platform.errors import SweepFileError
 from cse_platform.secrets import mask_url
 from cse_platform.sweep.checks import (
-    names_of_no_method,
+    list_unknown_names,
     rule_problems,
     settle_space,
     value_problems,
@@ -38,7 +38,7 @@ from cse_platform.sweep.start_points import start_problems
 from cse_platform.sweep.yaml_file import (
     UnreadableYamlError,
     YamlDocument,
-    problem_list,
+    format_problems,
     read_yaml,
     read_yaml_file,
 )
@@ -81,7 +81,7 @@ def _write_override(source: YamlDocument, steps: list[str], value: Any, option: 
         path = (*path, key)
         if isinstance(parent, dict) and parent.get(step) is None:
             parent[step] = {}
-            source.places[path] = option
+            source.origins[path] = option
         parent = parent[key]
     key = _resolve_key(parent, steps[-1], path)
     if value is None and isinstance(parent, dict) and path[-1:] == ("space",):
@@ -92,9 +92,9 @@ def _write_override(source: YamlDocument, steps: list[str], value: Any, option: 
     else:
         parent[key] = value
     path = (*path, key)
-    for known in [known for known in source.places if known[: len(path)] == path]:
-        del source.places[known]
-    source.places[path] = option
+    for known in [known for known in source.origins if known[: len(path)] == path]:
+        del source.origins[known]
+    source.origins[path] = option
 
 
 def _resolve_key(parent: Any, step: str, path: Steps) -> str | int:
@@ -130,6 +130,15 @@ class DraftSweep:
     """Descriptions of valid parts that were dropped, such as dimensions that are never active."""
     steps: Steps = ()
     """The path of the sweep within the file."""
+    typed: Mapping[str, str] = field(default_factory=dict)
+    """The names of data files as the file has them, by absolute path."""
+
+    def show_typed(self, problem: Problem) -> Problem:
+        """Return the problem with the names of data files as the file has them."""
+        text = problem.text
+        for absolute in sorted(self.typed, key=len, reverse=True):
+            text = text.replace(absolute, self.typed[absolute])
+        return replace(problem, text=text)
 
 
 @dataclass(frozen=True)
@@ -148,13 +157,13 @@ class DraftFile:
         Raises SweepFileError, with all problems after the refusal, if there are any.
         """
         raised = [
-            problem.under(stage.steps)
+            stage.show_typed(problem).under(stage.steps)
             for stage in self.stages
             for problem in stage.inspection.problems
         ]
         known = {problem.path for problem in self.source.problems}
         if problems := [*self.problems, *(p for p in raised if p.path not in known)]:
-            raise SweepFileError(problem_list(self.path, refusal, problems, self.source))
+            raise SweepFileError(format_problems(self.path, refusal, problems, self.source))
         return SweepFile(self.path, tuple(stage.spec for stage in self.stages))
 
 
@@ -186,7 +195,7 @@ def read_draft(path: Path, *, overrides: Sequence[str] = ()) -> DraftFile:
             steps, value = _parse_override(override, staged="stages" in source.data)
             _write_override(source, steps, value, option)
         except OverrideError as error:
-            source.problems.append(Problem((), str(error), place=option))
+            source.problems.append(Problem((), str(error), origin=option))
     return _read_document(path, source)
 
 
@@ -197,7 +206,7 @@ def draft_sweep(spec: SweepSpec) -> DraftFile:
     """
     data = spec.model_dump(mode="json")
     urls = [url.get_secret_value() for url in spec.notify]  # the dump leaves them out
-    source = YamlDocument(data | {"notify": urls}, places={(): "SweepSpec"})
+    source = YamlDocument(data | {"notify": urls}, origins={(): "SweepSpec"})
     return _read_document(Path(spec.sweep), source)
 
 
@@ -273,10 +282,12 @@ def _read_stage(
             spec.evaluate and spec.evaluate.with_files(lambda own: own.from_folder(folder))
         ),
     }
+    typed = _list_data_files(spec)
     files = {
         key: inspection.run_check((key,), name, needs=(key,)) for key, name in absolute.items()
     }
     spec = spec.model_copy(update={key: file for key, file in files.items() if file is not None})
+    as_typed = dict(zip(_list_data_files(spec), typed, strict=True))
     checked = []
     if inspection.is_sound("method"):
         try:
@@ -293,13 +304,22 @@ def _read_stage(
         except BrokenMethodError as error:
             inspection.problems.append(Problem(("method",), str(error)))
         except UnknownMethodError as error:
-            inspection.problems += [Problem(("method",), str(error)), *names_of_no_method(spec)]
+            inspection.problems += [Problem(("method",), str(error)), *list_unknown_names(spec)]
     inspection.problems += _merge_problems([problems for *_, problems in checked], taken, wanted)
     first, notes = checked[0][:2] if checked else (spec, ())
     with_examples = {name: {**fixed[name], EXAMPLE: value} for name, value in taken[0].items()}
     if with_examples:
         first = first.model_copy(update={"fixed": first.fixed | with_examples})
-    return DraftSweep(first, inspection, tuple(s for s, *_ in checked) or (spec,), notes, steps)
+    return DraftSweep(
+        first, inspection, tuple(s for s, *_ in checked) or (spec,), notes, steps, as_typed
+    )
+
+
+def _list_data_files(spec: SweepSpec) -> list[str]:
+    """List the names of a sweep's corpora and own sets, always in the same order."""
+    tests = spec.evaluate.files if spec.evaluate else {}
+    own = [pairs.file for pairs in (*spec.dev.files.values(), *tests.values())]
+    return [*(corpus.name for corpus in spec.corpus), *own]
 
 
 def _merge_problems(

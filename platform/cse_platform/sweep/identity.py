@@ -227,7 +227,7 @@ is compared by hash."""
 GROWING = ("search", "seeds", "evaluate", "tags", "keep")
 """Keys that may change between two starts, which can give a complete sweep more to do."""
 
-Change = tuple[str, Any, Any]
+SettingChange = tuple[str, Any, Any]
 """The path of a changed value, its old value and its new value."""
 
 
@@ -253,7 +253,7 @@ def refuse_changes(stored: Mapping[str, Any] | None, now: Mapping[str, Any]) -> 
         )
 
 
-def find_changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[Change]:
+def find_changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[SettingChange]:
     """Yield each difference that makes two specs, as JSON, different sweeps."""
     for name in IDENTITY_KEYS:
         old: Any = before
@@ -276,7 +276,7 @@ def settings_hash(specs: Iterable[SweepSpec]) -> str:
     return canonical_hash([spec.model_dump(mode="json", include=keys) for spec in specs])
 
 
-def _compare_values(path: str, before: Any, after: Any) -> Iterator[Change]:
+def _compare_values(path: str, before: Any, after: Any) -> Iterator[SettingChange]:
     if before == after:
         return
     if isinstance(before, dict) and isinstance(after, dict):

@@ -25,7 +25,6 @@ from cse_methods.data.source import data_source
 from cse_methods.encoders.backbones import (
     Backbone,
     backbone_width,
-    fetch_backbone,
     locate_backbone,
     refuse_untrainable,
     resolve_backbone,
@@ -39,7 +38,7 @@ from cse_platform.sweep.problems import Inspection, Problem, Steps
 from cse_platform.sweep.pruners import NoPruner
 from cse_platform.sweep.references import BestReference
 from cse_platform.sweep.spec import SweepSpec, best_references
-from cse_platform.sweep.start_points import published_notes
+from cse_platform.sweep.start_points import published_notes, start_points
 from cse_platform.values import iterate_leaves
 
 
@@ -54,7 +53,7 @@ class Sizes:
     most_steps: int
 
 
-def sizes_of(
+def measure_sizes(
     spec: SweepSpec, configs: Sequence[MethodConfig], inspection: Inspection
 ) -> Sizes | None:
     """Read the corpus and the encoder's width; None if the corpus must be downloaded first.
@@ -81,8 +80,10 @@ def sizes_of(
     if corpus is None or not configs:
         return None
     sentences = len(corpus.sentences)
+    sections = [key for key in ("fixed", "space") if "batch_size" in getattr(spec, key)]
     steps = inspection.run_check(
-        ("corpus",), lambda: [steps_of(config, sentences=sentences) for config in configs]
+        (sections[0], "batch_size") if sections else ("corpus",),
+        lambda: [count_steps(config, sentences=sentences) for config in configs],
     )
     return Sizes(corpus, min(steps), max(steps)) if steps else None
 
@@ -95,7 +96,7 @@ def read_corpus(spec: SweepSpec) -> Corpus:
     return load_corpus(spec.corpus, spec.data, backbone=spec.backbone)
 
 
-def steps_of(config: MethodConfig, *, sentences: int) -> int:
+def count_steps(config: MethodConfig, *, sentences: int) -> int:
     """Count a trial's optimiser steps; 0 if nothing is trained, or unknown.
 
     May raise TrainingError.
@@ -123,6 +124,7 @@ def describe_doubts(
                 f"{name} is {top}, and the search tries "
                 f"{format_count(spec.budget, 'configuration')}"
             )
+    doubts += _compare_trials(spec, method)
     least = spec.pruner.min_step
     pruned = not isinstance(spec.pruner, NoPruner)
     # A method without `TrainingConfig` says nothing of its steps.
@@ -166,7 +168,36 @@ def describe_doubts(
     return doubts
 
 
-def at_once(slot: Resources) -> int:
+def _compare_trials(spec: SweepSpec, method: Method) -> Iterator[str]:
+    """Compare the number of trials with those of start points and of configurations."""
+    trials, grid = spec.search.trials, spec.search.sampler.kind == "grid"
+    if trials is None:
+        return
+    given = len(start_points(spec, method))
+    if given > trials:
+        yield (
+            f"search.start_from has {given} points and search.trials is {trials}, so the search "
+            "ends before all of them are tried; raise search.trials"
+        )
+    try:
+        count = spec.space.count_grid(most=trials)
+    except ValueError:  # a range of real numbers
+        return
+    if count is None or count >= trials or spec.seeds.repeats:
+        return
+    if grid:
+        yield (
+            f"search.trials is {trials}, and the grid ends after {format_count(count, 'trial')}; "
+            "leave search.trials out, or set seeds.confirm for further seeds"
+        )
+    else:
+        yield (
+            f"the space has {format_count(count, 'configuration')}, so at least {trials - count} "
+            f"of {trials} trials are further seeds; sampler: grid tries each configuration once"
+        )
+
+
+def count_at_once(slot: Resources) -> int:
     """Count the trials that this machine can run at the same time; 0 if none fits."""
     return min(int(there / needed + 1e-9) for _, needed, there in _iterate_resources(slot))
 
@@ -221,7 +252,7 @@ def sample_configs(spec: SweepSpec, inspection: Inspection) -> list[MethodConfig
     return built or []
 
 
-def missing_downloads(
+def list_downloads(
     spec: SweepSpec, configs: Sequence[MethodConfig], inspection: Inspection
 ) -> list[str]:
     """List everything that this sweep must download from the hub, one line each.
@@ -264,7 +295,7 @@ def missing_downloads(
     return list(dict.fromkeys(missing))
 
 
-def own_sets(spec: SweepSpec, *, among: Container[str] | None = None) -> list[str]:
+def describe_own_sets(spec: SweepSpec, *, among: Container[str] | None = None) -> list[str]:
     """Describe the lab's own sets, one line each; DataError if one cannot be read.
 
     If `among` is given, only the files that it contains are described.
@@ -279,13 +310,9 @@ def own_sets(spec: SweepSpec, *, among: Container[str] | None = None) -> list[st
     ]
 
 
-def fetch_missing(spec: SweepSpec) -> None:
-    """Download the backbone and the corpus if needed; CseError if one is unavailable."""
-    fetch_backbone(resolve_backbone(spec.backbone))
-    read_corpus(spec)
-
-
-def references_to_resolve(spec: SweepSpec, earlier: Sequence[SweepSpec]) -> list[BestReference]:
+def find_unresolved_references(
+    spec: SweepSpec, earlier: Sequence[SweepSpec]
+) -> list[BestReference]:
     """List references to a best encoder that no earlier stage of the file will train."""
     trained = {(stage.method, stage.backbone) for stage in earlier}
     return [r for r in best_references(spec) if (r.method, r.backbone) not in trained]

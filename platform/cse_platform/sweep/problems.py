@@ -25,13 +25,15 @@ Steps = tuple[str | int, ...]
 """Keys and list positions that lead from the top of a sweep to a value."""
 
 MAX_SHOWN = 80
+PYTHON_NULL = "None"
+NULL_HINT = "; YAML writes None as null"
 
 _SAME_THING = {
     **dict.fromkeys(("min", "lower", "minimum", "start", "from"), "low"),
     **dict.fromkeys(("max", "upper", "maximum", "stop", "end", "to"), "high"),
     **dict.fromkeys(("values", "options", "categories"), "choices"),
     **dict.fromkeys(("hours", "time", "budget", "n_trials", "num_trials", "num_samples"), "trials"),
-    **dict.fromkeys(("algorithm", "algo", "strategy"), "sampler"),
+    **dict.fromkeys(("algorithm", "algo", "strategy", "method"), "sampler"),
     **dict.fromkeys(("scheduler", "early_stopping"), "pruner"),
     **dict.fromkeys(("name", "study", "experiment_name"), "sweep"),
     **dict.fromkeys(("model", "encoder", "base_model"), "backbone"),
@@ -84,7 +86,7 @@ class Problem:
 
     path: Steps
     text: str
-    place: int | str | None = None
+    origin: int | str | None = None
     """Line (from 1) or `--set …`; None if it follows from the path."""
 
     def under(self, prefix: Steps) -> "Problem":
@@ -257,7 +259,10 @@ def problems_in(
         else:
             text = got.strip("'")
             hint = did_you_mean(text, re.findall(r"'([^']+)'", wanted))
-            hint = f"; write [{text}]" if wanted == "a list" and given is not None else hint
+            if given == PYTHON_NULL:
+                hint = NULL_HINT
+            elif wanted == "a list" and given is not None:
+                hint = f"; write [{text}]"
         problems.append(Problem(path, f"expected {wanted}, got {got}{hint}"))
     return list(dict.fromkeys(problems))
 
@@ -278,6 +283,13 @@ def _translate_error(detail: ErrorDetails, model: type[BaseModel] | None) -> lis
         known = sorted({name for name, info in fields if info.repr})  # others are not for files
         names = f"; known: {', '.join(known)}" if known else ""
         hint = _REMOVED.get(dotted_path((*path[-1:], key))) or did_you_mean(str(key), known)
+        if hint == "; did you mean 'sampler'?":
+            kinds = [
+                kind
+                for part in _find_models([*path, "sampler"], model)
+                for kind in get_args(part.model_fields["kind"].annotation)
+            ]
+            hint += f" it is one of {', '.join(kinds)}"
         return [Problem((), f"no such key{hint or names}")]
     if detail["type"] == "missing":
         key = detail["loc"][-1]

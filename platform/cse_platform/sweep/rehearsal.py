@@ -15,7 +15,7 @@ from cse_methods.data.source import data_source
 from cse_methods.encoders.backbones import backbone_width
 from cse_methods.errors import TrainingError
 from cse_platform.databases import sqlite_url
-from cse_platform.sweep.blocks import Resources, Search, Stores
+from cse_platform.sweep.blocks import Resources, Search, StoreUrls
 from cse_platform.sweep.conditions import SIGNS, Condition
 from cse_platform.sweep.problems import format_value
 from cse_platform.sweep.pruners import NoPruner
@@ -36,7 +36,7 @@ BRIEF = {"max_steps": 2, "eval_steps": 2, "precision": "fp32"}
 """Settings of every rehearsed training; a step in half precision takes a minute on a CPU."""
 WHOLE_GRID = 40
 """The largest grid that is tried whole; of a larger one, every value is tried."""
-DRAWN = 2
+DRAWN_TRIALS = 2
 """The number of trials that the sampler draws after those of each value."""
 
 
@@ -187,7 +187,7 @@ class Rehearsal:
             update={
                 "learn_from": tuple(name for name in search.learn_from if name in earlier),
                 "sampler": Random() if is_grid else search.sampler,
-                "trials": max(1, len(tried) + (0 if is_grid else DRAWN)),
+                "trials": max(1, len(tried) + (0 if is_grid else DRAWN_TRIALS)),
                 "budget": None,
                 "start_from": tuple(tried),
             }
@@ -206,7 +206,7 @@ def own_stores(runs: Path) -> dict[str, Any]:
     """Make the keys that put a sweep's stores into one folder, whatever the environment says."""
     files = {"leaderboard": "leaderboard.db", "search": "search.db", "mlflow": "mlflow.db"}
     urls = {name: sqlite_url(runs.absolute() / file) for name, file in files.items()}
-    return {"stores": Stores(**urls), "storage": None}
+    return {"stores": StoreUrls(**urls), "storage": None}
 
 
 def _drop_duplicates(values: Iterable[Any]) -> tuple[Any, ...]:

@@ -21,12 +21,12 @@ from cse_platform.secrets import mask_text
 from cse_platform.sweep.blocks import (
     Evaluate,
     Keep,
-    Place,
+    PathOrUrl,
     Resources,
     Search,
     SecretUrls,
     Slug,
-    Stores,
+    StoreUrls,
     TrialSeeds,
 )
 from cse_platform.sweep.examples import MOST_DRAWN, Examples, find_examples
@@ -69,9 +69,9 @@ class SweepSpec(Settings):
 
     sweep: Slug = Field(description="identity of the sweep")
     method: str = Field(min_length=1)
-    backbone: Place
+    backbone: PathOrUrl
     corpus: Corpora
-    data: Place | None = None
+    data: PathOrUrl | None = None
     dev: DevSelection = DevSelection()
     fixed: dict[str, Any] = Field(default={}, description="settings that every trial shares")
     space: Space = Field(default=Space({}), description="settings that are searched")
@@ -81,8 +81,8 @@ class SweepSpec(Settings):
     resources: Resources = Resources()
     evaluate: Evaluate | None = None
     keep: Keep = Field(default=Keep(), description="what stays on disk when the sweep is complete")
-    stores: Stores = Stores()
-    storage: Place | None = Field(default=None, description="where checkpoints go")
+    stores: StoreUrls = StoreUrls()
+    storage: PathOrUrl | None = Field(default=None, description="where checkpoints go")
     notify: SecretUrls = Field(
         default=(), exclude=True, description="Apprise URLs that are told what becomes of the sweep"
     )

@@ -12,7 +12,7 @@ from cse_platform.sweep.spec import SweepSpec
 
 JOURNAL_FILE = "journal.jsonl"
 """The name of the journal in a sweep's folder."""
-RUNS = "{runs}/"
+RUNS_PREFIX = "{runs}/"
 """Stands for the runs folder where a journal or a store in it names a place below it, so that the
 folder can be moved and copied."""
 
@@ -121,13 +121,17 @@ def annotations_journal(runs: Path) -> Path:
 
 
 def shorten_location(location: str, runs: str) -> str:
-    """Replace the path of the runs folder at the beginning of a location by `RUNS`."""
-    return f"{RUNS}{location[len(runs) + 1 :]}" if location.startswith(f"{runs}/") else location
+    """Replace the path of the runs folder at the beginning of a location by `RUNS_PREFIX`."""
+    return (
+        f"{RUNS_PREFIX}{location[len(runs) + 1 :]}" if location.startswith(f"{runs}/") else location
+    )
 
 
 def complete_location(location: str, runs: str) -> str:
     """Undo `shorten_location`; the runs folder may have been moved or copied since."""
-    return f"{runs}/{location[len(RUNS) :]}" if location.startswith(RUNS) else location
+    return (
+        f"{runs}/{location[len(RUNS_PREFIX) :]}" if location.startswith(RUNS_PREFIX) else location
+    )
 
 
 def errors_folder(sweep: Path) -> Path:

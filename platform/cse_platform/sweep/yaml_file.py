@@ -39,15 +39,15 @@ class YamlDocument:
     """The values of a file, where each comes from, and the problems of the YAML itself."""
 
     data: Any = None
-    places: dict[Steps, int | str] = field(default_factory=dict)
+    origins: dict[Steps, int | str] = field(default_factory=dict)
     """Line (from 1) of each path, or the `--set` that set it."""
     problems: list[Problem] = field(default_factory=list)
 
-    def place(self, path: Steps) -> int | str:
+    def find_origin(self, path: Steps) -> int | str:
         """Return the line, or the `--set`, of a path or its longest known prefix."""
-        while path and path not in self.places:
+        while path and path not in self.origins:
             path = path[:-1]
-        return self.places.get(path, 1)
+        return self.origins.get(path, 1)
 
 
 _INDENTED = "; is it indented as the lines that it belongs to?"
@@ -136,7 +136,7 @@ class _Reader:
         self._count_value(node)
         if len(path) > MAX_DEPTH:
             raise UnreadableYamlError(_format_too_deep(node.start_mark.line))
-        self.source.places.setdefault(path, _get_line(node))
+        self.source.origins.setdefault(path, _get_line(node))
         if isinstance(node, MappingNode | SequenceNode):
             self._refuse_tag(node, path)
         if isinstance(node, MappingNode):
@@ -153,6 +153,8 @@ class _Reader:
                 continue
             if not is_text or not _is_text(key.value):
                 got = "half a character" if is_text else _format_node(key)
+                if not isinstance(key, ScalarNode):
+                    got += "; a text that begins with { or [ needs quotes"
                 self._add_problem(path, _get_line(key), f"a key must be text, got {got}")
             elif key.value in entries:
                 first = _get_line(entries[key.value][0])
@@ -164,7 +166,7 @@ class _Reader:
             if key.tag == _TEXT_TAG and isinstance(key.value, str):
                 entries.setdefault(key.value, (key, child))
         for name, (key, _) in entries.items():
-            self.source.places[(*path, name)] = _get_line(key)
+            self.source.origins[(*path, name)] = _get_line(key)
         return {name: self.value(child, (*path, name)) for name, (_, child) in entries.items()}
 
     def _iterate_merged(self, node: MappingNode) -> Iterator[tuple[Node, Node]]:
@@ -208,7 +210,7 @@ class _Reader:
             self._add_problem(path, _get_line(node), text)
 
     def _add_problem(self, path: Steps, line: int, text: str) -> None:
-        self.source.problems.append(Problem(path, text, place=line))
+        self.source.problems.append(Problem(path, text, origin=line))
 
     def _count_value(self, node: Node) -> None:
         self._values += 1
@@ -254,10 +256,10 @@ def _replace_includes(
     stages = source.data.get("stages")
     if not isinstance(stages, list):
         return source
-    whole = YamlDocument({**source.data, "stages": []})
-    whole.places = {at: line for at, line in source.places.items() if at[:1] != ("stages",)}
-    whole.places[("stages",)] = source.place(("stages",))
-    whole.problems = [p for p in source.problems if p.path[:1] != ("stages",)]
+    merged = YamlDocument({**source.data, "stages": []})
+    merged.origins = {at: line for at, line in source.origins.items() if at[:1] != ("stages",)}
+    merged.origins[("stages",)] = source.find_origin(("stages",))
+    merged.problems = [p for p in source.problems if p.path[:1] != ("stages",)]
     for position, stage in enumerate(stages):
         here: Steps = ("stages", position)
         origin, replaced = source, dict[str, Any]()
@@ -267,27 +269,27 @@ def _replace_includes(
                 origin = _read_included(stage[INCLUDE], path, opened, refusal)
             except refusal as error:
                 # No stage takes its place, so the problem itself must carry the line.
-                line = source.place((*here, INCLUDE))
-                whole.problems.append(Problem((), str(error), place=line))
+                line = source.find_origin((*here, INCLUDE))
+                merged.problems.append(Problem((), str(error), origin=line))
                 continue
             replaced = {key: value for key, value in stage.items() if key != INCLUDE}
             theirs, sweeps = origin.data.get("stages"), [((), origin.data)]
             if isinstance(theirs, list):
                 sweeps = [(("stages", index), inner) for index, inner in enumerate(theirs)]
         for steps, inner in sweeps:
-            at: Steps = ("stages", len(whole.data["stages"]))
-            both = {**inner, **replaced} if isinstance(inner, dict) else inner
-            whole.data["stages"].append(both)
-            _copy_origins(origin, steps, whole, at)
+            at: Steps = ("stages", len(merged.data["stages"]))
+            sweep = {**inner, **replaced} if isinstance(inner, dict) else inner
+            merged.data["stages"].append(sweep)
+            _copy_origins(origin, steps, merged, at)
             for key in replaced:
-                _copy_origins(source, (*here, key), whole, (*at, key))
-    return whole
+                _copy_origins(source, (*here, key), merged, (*at, key))
+    return merged
 
 
 def _read_included(
     name: Any, path: Path, opened: tuple[Path, ...], refusal: type[PlatformError]
 ) -> YamlDocument:
-    """Read an included file; the places of its values and problems name the file and the line."""
+    """Read an included file; the origins of its values and problems name the file and the line."""
     if not isinstance(name, str) or name in ("", str(STANDARD_INPUT)) or Path(name).name != name:
         raise refusal(
             f"expected the name of a sweep file in the same folder, got {format_value(name)}"
@@ -296,21 +298,21 @@ def _read_included(
     if other in opened:
         raise refusal(f"{name} includes itself, through {', '.join(file.name for file in opened)}")
     source = _read_single_file(other, what="a sweep", refusal=refusal)
-    source.places = {at: f"{name}, line {line}" for at, line in source.places.items()}
-    source.problems = [replace(p, place=f"{name}, line {p.place}") for p in source.problems]
+    source.origins = {at: f"{name}, line {line}" for at, line in source.origins.items()}
+    source.problems = [replace(p, origin=f"{name}, line {p.origin}") for p in source.problems]
     return _replace_includes(source, other, (*opened, other), refusal)
 
 
-def _copy_origins(source: YamlDocument, steps: Steps, whole: YamlDocument, at: Steps) -> None:
-    """Copy the places and problems of a value of `source`, and of all inside it, to `whole`."""
-    for known in [known for known in whole.places if known[: len(at)] == at]:
-        del whole.places[known]
-    for known, line in source.places.items():
+def _copy_origins(source: YamlDocument, steps: Steps, merged: YamlDocument, at: Steps) -> None:
+    """Copy the origins and problems of a value of `source`, and of all inside it, to `merged`."""
+    for known in [known for known in merged.origins if known[: len(at)] == at]:
+        del merged.origins[known]
+    for known, line in source.origins.items():
         if known[: len(steps)] == steps:
-            whole.places[at + known[len(steps) :]] = line
+            merged.origins[at + known[len(steps) :]] = line
     for problem in source.problems:
         if problem.path[: len(steps)] == steps:
-            whole.problems.append(replace(problem, path=at + problem.path[len(steps) :]))
+            merged.problems.append(replace(problem, path=at + problem.path[len(steps) :]))
 
 
 def _read_single_file(path: Path, *, what: str, refusal: type[PlatformError]) -> YamlDocument:
@@ -337,7 +339,7 @@ def _read_single_file(path: Path, *, what: str, refusal: type[PlatformError]) ->
     if not isinstance(source.data, dict):
         given = "it is empty" if source.data is None else f"got {format_value(source.data)}"
         text = f"expected a mapping that begins with 'sweep: NAME', {given}"
-        raise refusal(f"{name_file(path)} is not {what}:\n  line {source.place(())}: {text}")
+        raise refusal(f"{name_file(path)} is not {what}:\n  line {source.find_origin(())}: {text}")
     return source
 
 
@@ -346,7 +348,9 @@ def name_file(path: Path) -> str:
     return "standard input" if path == STANDARD_INPUT else str(path)
 
 
-def problem_list(path: Path, what: str, problems: Sequence[Problem], source: YamlDocument) -> str:
+def format_problems(
+    path: Path, what: str, problems: Sequence[Problem], source: YamlDocument
+) -> str:
     """Format the problems of a file under a heading, one per line, in the order of the file.
 
     A key that is misspelt is not called missing, too.
@@ -361,10 +365,10 @@ def problem_list(path: Path, what: str, problems: Sequence[Problem], source: Yam
         if problem.path in misspelt and problem.text.endswith("is missing"):
             continue
         steps = real_path(problem.path, source.data)
-        place = source.place(steps) if problem.place is None else problem.place
-        where = f"line {place}" if isinstance(place, int) else place
+        origin = source.find_origin(steps) if problem.origin is None else problem.origin
+        label = f"line {origin}" if isinstance(origin, int) else origin
         name = f", {dotted_path(steps)}" if steps else ""
-        order = (place if isinstance(place, int) else float("inf"), where, name)
-        lines.append((order, f"  {where}{name}: {problem.text}"))
+        order = (origin if isinstance(origin, int) else float("inf"), label, name)
+        lines.append((order, f"  {label}{name}: {problem.text}"))
     texts = [text for _, text in sorted(dict.fromkeys(lines))]
     return "\n".join([f"{name_file(path)} {what}:", *texts])

@@ -405,6 +405,13 @@ class History:
         """The number of trials that the search has begun."""
         return sum(trial.role != "confirm" for trial in self.trials.values())
 
+    def list_waiting(self) -> list[str]:
+        """List the requests of enqueued configurations that no trial has begun, oldest first."""
+        if not self.enqueued:
+            return []
+        begun = {attempt.search_notes.request for attempt in self.attempts.values()}
+        return [request for request in self.enqueued if request not in begun]
+
     def configurations(self) -> dict[str, list[TrialHistory]]:
         """Group the complete trials by configuration."""
         groups: dict[str, list[TrialHistory]] = {}

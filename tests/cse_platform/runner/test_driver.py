@@ -86,11 +86,11 @@ def test_the_stages_of_a_file_belong_to_one_launch(tmp_path) -> None:
     console = Terminal(quiet=True)
     run_stage(specs[0], stores[0], InProcessExecutor(), console, launch=before, reuse=False)
     stages: list[Any] = [
-        SimpleNamespace(spec=spec, where=where) for spec, where in zip(specs, stores, strict=True)
+        SimpleNamespace(spec=spec, stores=own) for spec, own in zip(specs, stores, strict=True)
     ]
     run_stages(stages, InProcessExecutor(), console, options="", reuse=False)
-    for where in stores:
-        events = [event for _, event in read_journal(where.journal)]
+    for own in stores:
+        events = [event for _, event in read_journal(own.journal)]
         assert [e.launch for e in events if isinstance(e, SweepStarted)] == [before]
 
 

@@ -126,8 +126,12 @@ def test_the_end_of_a_process_names_signal_or_exit_code_and_the_last_line_printe
             SEGFAULT,
             "ended by SIGSEGV, at labcse/method.py:29; it printed last: step 5",
         ),
-        ("End of file.", "loss 0.5\n\n", r"was killed .*SIGKILL.*; it printed last: loss 0.5"),
-        ("End of file.", "", r"was killed .*SIGKILL.*; it printed nothing"),
+        (
+            "End of file.",
+            "loss 0.5\n\n",
+            r"ended without saying why: .*SIGKILL.* or .*os\._exit.*; it printed last: loss 0.5",
+        ),
+        ("End of file.", "", "ended without saying why: .*; it printed nothing"),
         (f"{ended} 1. The process receives a SIGTERM.", "a\n", "was ended by SIGTERM; .*: a"),
         (f"{ended} 3.", "a\nb", "ended with exit code 3; it printed last: b"),
     ):

@@ -18,7 +18,6 @@ from threadpoolctl import threadpool_info, threadpool_limits
 from cse_methods import registry
 from cse_methods.registry import get_method
 from cse_platform.errors import SweepRefusedError
-from cse_platform.search.proposals import preview
 from cse_platform.search.samplers.cmaes import ReplayedCmaEs
 from cse_platform.search.samplers.gp import NoisyGp
 from cse_platform.sweep import spec as spec_module
@@ -243,11 +242,11 @@ def test_a_grid_leaves_out_what_is_refused(ruled, monkeypatch) -> None:
     spec = new_spec(space=whole, fixed={"gap": 1}, search=search)
     expected = [{"x": 2, "y": 1}, {"x": 3, "y": 1}, {"x": 3, "y": 2}]
     study = opened(spec)
-    assert preview(spec, start_points=(), count=3) == asked(study, 3) == expected
+    assert opened(spec).preview(3) == asked(study, 3) == expected
     assert study.has_tried_grid
     monkeypatch.setattr(spec_module, "MOST_REFUSED", 3)
     with pytest.raises(SweepRefusedError, match="cheap refuses 3 points of the grid in a row"):
-        preview(spec, start_points=(), count=1)
+        opened(spec).preview(1)
 
 
 def test_no_trial_is_spent_on_what_is_refused(ruled, new_drive, tmp_path) -> None:

@@ -4,7 +4,6 @@ from typing import Any
 from in_process import new_spec
 from search_studies import asked, lived, opened, tell_live
 
-from cse_platform.search.proposals import preview
 from cse_platform.sweep.space.space import Space
 from cse_platform.tracking.history import History
 
@@ -22,12 +21,12 @@ def test_the_sequence_follows_from_seed_and_number_in_any_order_of_the_file() ->
     expected = asked(opened(spec), 4)
     first = asked(opened(spec), 2, history)
     assert first + asked(opened(spec, history=history), 2) == expected
-    assert preview(spec, start_points=(), count=4) == expected
+    assert opened(spec).preview(4) == expected
     assert len({str(one) for one in expected}) > 1
     elsewhere = new_spec(space=MIXED, search={"seed": 2})
-    assert preview(elsewhere, start_points=(), count=4) != expected
+    assert opened(elsewhere).preview(4) != expected
     turned = dict(reversed(MIXED.items()))
-    one, other = (preview(new_spec(space=s), start_points=(), count=5) for s in (MIXED, turned))
+    one, other = (opened(new_spec(space=s)).preview(5) for s in (MIXED, turned))
     assert one == other
     search = opened(new_spec(space=MIXED, search={"sampler": "qmc"}))
     first = search.ask()
@@ -35,7 +34,7 @@ def test_the_sequence_follows_from_seed_and_number_in_any_order_of_the_file() ->
 
 
 def test_values_come_back_as_the_file_has_them() -> None:
-    drawn = preview(new_spec(space=MIXED), start_points=(), count=30)
+    drawn = opened(new_spec(space=MIXED)).preview(30)
     for one in drawn:
         assert one["parts"] in (["x"], ["x", "y"])
         assert one["extra"] in ({"p": 0.5, "q": 1.0}, {})
@@ -106,7 +105,7 @@ def test_a_grid_of_any_size_is_counted_and_only_asked_points_are_made() -> None:
     assert spec.model_copy(update={"space": Space({"x": spec.space["x"]})}).budget == 200
     start = {"depth": 3, "x": 5}
     expected = [{"kind": "b", "depth": 3, "temperature": 0.001, "y": y, "x": 5} for y in (1, 2)]
-    assert preview(spec, start_points=(start,), count=2) == expected
+    assert opened(spec, start).preview(2) == expected
     search = opened(spec, start)
     assert asked(search, 2) == expected
     assert [trial.params for trial in search.study.trials] == expected

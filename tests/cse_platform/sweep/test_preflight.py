@@ -26,10 +26,10 @@ from cse_platform.sweep import preflight as fit
 from cse_platform.sweep.blocks import Resources
 from cse_platform.sweep.preflight import (
     check_encoders,
-    missing_downloads,
-    references_to_resolve,
+    find_unresolved_references,
+    list_downloads,
+    measure_sizes,
     sample_configs,
-    sizes_of,
     with_data_source,
 )
 from cse_platform.sweep.problems import Inspection
@@ -55,7 +55,7 @@ def sweep(**changes: Any) -> SweepSpec:
 def downloads(spec: SweepSpec) -> list[str]:
     found = Inspection()
     configs = sample_configs(spec, found)
-    missing = missing_downloads(spec, configs, found)
+    missing = list_downloads(spec, configs, found)
     check_encoders(spec, configs, found)
     assert not found.problems, found
     return missing
@@ -65,7 +65,7 @@ def problems(spec: SweepSpec) -> list[tuple[str, str]]:
     """The first key of each problem, and its text."""
     found = Inspection()
     configs = sample_configs(spec, found)
-    missing_downloads(spec, configs, found)
+    list_downloads(spec, configs, found)
     check_encoders(spec, configs, found)
     return [(str(*problem.path[:1]), problem.text) for problem in found.problems]
 
@@ -211,7 +211,7 @@ def test_what_no_hub_has_is_refused(toy: Method, tmp_path: Path) -> None:
     assert "no backbone 'brt-base'. Did you mean 'bert-base'" in nearest
     assert "no-such-corpus" in unknown
     ((_, told),) = problems(sweep(backbone=str(tmp_path / "nowhere")))
-    assert "nowhere is not a folder" in told
+    assert "nowhere': there is no such folder" in told
 
 
 def test_an_encoder_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
@@ -242,7 +242,7 @@ def test_word_vectors_are_scored_and_not_trained(tmp_path: Path) -> None:
     assert downloads(sweep(method="rankcse", fixed=taught)) == []
     cut = [{"name": "builtin", "split_at": 8}]
     found, spec = Inspection(), sweep(**scored, corpus=cut)
-    sizes_of(spec, sample_configs(spec, found), found)
+    measure_sizes(spec, sample_configs(spec, found), found)
     assert "has no word pieces" in str([problem.text for problem in found.problems])
 
 
@@ -275,10 +275,10 @@ def test_a_best_encoder_is_found_in_an_earlier_stage_or_not_at_all() -> None:
     best = {"best": {"method": "simcse", "backbone": "mini"}}
     spec = sweep(method="rankcse", fixed={"teachers": [best]})
     assert downloads(spec) == []
-    assert references_to_resolve(spec, []) == [BestReference("simcse", "mini")]
+    assert find_unresolved_references(spec, []) == [BestReference("simcse", "mini")]
     earlier = {"method": "simcse", "fixed": {}}
-    assert references_to_resolve(spec, [sweep(**earlier)]) == []
-    assert references_to_resolve(spec, [sweep(**earlier, backbone="bert-base")]) != []
+    assert find_unresolved_references(spec, [sweep(**earlier)]) == []
+    assert find_unresolved_references(spec, [sweep(**earlier, backbone="bert-base")]) != []
 
 
 def test_a_group_that_may_write_to_the_folder_may_write_to_its_files(tmp_path: Path) -> None:
@@ -304,6 +304,7 @@ def spec(tmp_path: Path) -> Callable[..., SweepSpec]:
         sweep = {
             "sweep": "tiny", "method": "simcse", "backbone": "mini", "corpus": str(corpus),
             "data": "builtin", "fixed": {"batch_size": 10},
+            "space": {"learning_rate": {"low": 1e-5, "high": 1e-4}},
             "search": {"sampler": "random", "trials": 3, "seed": 1},
         }  # fmt: skip
         return SweepSpec.model_validate(sweep | changes)
@@ -313,14 +314,14 @@ def spec(tmp_path: Path) -> Callable[..., SweepSpec]:
 
 def sizes(spec: SweepSpec) -> fit.Sizes:
     found = Inspection()
-    measured = fit.sizes_of(spec, sample_configs(spec, found), found)
+    measured = fit.measure_sizes(spec, sample_configs(spec, found), found)
     assert measured is not None, found
     return measured
 
 
 def refusals(spec: SweepSpec) -> str:
     found = Inspection()
-    assert fit.sizes_of(spec, sample_configs(spec, found), found) is None or found.problems
+    assert fit.measure_sizes(spec, sample_configs(spec, found), found) is None or found.problems
     return "; ".join(problem.text for problem in found.problems)
 
 
@@ -337,15 +338,19 @@ def test_steps_are_whole_batches_of_the_epochs(spec: Callable[..., SweepSpec]) -
     searched = spec(fixed={"epochs": 2.5}, space={"batch_size": [10, 30]})
     assert (sizes(searched).fewest_steps, sizes(searched).most_steps) == (8, 25)
     assert sizes(spec(fixed={"max_steps": 7, "batch_size": 10})).most_steps == 7
-    unknown = spec(method="untrained", fixed={}, pruner={"kind": "median", "min_step": 2})
+    one, never = {"sampler": "grid"}, {"kind": "median", "min_step": 2}
+    unknown = spec(method="untrained", fixed={}, space={}, search=one, pruner=never)
     assert sizes(unknown).most_steps == 0
     assert doubts(unknown, sizes(unknown)) == []  # nothing is claimed of a method without steps
 
 
 def test_what_does_not_fit_corpus_or_width_is_refused(spec: Callable[..., SweepSpec]) -> None:
     for place, batch in (("fixed", 101), ("space", [50, 101])):
-        refused = refusals(spec(**{"fixed": {}, place: {"batch_size": batch}}))
-        assert re.search("batch_size 101.*100 sentences", refused)
+        found, sweep = Inspection(), spec(**{"fixed": {}, place: {"batch_size": batch}})
+        fit.measure_sizes(sweep, sample_configs(sweep, found), found)
+        (problem,) = found.problems
+        assert problem.path == (place, "batch_size")
+        assert re.search("batch_size 101.*100 sentences", problem.text)
     for place, groups in (("fixed", 7), ("space", [64, 7])):
         refused = refusals(spec(method="whitenedcse", **{"fixed": {}, place: {"groups": groups}}))
         assert "groups: 7 does not divide the 192 " in refused
@@ -364,6 +369,26 @@ def test_what_does_nothing_is_doubted(spec: Callable[..., SweepSpec]) -> None:
         ({"fixed": {"max_steps": 6, "eval_steps": 6}}, []),
         ({"fixed": {"precision": "fp16"}}, ["fp16", "ten times", "precision: auto"]),
         ({"fixed": {"batch_size": 10, "precision": "fp16"}, "resources": {"gpu": 0.5}}, []),
+        (
+            {"space": {"temperature": [0.05, 0.1]}},
+            ["the space has 2 configurations, so at least 1 of 3 trials are further seeds", "grid"],
+        ),
+        ({"space": {"temperature": [0.05, 0.1, 0.2]}}, []),
+        ({"space": {"temperature": {"low": 0.05, "high": 0.1}}}, []),
+        (
+            {"space": {"temperature": [0.05, 0.1]}, "search": {"sampler": "grid", "trials": 50}},
+            ["search.trials is 50, and the grid ends after 2 trials", "seeds.confirm"],
+        ),
+        (
+            {
+                "space": {"temperature": {"low": 0.05, "high": 0.1}},
+                "search": {
+                    "trials": 1,
+                    "start_from": [{"temperature": 0.05}, {"temperature": 0.1}],
+                },
+            },
+            ["search.start_from has 2 points and search.trials is 1", "raise search.trials"],
+        ),
         ({"pruner": {"kind": "median", "min_step": 9}}, []),
         ({"pruner": {"kind": "median", "min_step": 10}}, ["pruner.min_step is 10", "10 steps"]),
     ):
@@ -384,8 +409,8 @@ def test_resources_against_this_machine() -> None:
     assert fit.explain_shortage(Resources(cpu=1)) is None
     short = fit.explain_shortage(Resources(cpu=1e6))
     assert short is not None and "1e+06 CPU" in short and "--set resources.cpu=" in short
-    assert fit.at_once(Resources(cpu=1e6)) == 0
-    assert fit.at_once(Resources(cpu=0.5)) == 2 * fit.at_once(Resources(cpu=1))
+    assert fit.count_at_once(Resources(cpu=1e6)) == 0
+    assert fit.count_at_once(Resources(cpu=0.5)) == 2 * fit.count_at_once(Resources(cpu=1))
 
 
 def test_folders_that_cannot_be_written(spec: Callable[..., SweepSpec], tmp_path: Path) -> None:

@@ -125,6 +125,8 @@ AIMS = [
     ("objectives: [stsb, seconds]", "objectives: no such key; removed in 0.1.0: a search has one "
      "objective, which dev: {search: …} names; for several, read search.db with"),
     ("constraints: [seconds <= 3]", "constraints: no such key; removed in 0.1.0: choose among"),
+    ("method: bayes", "method: no such key; did you mean 'sampler'? it is one of tpe, gp, cmaes, "
+     "qmc, random, grid, auto"),
     ("sampler: nsgaii", "sampler: expected 'tpe', 'gp', 'cmaes', 'qmc', 'random', 'grid' or "
      "'auto', got 'nsgaii'; removed in 0.1.0: a search has one objective, for which use 'tpe'"),
     ("sampler: {kind: nsgaiii, population: 9}", "sampler.kind: expected 'tpe', 'gp', 'cmaes', "
@@ -198,6 +200,20 @@ ONE_PROBLEM = [
     (SEARCH, f"{SEARCH}\nseeds: {{repeats: true}}",
      "line 12, seeds.repeats: only early leaders would have several seeds and could be "
      "the sweep's best; add 'confirm', which gives seeds to the best at the end"),
+    (SEARCH, f"{SEARCH}\nseeds: [0, 1, 2]", "line 12, seeds: expected a mapping, got [0, 1, 2]; "
+     "write {search: 0, confirm: {top: 3, seeds: [0, 1, 2]}}: one seed for the search, and "),
+    (SEARCH, f"{SEARCH}\nseeds: 7", "line 12, seeds: expected a mapping, got 7; write {search: 7}"),
+    (SEARCH, f"{SEARCH}\nseeds: {{confirm: None}}", "line 12, seeds.confirm: expected a mapping, "
+     "got 'None'; YAML writes None as null"),
+    ("views:", "seed:", "line 10, space.seed: a seed is no setting of a trial; seeds: {search: 42, "
+     "confirm: {top: 3, seeds: [0, 1, 2]}} beside 'space' gives seeds"),
+    ("{epochs: 2}", "{max_steps: None}", "line 5, fixed.max_steps: got 'None'; YAML writes None as "
+     "null"),
+    ("{low: 2, high: 4}", "3", "line 10, space.views: expected a list of choices, {choices: [...]} "
+     "or {low: ..., high: ...}, got 3; a single value goes under 'fixed', as 3"),
+    ("{low: 2, high: 4}", "{value: 3}", "line 10, space.views: expected a list of choices, "
+     "{choices: [...]} or {low: ..., high: ...}, got {\"value\": 3}; a single value goes under "
+     "'fixed', as 3"),
     ("corpus: builtin", "corpus: builtin\n7: x", "line 5: a key must be text, got '7'"),
     *(("corpus: builtin", f"corpus: builtin\ndev: {dev}", f"line 5, dev.{said}") for dev, said in (
         ("{checkpoint: {file: a.tsv, columns: [a, b]}}",

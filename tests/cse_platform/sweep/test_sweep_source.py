@@ -45,11 +45,11 @@ def test_values_are_those_of_yaml_1_2(text: str, value: Any) -> None:
 
 def test_lines_are_those_of_keys_and_items() -> None:
     source = read_yaml("# head\na:\n  b:\n  - 1\n  - 2\nc: &x {d: 1}\ne: *x\n")
-    assert source.places == {
+    assert source.origins == {
         (): 2, ("a",): 2, ("a", "b"): 3, ("a", "b", 0): 4, ("a", "b", 1): 5,
         ("c",): 6, ("c", "d"): 6, ("e",): 7, ("e", "d"): 6,
     }  # fmt: skip
-    assert source.place(("a", "b", 9, "z")) == 3
+    assert source.find_origin(("a", "b", 9, "z")) == 3
 
 
 @pytest.mark.parametrize(
@@ -103,12 +103,12 @@ def test_what_json_has_not_is_a_problem_of_the_value() -> None:
         ("!!set {a}", "no such kind of value: !!set"),
         ("[1, [!!omap [a: 1]]]", "no such kind of value: !!omap"),
         ("{<<: !thing {a: 1}, b: 1}", "no such kind of value: !thing"),
-        ("{[a]: 1}", "a key must be text, got a list or a mapping"),
+        ("{{ a }}", "a key must be text, got a list or a mapping; a text that begins with { or ["),
         ("{true: 1}", "a key must be text, got 'true'"),
         ("{a: 1, a: 2}", "a second 'a'; the first is on line 1"),
     ):
         (found,) = read_yaml(f"v: {text}").problems
-        assert found.text.startswith(problem) and found.place == 1, text
+        assert found.text.startswith(problem) and found.origin == 1, text
     assert read_yaml("!!map {a: !!seq [!!str 5, !!int 6]}").data == {"a": ["5", 6]}
 
 

@@ -7,7 +7,7 @@ from sqlalchemy import select
 from cse_platform.errors import SweepRefusedError
 from cse_platform.stores.rebuild import rebuild
 from cse_platform.stores.sql.tables import AttemptRecord
-from cse_platform.sweep.stores import RUNS
+from cse_platform.sweep.stores import RUNS_PREFIX
 from cse_platform.tracking.events import TrialFinished, TrialReused
 from cse_platform.tracking.journal import read_journal
 from cse_platform.upkeep.deletion import plan_deletion
@@ -53,7 +53,7 @@ def test_copied_and_moved_runs_name_their_own_models_and_go_on_with_them(
 def test_a_copy_with_the_paths_of_its_original_leaves_them_alone(lab, copy, caplog) -> None:
     """As journals of earlier versions have them."""
     before, journal = models(lab), copy.folder("small") / "journal.jsonl"
-    journal.write_text(journal.read_text().replace(RUNS, f"{lab.runs}/"))
+    journal.write_text(journal.read_text().replace(RUNS_PREFIX, f"{lab.runs}/"))
     (copy.runs / "leaderboard.db").unlink()  # it has events of the journal that end elsewhere now
     rebuild(copy.url, [copy.runs])
     copy.run(search={"trials": 6}, keep={"models": 1})

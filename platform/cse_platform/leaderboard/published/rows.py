@@ -238,7 +238,7 @@ def read_rows(file: Path | Traversable) -> list[PublishedRow]:
             lines.append((line_number, Line.model_validate(cells)))
         except ValidationError as error:
             problems += [
-                replace(p, place=line_number) for p in problems_in(error, cells, model=Line)
+                replace(p, origin=line_number) for p in problems_in(error, cells, model=Line)
             ]
     grouped: dict[str, list[Line]] = {}
     first: dict[tuple[str, str], int] = {}
@@ -328,8 +328,8 @@ def _read_cells(file: Path | Traversable) -> list[tuple[int, dict[str, str]]]:
 
 def _make_malformed_error(file: Path | Traversable, problems: Sequence[Problem]) -> PublishedError:
     lines = [f"{file} is not a file of published numbers:"]
-    for problem in sorted(problems, key=lambda p: (p.place or 0, dotted_path(p.path))):
-        where = [f"line {problem.place}"] if problem.place else []
+    for problem in sorted(problems, key=lambda p: (p.origin or 0, dotted_path(p.path))):
+        where = [f"line {problem.origin}"] if problem.origin else []
         where += [dotted_path(problem.path)] if problem.path else []
         lines.append(f"  {', '.join(where)}: {problem.text}" if where else f"  {problem.text}")
     return PublishedError("\n".join(lines))

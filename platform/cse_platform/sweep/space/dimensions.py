@@ -249,6 +249,19 @@ def _choose_tag(value: Any) -> str | None:
     return None
 
 
+def _refuse_single_value(value: Any) -> Any:
+    """Refuse a value alone, and `{value: …}`, as other tools write one that every trial shares."""
+    single = value
+    if isinstance(value, dict) and value.keys() == {"value"}:
+        single = value["value"]
+    if isinstance(single, (str, int, float)):
+        raise ValueError(
+            f"expected {DIMENSION_EXPECTED}, got {format_value(value)}; a single value goes under "
+            f"'fixed', as {format_value(single)}"
+        )
+    return value
+
+
 Dimension = Annotated[
     Annotated[Choices, Tag("Choices")] | Annotated[Range, Tag("Range")],
     Discriminator(
@@ -257,4 +270,5 @@ Dimension = Annotated[
         custom_error_message="{what}",
         custom_error_context={"what": DIMENSION_EXPECTED},
     ),
+    BeforeValidator(_refuse_single_value),
 ]

@@ -222,7 +222,7 @@ def _to_stored_json(method: str, name: str, choice: str) -> str | None:
         field = get_method(method).config.model_fields[name]
         alone: dict[str, Any] = {name: (field.annotation, field)}
         model: type[BaseModel] = create_model(name, **alone)
-        held = model.model_validate({name: json.loads(choice)})
-        return canonical_json(held.model_dump(mode="json", exclude_none=True)[name])
+        validated = model.model_validate({name: json.loads(choice)})
+        return canonical_json(validated.model_dump(mode="json", exclude_none=True)[name])
     except (UnknownMethodError, KeyError, ValidationError):
         return None
