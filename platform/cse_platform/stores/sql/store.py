@@ -237,7 +237,9 @@ def translate_errors(url: URL) -> Iterator[None]:
                 reason += "; free some space, and try again"
         elif type(error) is DatabaseError:  # such as "file is not a database"
             kind = StoreLostError
-            reason += "; cse-leaderboard rebuild keeps it as a .damaged file and makes a new one"
+            reason += (
+                "; cse-leaderboard rebuild keeps the file under another name and makes a new one"
+            )
         elif isinstance(error, IntegrityError | DataError):
             kind = StoreLostError
         raise kind(f"{redact_url(url)}: {' '.join(reason.split())}") from error
