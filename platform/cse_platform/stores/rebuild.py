@@ -19,8 +19,9 @@ from cse_platform.stores.source_journals import (
     gather_journals,
     noting,
 )
+from cse_platform.stores.sql.events import store_reused_trials
 from cse_platform.stores.sql.replacement import Counts, LostJournal, open_replacement
-from cse_platform.stores.sql.sink import LeaderboardSink, apply_journal, store_reused_trials
+from cse_platform.stores.sql.sink import LeaderboardSink, apply_journal
 from cse_platform.sweep.spec import SweepSpec, best_references, with_best
 from cse_platform.sweep.stores import mlflow_uri, search_url, sweep_stores
 from cse_platform.tracking.events import Event, SweepStarted

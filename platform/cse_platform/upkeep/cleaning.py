@@ -18,9 +18,8 @@ from cse_platform.errors import SweepRefusedError
 from cse_platform.numbers import format_size
 from cse_platform.safe_paths import delete_below
 from cse_platform.secrets import mask_url
-from cse_platform.stores.sql.sink import find_needed_jobs
 from cse_platform.stores.sql.store import Store
-from cse_platform.stores.sql.tables import DriverMessageRecord
+from cse_platform.stores.sql.tables import DriverMessageRecord, SweepRecord, SweepStartRecord
 from cse_platform.sweep.stores import ray_temporary_folder
 from cse_platform.upkeep.deletion import folder_size
 
@@ -93,7 +92,14 @@ def plan_cleaning(board: Store | None, url: str, *, runs: Path, older_than: floa
         with board.session() as session:
             old = DriverMessageRecord.time < before
             messages = session.scalar(select(func.count()).where(old)) or 0
-            needed = find_needed_jobs(session)
+            query = (
+                select(SweepRecord.id, SweepStartRecord.provenance)
+                .join(SweepRecord.starts)
+                .where(SweepRecord.state != "COMPLETE")
+                .order_by(SweepStartRecord.started)
+            )
+            last = {sweep: facts.get("job") for sweep, facts in session.execute(query)}
+            needed = {job for job in last.values() if isinstance(job, str)}
     replaced = list[Path]()
     if url.startswith("sqlite"):
         file = sqlite_file(url).resolve()

@@ -6,7 +6,7 @@ from stored_trials import apply_events, trials_of
 from sweep_events import check_counters, opening, sweep_started, trial_life, trial_reused
 
 from cse_methods.evaluation.results import Evaluation, Score, Similarities
-from cse_platform.stores.sql.sink import remove_sweep
+from cse_platform.stores.sql.removal import remove_sweep
 from cse_platform.stores.sql.store import Store
 from cse_platform.stores.sql.tables import JournalCursorRecord, find_sweep
 from cse_platform.tracking.events import AnnotationWritten, DriverMessage, Event

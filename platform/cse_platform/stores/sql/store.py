@@ -49,7 +49,8 @@ from sqlalchemy.pool import ConnectionPoolEntry
 from cse_platform.databases import connection_timeouts, explain_denial
 from cse_platform.errors import NoStoreError, QueryError, StoreDownError, StoreError, StoreLostError
 from cse_platform.secrets import mask_url
-from cse_platform.stores.sql.tables import Base, SchemaRecord, note_folder
+from cse_platform.stores.sql.column_types import note_folder
+from cse_platform.stores.sql.tables import Base, SchemaRecord
 from cse_platform.tracking.provenance import user_and_host
 
 MOST_READERS = 12
