@@ -122,7 +122,7 @@ def rebuild(
                 return read
 
             kept = new.take_place(complete, refuse)
-    return Rebuilt(len(journals), before, after, lost, settled.found, kept)
+    return Rebuilt(len(journals), before, after, lost, settled.disagreements, kept)
 
 
 def _settle_disagreements(
@@ -291,9 +291,9 @@ def _refuse_to_lose(without: Collection[str], damage: Damage, lost: Sequence[Los
 @contextmanager
 def _hold_unless_written(path: Path) -> Iterator[bool]:
     """Lock a journal if its folder can be written to. Yields False if a driver has it open."""
-    with ExitStack() as held:
+    with ExitStack() as stack:
         try:
-            held.callback(lock_journal(path).release)
+            stack.callback(lock_journal(path).release)
         except JournalError:
             _log.warning("%s is in use, so it is left to the process that writes to it", path)
             yield False

@@ -78,7 +78,7 @@ def test_a_search_goes_on_after_each_stop_as_without_one(sampler) -> None:
     assert in_memory(new_spec(space=MIXED, search=search | {"seed": 2}), trials) != undisturbed
 
 
-def test_a_comparison_decides_what_takes_part() -> None:
+def test_a_dimension_takes_part_only_if_its_comparison_holds() -> None:
     search = {"sampler": {"kind": "tpe", "startup_trials": 8}}
     points = in_memory(new_spec(space=COMPARED, search=search), 16)
     assert {"depth" in point for point in points} == {True, False}
@@ -86,7 +86,7 @@ def test_a_comparison_decides_what_takes_part() -> None:
 
 
 @pytest.mark.parametrize("sampler", [LEARNING[0], *slow(*LEARNING[1:])], ids=label)
-def test_what_learns_does_not_stay_with_its_best_point(sampler) -> None:
+def test_a_learning_sampler_leaves_its_best_point_after_three_trials(sampler) -> None:
     """A further seed's value is not told to it: after two of them it tries the other points."""
     space = {"x": [0.1, 0.3, 0.9], "y": [0.2, 0.7]}
     points = in_memory(new_spec(space=space, search={"sampler": sampler}), 17)
@@ -178,7 +178,7 @@ def test_a_gaussian_process_learns_from_pruned_trials() -> None:
 
 
 @pytest.mark.slow
-def test_a_lucky_score_is_no_goal_once_it_is_known_to_be_luck() -> None:
+def test_a_gaussian_process_does_not_aim_above_a_lucky_score() -> None:
     """A hill around the middle of a grid, and a corner that had a lucky score and a usual one.
 
     Ours goes up the hill. Optuna's own asks what exceeds the lucky score, which nothing there does.

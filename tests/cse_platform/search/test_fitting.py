@@ -152,7 +152,7 @@ def own(count: int, *, sign: float = 1.0) -> list[FrozenTrial]:
     ]
 
 
-def test_all_are_shown_before_the_sweep_has_its_own() -> None:
+def test_all_learned_trials_are_shown_before_the_sweep_has_its_own() -> None:
     shown = learned_trials(learned(30), SPACE, own(MIN_OWN_TRIALS - 1))
     assert len(shown) == 30
     assert [trial.user_attrs[SOURCE] for trial in shown][:2] == ["other#0", "other#1"]
@@ -161,7 +161,7 @@ def test_all_are_shown_before_the_sweep_has_its_own() -> None:
     assert first[0].value == pytest.approx(score(points(1, seed=1)[0]) / 10)
 
 
-def test_values_of_other_conditions_are_moved_to_the_scale_of_the_sweep() -> None:
+def test_learned_values_of_other_conditions_are_rescaled_to_the_sweep() -> None:
     trials = own(8)
     shown = learned_trials(learned(30), SPACE, trials)
     values = np.array([trial.value for trial in trials])
@@ -172,7 +172,7 @@ def test_values_of_other_conditions_are_moved_to_the_scale_of_the_sweep() -> Non
     assert max(shown, key=lambda trial: trial.value or 0).user_attrs[SOURCE] == best.source
 
 
-def test_those_that_mislead_are_not_shown_unless_under_the_same_conditions() -> None:
+def test_misleading_learned_trials_are_hidden_unless_conditions_are_equal() -> None:
     guided, misled = (learned_trials(learned(40), SPACE, own(12, sign=s)) for s in (1.0, -1.0))
     assert len(guided) == 40 - 12
     assert misled == []

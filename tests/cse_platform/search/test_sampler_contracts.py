@@ -137,7 +137,7 @@ def test_a_draft_answers_for_the_trial_that_is_drawn_and_for_no_other(study: opt
     assert len(study.get_trials()) == 2
 
 
-def test_what_poses_as_a_storage_refuses_what_it_would_answer_wrongly(study: optuna.Study) -> None:
+def test_a_draft_has_no_answer_about_the_study_that_it_would_get_wrong(study: optuna.Study) -> None:
     """The number of trials and the best one, which are those of the study's own storage."""
     for name in ("get_n_trials", "get_best_trial", "best_trial", "delete_study", "tell"):
         with pytest.raises(AttributeError):

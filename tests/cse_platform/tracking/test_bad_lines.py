@@ -140,7 +140,7 @@ def test_a_name_that_is_there_twice_is_refused_however_it_is_written(tmp_path) -
 
 
 @pytest.mark.parametrize("kind", ["folder", "pipe", "device", "link to a device"])
-def test_what_is_no_regular_file_is_no_journal(tmp_path, kind) -> None:
+def test_a_pipe_or_folder_is_refused_as_a_journal(tmp_path, kind) -> None:
     path = tmp_path / "sweeps" / "s" / "journal.jsonl"
     path.parent.mkdir(parents=True)
     if kind == "folder":

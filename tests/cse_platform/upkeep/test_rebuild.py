@@ -146,7 +146,9 @@ def test_a_journal_that_has_become_shorter_is_named(runs, leaderboard_url) -> No
     assert rebuild(leaderboard_url, [runs]).lost == []
 
 
-def test_what_no_journal_has_is_named_and_stays(filled_runs, leaderboard_url) -> None:
+def test_journals_that_are_gone_are_named_and_nothing_is_replaced(
+    filled_runs, leaderboard_url
+) -> None:
     before = everything(leaderboard_url)
     gone = {
         "logs": filled_runs / "imports" / "logs.jsonl",
@@ -196,7 +198,7 @@ def before_the_swap(monkeypatch) -> Callable[[Callable[[], object]], None]:
     return waiting.append
 
 
-def test_what_others_write_meanwhile_is_named_and_stays(
+def test_a_sweep_that_is_written_during_a_rebuild_is_named_and_stays(
     runs, board, leaderboard_url, before_the_swap
 ) -> None:
     ours, theirs = runs / "sweeps" / "first", runs.with_name("theirs") / "sweeps" / "second"
@@ -543,7 +545,7 @@ def test_a_dry_run_makes_nothing(runs, leaderboard_url) -> None:
 
 
 @pytest.mark.parametrize("leaderboard_url", ["sqlite"], indirect=True)
-def test_options_mean_what_they_say(runs, leaderboard_url) -> None:
+def test_without_takes_names_and_dry_run_is_refused_for_other_stores(runs, leaderboard_url) -> None:
     for name in ("first", "second", "third"):
         write(runs / "sweeps" / name / "journal.jsonl", [sweep_started(name)])
     rebuild(leaderboard_url, [runs])

@@ -68,7 +68,7 @@ def notes(sweep: str, seed: int) -> list[Event]:
     ]
 
 
-def test_what_is_left_is_what_was_before_it(board) -> None:
+def test_a_deletion_leaves_the_stores_as_before_the_sweep(board) -> None:
     kept = told_of("second", seed=2, data=["pairs-2"])
     gone = told_of("first", seed=1, data=["pairs-1", "pairs-2"])
     apply_events(board, [*kept, *notes("second", 2)], journal="j2")

@@ -43,9 +43,9 @@ class Checked(TypeDecorator[Any]):
                 return value
             if read is not None:
                 with suppress(ValueError, TypeError):
-                    found = read(value)
-                    if isinstance(found, kinds):
-                        return found
+                    converted = read(value)
+                    if isinstance(converted, kinds):
+                        return converted
             raise StoreLostError(
                 f"it has {format_value(value)} where {kinds[0].__name__} belongs; "
                 "cse-leaderboard rebuild makes it anew from the journals"

@@ -215,7 +215,7 @@ def start_sweep(session: Session, journal: str, event: SweepStarted) -> None:
     before = sweep.confirms_all
     set_spec(sweep, event.spec)
     if sweep.confirms_all != before:  # other seeds estimate its configurations
-        of_sweep = select(TrialRecord.configuration_id).join(TrialRecord.places).distinct()
+        of_sweep = select(TrialRecord.configuration_id).join(TrialRecord.links).distinct()
         of_sweep = of_sweep.where(SweepTrialRecord.sweep_id == sweep.id)
         session.info[PendingWrites].configurations |= set(session.scalars(of_sweep))
     session.execute(delete(SweepTagRecord).where(SweepTagRecord.sweep_id == sweep.id))
@@ -319,7 +319,7 @@ def _find_only_earlier(session: Session, sweep: int, joined: set[int]) -> set[in
     """
     query = (
         select(TrialRecord.configuration_id)
-        .join(TrialRecord.places)
+        .join(TrialRecord.links)
         .where(
             SweepTrialRecord.sweep_id == sweep,
             SweepTrialRecord.role != "confirm",
@@ -695,8 +695,8 @@ def find_attempts(
         query = select(AttemptRecord).where(AttemptRecord.trial_id.in_(ids))
         for attempt in session.scalars(query.where(AttemptRecord.journal == journal)):
             known[AttemptRecord, attempt.trial_id, journal] = attempt
-    found = {trial.key: known.get((AttemptRecord, trial.id, journal)) for trial in trials}
-    return {key: attempt for key, attempt in found.items() if attempt is not None}
+    attempts = {trial.key: known.get((AttemptRecord, trial.id, journal)) for trial in trials}
+    return {key: attempt for key, attempt in attempts.items() if attempt is not None}
 
 
 def attempts_of(session: Session, journal: str, keys: Collection[str]) -> dict[str, AttemptRecord]:
@@ -711,7 +711,7 @@ def attempts_of(session: Session, journal: str, keys: Collection[str]) -> dict[s
 
 
 def is_complete(session: Session, trial: TrialRecord) -> bool:
-    """Whether an attempt at a trial is complete."""
+    """Return whether an attempt at a trial is complete."""
     session.flush()
     complete = AttemptRecord.trial_id == trial.id, AttemptRecord.state == "COMPLETE"
     return bool(session.scalar(select(exists().where(*complete))))

@@ -46,7 +46,7 @@ def remove_sweep(session: Session, name: str, journal: str) -> None:
         of_sweep = SweepTrialRecord.sweep_id == sweep.id
         trials = session.execute(
             select(TrialRecord.id, TrialRecord.configuration_id)
-            .join(TrialRecord.places)
+            .join(TrialRecord.links)
             .where(of_sweep)
         ).all()
         session.execute(delete(TrialRecord).where(TrialRecord.id.in_(select_going(sweep.id))))

@@ -199,9 +199,9 @@ class _SQLiteReplacement(Replacement):
         self._file, self._part, self._is_kept = file, part, is_kept
 
     def take_place(self, complete: Complete, accept: Accept) -> Path | None:
-        with ExitStack() as held:
+        with ExitStack() as stack:
             if self._is_readable:
-                held.enter_context(_hold_sqlite(self._file))
+                stack.enter_context(_hold_sqlite(self._file))
                 with self._old.connect() as connection:
                     refuse_while_driven(connection)
             read = complete()
@@ -291,13 +291,13 @@ def _hold_sqlite(file: Path) -> Iterator[None]:
     """Keep others from writing to a SQLite file, of which nothing is left in its log."""
     log = file.with_name(f"{file.name}-wal")
     deadline = time.monotonic() + BUSY_SECONDS
-    with closing(sqlite3.connect(file, timeout=BUSY_SECONDS, isolation_level=None)) as held:
+    with closing(sqlite3.connect(file, timeout=BUSY_SECONDS, isolation_level=None)) as database:
         while True:
-            held.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-            held.execute("BEGIN IMMEDIATE")
+            database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            database.execute("BEGIN IMMEDIATE")
             if not log.exists() or log.stat().st_size == 0:
                 break
-            held.execute("ROLLBACK")
+            database.execute("ROLLBACK")
             if time.monotonic() > deadline:
                 raise StoreDownError("other processes keep reading it; end them, and try again")
         yield

@@ -50,14 +50,14 @@ class LeaderboardSink:
 
     name = "leaderboard"
     can_be_refilled = False
-    rest = 1.0  # a transaction for each event would take a driver of short trials twice the time
+    pause = 1.0  # a transaction for each event would take a driver of short trials twice the time
 
     def __init__(self, leaderboard: Store, lease: Lease | None = None) -> None:
         self._leaderboard, self._lease = leaderboard, lease
         self._positions: dict[str, int] = {}
         """The last known position of each journal."""
-        self._told: set[str] = set()
-        """Reasons that were already logged, so that each is logged only once."""
+        self._logged: set[str] = set()
+        """The reasons that were logged, so that each is logged once."""
 
     def position(self, journal: str) -> int:
         """Return the end offset of the last event applied from this journal; 0 if it is new.
@@ -104,8 +104,8 @@ class LeaderboardSink:
             with self._leaderboard.writing() as session:
                 session.merge(JournalCursorRecord(journal=journal, position=end))
             reason = str(error) or repr(error)
-            if reason not in self._told:
-                self._told.add(reason)
+            if reason not in self._logged:
+                self._logged.add(reason)
                 says = "sweep %s: the leaderboard skips a %s, which stays in the journal: %s"
                 _log.warning(says, event.sweep, event.kind, mask_text(reason))
         if entries:

@@ -189,7 +189,7 @@ def _identify_file(file: Path) -> tuple[int, int] | None:
 
 
 def _is_replaced(info: Mapping[str, Any]) -> bool:
-    """Whether another file has taken the place of the one that a connection has open."""
+    """Return whether another file has taken the place of the one that a connection has open."""
     file, identity = info[_FILE]
     return identity is not None and identity != _identify_file(file)
 
@@ -419,7 +419,7 @@ def open_for_reading(url: str) -> Store:
 
 
 def _has_schema(engine: Engine) -> bool:
-    """Whether there is a leaderboard. Raises StoreError if it has another schema."""
+    """Return whether there is a leaderboard. Raises StoreError if it has another schema."""
     schema = read_schema(engine)
     if schema is not None and schema != SCHEMA:
         raise StoreError(

@@ -141,7 +141,7 @@ class SweepRecord(Base):
 
     starts: Mapped[list["SweepStartRecord"]] = read_only(order_by="SweepStartRecord.started")
     tags: Mapped[list["SweepTagRecord"]] = read_only(order_by="SweepTagRecord.tag")
-    places: Mapped[list["SweepTrialRecord"]] = read_only(order_by="SweepTrialRecord.number")
+    links: Mapped[list["SweepTrialRecord"]] = read_only(order_by="SweepTrialRecord.number")
 
 
 class SweepStartRecord(Base):
@@ -286,7 +286,7 @@ class TrialRecord(Base):
     """
 
     configuration: Mapped[ConfigurationRecord] = read_only()
-    places: Mapped[list["SweepTrialRecord"]] = read_only(order_by="SweepTrialRecord.sweep_id")
+    links: Mapped[list["SweepTrialRecord"]] = read_only(order_by="SweepTrialRecord.sweep_id")
     # By both columns, so that a query can begin with the trial or with the attempt.
     shown: Mapped["AttemptRecord"] = read_only(
         primaryjoin="and_(foreign(TrialRecord.shown_attempt) == AttemptRecord.id,"
