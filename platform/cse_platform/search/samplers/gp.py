@@ -21,7 +21,7 @@ class NoisyGp(GPSampler):
     It proposes what may exceed the highest *expected* score of those tried, and not the highest
     *score*, which is a lucky one (the plug-in of Vazquez et al. 2008, Global optimization based
     on noisy evaluations; compared by Picheny et al. 2013, A benchmark of kriging-based infill
-    criteria for noisy optimization). Once a trial has failed, it is Optuna's own, which keeps away
+    criteria for noisy optimization). Once a trial has failed, Optuna's constraint keeps it away
     from where trials fail. A TPE draws dimensions with a `when`, which not every point has.
     """
 
@@ -52,10 +52,11 @@ class NoisyGp(GPSampler):
     ) -> np.ndarray:
         import torch
 
-        if hasattr(acqf, "_threshold") and self._gprs_cache_list:  # it has no constraint
+        improvement: Any = getattr(acqf, "_acqf", acqf)  # once a trial has failed, a part of it
+        if self._gprs_cache_list:
             (model,) = self._gprs_cache_list
             with torch.no_grad():
                 expected, _ = model.posterior(model._X_train)
-            acqf._threshold = float(expected.max())
+            improvement._threshold = float(expected.max())
             best_params = model._X_train[[int(expected.argmax())]].numpy()
         return super()._optimize_acqf(acqf, best_params)
