@@ -69,7 +69,7 @@ ROWS = {
     "TPE, hyperband": Strategy(
         "tpe", pruner=optuna.pruners.HyperbandPruner(1, 8), start_points=True
     ),
-    "GP": Strategy("gp", gp=optuna.samplers.GPSampler, start_points=True),
+    "GP": Strategy("gp", optunas_gp=True, start_points=True),
     "ours": Strategy("auto", curve=True, start_points=True),
     "TPE, repeats": Strategy("tpe", start_points=True, repeats=True),
     "ours, repeats": Strategy("auto", curve=True, start_points=True, repeats=True),

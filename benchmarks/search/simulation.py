@@ -7,7 +7,8 @@ eight is done. A trial that is stopped or diverges at a dev point counts with it
 import heapq
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 from unittest.mock import patch
@@ -18,13 +19,14 @@ from optuna.samplers import GPSampler
 from optuna.trial import FrozenTrial, Trial, TrialState, create_trial
 from surfaces import Array, Surface
 
+from cse_platform.search import proposals
 from cse_platform.search.proposals import add_proposal, propose
 from cse_platform.search.pruners.curve import PastCurves, judge
 from cse_platform.search.repeats import choose_repeat
-from cse_platform.search.samplers import gp
-from cse_platform.search.samplers.gp import NoisyGp
+from cse_platform.search.samplers import build
 from cse_platform.stores.optuna.trials import FAILURE_CAUSE
 from cse_platform.sweep.pruners import CurvePruner
+from cse_platform.sweep.samplers import Gp
 from cse_platform.sweep.spec import SweepSpec
 
 
@@ -73,8 +75,8 @@ class Strategy:
     """Whether configurations get further seeds during the search."""
     race: int = 0
     """How many of the best race over further seeds; 0 takes the best without a race."""
-    gp: type[GPSampler] = NoisyGp
-    """The Gaussian process: the package's own, or Optuna's."""
+    optunas_gp: bool = False
+    """Whether `gp` is Optuna's own Gaussian process, with the trials that it sees."""
 
 
 NEXT_SEED = 1_000_003
@@ -107,6 +109,17 @@ def spec_of(surface: Surface, strategy: Strategy, *, seed: int) -> SweepSpec:
             "search": {"sampler": strategy.sampler, "trials": 1_000_000, "seed": seed},
         }
     )
+
+
+@contextmanager
+def use_optunas_gp() -> Iterator[None]:
+    """Let `gp` be Optuna's own Gaussian process."""
+
+    def build_optunas(options: Gp, *, seed: int) -> GPSampler:
+        return GPSampler(seed=seed, n_startup_trials=options.startup_trials)
+
+    with patch.object(build, "NoisyGp", build_optunas), patch.object(proposals, "show_to_gp", list):
+        yield
 
 
 def search(
@@ -146,7 +159,7 @@ def search(
     def begin(now: float) -> None:
         repeat = repeated() if strategy.repeats else None
         if repeat is None:
-            with patch.object(gp, "NoisyGp", strategy.gp):
+            with use_optunas_gp() if strategy.optunas_gp else nullcontext():
                 proposal = propose(study, spec)
             add_proposal(study, spec, proposal)
             known = study.get_trials(deepcopy=False)[proposal.number]

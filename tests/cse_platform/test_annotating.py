@@ -37,7 +37,9 @@ def runs(tmp_path, history, empty_leaderboard) -> Path:
     return tmp_path
 
 
-def test_each_kind_of_store_keeps_and_filters(board, leaderboard_url, history, tmp_path) -> None:
+def test_annotations_are_stored_and_filtered_in_sqlite_and_postgresql(
+    board, leaderboard_url, history, tmp_path
+) -> None:
     apply_events(board, history)
     subjects = {"first": "s", A[:8]: "c", "2aaaaaaa": "t", f"rankcse@{B[:8]}": "r", "first#2": "n"}
     for subject, tag in subjects.items():
@@ -65,7 +67,7 @@ def says(runs) -> Iterator[Callable[..., Result]]:
     return say
 
 
-def test_what_is_written_is_shown_with_who_did_until_it_is_taken_away(says, runs) -> None:
+def test_an_annotation_is_shown_with_its_author_until_it_is_removed(says, runs) -> None:
     words = ("--note", "falls after 500", "--tag", "odd", "--star")
     says("annotate", "1aaaaaaa", *words)
     shown = says("show", "1aaaaaaa").output
@@ -99,7 +101,7 @@ def test_a_star_on_a_row_s_sweep_or_configuration_or_trial(says, subject) -> Non
     assert ("★" in says("--all").output) is not of_sweep
 
 
-def test_without_mlflow_it_is_written_and_said(says, monkeypatch) -> None:
+def test_without_mlflow_an_annotation_is_written_with_a_warning(says, monkeypatch) -> None:
     monkeypatch.setenv("CSE_MLFLOW_URI", "http://127.0.0.1:9")
     monkeypatch.setattr(annotating, "MIRROR_WAIT", 1.0)
     result = says("annotate", "first", "--star")
@@ -107,7 +109,7 @@ def test_without_mlflow_it_is_written_and_said(says, monkeypatch) -> None:
     assert "★" in says("status", command="sweep").output
 
 
-def test_who_writes_by_a_slow_clock_is_heard(says, runs) -> None:
+def test_an_annotation_by_a_slow_clock_replaces_the_earlier_one(says, runs) -> None:
     ahead = AnnotationWritten(
         time=NOON, sweep="first", about="sweep", name="first", who="ann", note="of 2030", star=True
     )
@@ -119,14 +121,14 @@ def test_who_writes_by_a_slow_clock_is_heard(says, runs) -> None:
     assert (written.note and written.note.text, written.star) == ("of today", None)
 
 
-def test_neither_a_secret_nor_what_steers_a_terminal_is_kept(says) -> None:
+def test_secrets_and_control_characters_are_removed_from_annotations(says) -> None:
     says("annotate", "first", "--note", "see\x1b[31m https://ann:hunter2@lab/x")
     told = json.loads(says("status", "first", "--json", command="sweep").output)
     note = told[0]["written"]["note"]["text"]
     assert "hunter2" not in note and "\x1b" not in note
 
 
-def test_what_means_nothing_is_refused(says, runs) -> None:
+def test_an_annotation_without_meaning_is_refused(says, runs) -> None:
     for words, code, why in (
         (["frist", "--star"], 1, "first"),
         (["rankcse@cccc", "--star"], 1, "neither a configuration"),
@@ -140,7 +142,7 @@ def test_what_means_nothing_is_refused(says, runs) -> None:
         assert board.sweep("first").tags == ("smoke",)
 
 
-def test_a_new_leaderboard_gets_what_was_written(says, runs, history, empty_leaderboard) -> None:
+def test_a_new_leaderboard_gets_all_annotations(says, runs, history, empty_leaderboard) -> None:
     says("annotate", "1aaaaaaa", "--note", "old", "--star")
     says("annotate", "1aaaaaaa", "--note", "new", "--tag", "odd")
     before = says("show", "1aaaaaaa", "--json").output

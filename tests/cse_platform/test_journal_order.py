@@ -21,7 +21,8 @@ from sweep_events import (
 from cse_platform.errors import StoreDownError
 from cse_platform.leaderboard import Leaderboard
 from cse_platform.leaderboard.trials import dev_curves
-from cse_platform.stores.sql.sink import LeaderboardSink, store_reused_trials
+from cse_platform.stores.sql.events import store_reused_trials
+from cse_platform.stores.sql.sink import LeaderboardSink
 from cse_platform.stores.sql.store import Store
 from cse_platform.stores.sql.tables import Base, SchemaRecord
 from cse_platform.tracking.events import Event, SweepFinished, TrialState

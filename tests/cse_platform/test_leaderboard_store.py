@@ -175,7 +175,7 @@ def test_a_value_of_another_type_is_named_with_the_way_out(tmp_path, empty_leade
         assert session.scalars(select(SweepRecord)).one().name == "first"
 
 
-def test_questions_that_share_a_session_see_one_moment(board, leaderboard_url) -> None:
+def test_queries_that_share_a_session_see_one_snapshot(board, leaderboard_url) -> None:
 
     def count(store: Store) -> int:
         with store.session() as session:

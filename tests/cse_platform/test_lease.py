@@ -53,7 +53,7 @@ def test_second_driver_is_told_who_holds_the_sweep(board, other, journal, elsewh
         pass
 
 
-def test_what_a_driver_still_has_to_write_is_written_after_its_end(board, other, journal) -> None:
+def test_the_last_batch_of_a_driver_is_written_after_its_end(board, other, journal) -> None:
     lease = Lease(board, "first", journal)
     sink = LeaderboardSink(board, lease)
     lease.close()

@@ -70,9 +70,8 @@ def build(folder: Path) -> Path:
 
 def fill_store(runs: Path, *sweeps: str) -> None:
     """Put the recorded journals of these sweeps into a runs folder, and fill its leaderboard."""
-    from cse_platform.stores.sql.sink import LeaderboardSink
+    from cse_platform.stores.sql.sink import LeaderboardSink, apply_journal
     from cse_platform.stores.sql.store import open_store
-    from cse_platform.tracking.journal import read_journal
 
     with open_store(f"sqlite:///{runs / 'leaderboard.db'}") as store:
         for sweep in sweeps:
@@ -80,7 +79,7 @@ def fill_store(runs: Path, *sweeps: str) -> None:
             journal.parent.mkdir(parents=True)
             recorded = gzip.decompress((RECORDED / f"{sweep}.jsonl.gz").read_bytes()).decode()
             journal.write_text(recorded.replace(HOME, str(runs.parent)))
-            LeaderboardSink(store).apply(sweep, list(read_journal(journal)))
+            apply_journal(LeaderboardSink(store), journal)
 
 
 @cache

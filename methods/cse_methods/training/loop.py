@@ -176,7 +176,7 @@ def train_until(step: int, state: TrainingState, corpus: Corpus) -> dict[str, fl
         `train/learning_rate` of the last step; `train/progress`; the objective's own metrics,
         `train/<name>`; `perf/sentences_per_second`.
 
-    Raises TrainingError if the loss diverges before, or one of the objective's metrics has a taken name.
+    Raises TrainingError if the loss diverges before, or a metric of the objective has a taken name.
     """
     started, first = time.perf_counter(), state.step
     sums: dict[str, Tensor] = {}

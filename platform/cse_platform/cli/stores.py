@@ -34,7 +34,7 @@ _MOST_NAMED = 20
     "--without",
     multiple=True,
     metavar="NAMES",
-    help="Sweeps to drop from the old leaderboard, separated by commas.",
+    help="Sweeps to drop from the old leaderboard, or ids of journals, separated by commas.",
 )
 @click.option(
     "--only",
@@ -60,12 +60,13 @@ def rebuild_command(
 
     Reads the journals of all sweeps, imports, evaluations and annotations in the runs folder, and
     in those that --from names, into a new database, which then replaces the leaderboard in one
-    step. Use it if the leaderboard is lost, damaged, outdated or of another version, and to add the
-    results of colleagues; run it again to update these. It refuses while a sweep runs, and if the
-    old leaderboard has results that none of these journals has. Of a damaged journal, it reads what
-    precedes the damage, and exits with 1 in the end. If two different sweeps have the
-    same name, the one in the runs folder keeps it. If folders have different results of one trial,
-    the runs folder's are kept, and the trial is named.
+    step; an old SQLite file is kept as leaderboard.db.before-TIME. Use it if the leaderboard is
+    lost, damaged, outdated or of another version, and to add the results of colleagues; run it
+    again to update these. It refuses while a sweep runs, and if the old leaderboard has more of
+    a journal than these folders. Of a damaged journal, it reads what precedes the damage, and
+    exits with 1 in the end. If two different sweeps have the same name, the one in the runs
+    folder keeps it. If folders have different results of one trial, the runs folder's are kept,
+    and the trial is named.
 
     Then it adds to the search store and to MLflow what they lack. It deletes nothing there, because
     MLflow also holds registered models, and both can hold what others wrote.
@@ -80,7 +81,7 @@ def rebuild_command(
     from cse_platform.numbers import percent
     from cse_platform.presentation.terminal import progress_lines
     from cse_platform.stores.rebuild import (
-        describe_lacking,
+        describe_lost,
         fill_mlflow,
         fill_search_store,
         rebuild,
@@ -122,13 +123,15 @@ def rebuild_command(
             if done.disagreements:
                 way = "leave out --prefer theirs" if prefer == "theirs" else "add --prefer theirs"
                 echo(f"To keep the other results instead, {way}")
-            for line in describe_lacking(done.lacking):
-                echo(f"{'Would lack' if dry_run else 'Lacks'} {line}")
+            for line in describe_lost(done.lost):
+                echo(f"{'Would lose' if dry_run else 'Left out'}: {line}")
             counts = ", ".join(
                 f"{name}: {count} ({done.before[name]} before)"
                 for name, count in done.after.items()
             )
             echo(f"{done.journals} journals; {counts}")
+            if done.kept is not None:
+                echo(f"The old leaderboard is kept as {done.kept}")
         fill_mirror = partial(fill_mlflow, prefer_theirs=prefer == "theirs")
         fills: dict[str, tuple[str, Callable[..., list[str]]]] = {
             "search": ("The search store", fill_search_store),

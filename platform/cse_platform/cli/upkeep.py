@@ -61,9 +61,9 @@ def delete(sweep: str, place: LeaderboardPlace, dry_run: bool, yes: bool) -> Non
 def clean(older_than: str, place: LeaderboardPlace, dry_run: bool) -> None:
     """Remove old messages, jobs, Ray folders and caches.
 
-    Results stay. Jobs are the folders of submitted sweeps; those that an unfinished sweep needs
-    stay. A cached file is removed if this machine has not used it for the given time; it is made
-    again when needed.
+    Results stay, but leaderboards that rebuild has replaced and kept go. Jobs are the folders of
+    submitted sweeps; those that an unfinished sweep needs stay. A cached file is removed if this
+    machine has not used it for the given time; it is made again when needed.
 
     \b
     Examples:

@@ -100,8 +100,8 @@ def send_request(
     if holder is not None:
         return f"sent to process {holder.pid} on {holder.host}, which runs the sweep"
     last = start or {}  # the command of its last start, as far as it is recorded
-    where = f"cd {shlex.quote(last['folder'])} && " if "folder" in last else ""
-    command = f"{where}{last.get('command', 'cse-sweep FILE')}"
+    change_folder = f"cd {shlex.quote(last['folder'])} && " if "folder" in last else ""
+    command = f"{change_folder}{last.get('command', 'cse-sweep FILE')}"
     return f"sweep {sweep!r} is not running; its next start will do this: {command}"
 
 

@@ -326,7 +326,7 @@ def tags_of_sweeps(session: Session, configurations: Sequence[int]) -> Mapping[i
     """
     held = (
         select(TrialRecord.configuration_id, SweepRecord.id, SweepRecord.name)
-        .join(TrialRecord.places)
+        .join(TrialRecord.links)
         .join(SweepTrialRecord.sweep)
         .where(TrialRecord.configuration_id.in_(configurations))
         .distinct()
@@ -670,7 +670,7 @@ def _select_complete_seeds(
     ).where(of_configuration)
     first_sweep = (
         select(SweepRecord.name)
-        .join(SweepRecord.places)
+        .join(SweepRecord.links)
         .join(tried, SweepTrialRecord.trial)
         .where(of_configuration)
         .order_by(SweepRecord.id)

@@ -369,7 +369,7 @@ def _read_activity(session: Session, sweep: int, *, since: datetime) -> tuple[in
         select(func.max(AttemptRecord.started))
         .select_from(TrialRecord)
         .join(TrialRecord.shown)
-        .join(TrialRecord.places)
+        .join(TrialRecord.links)
         .where(SweepTrialRecord.sweep_id == sweep)
     )
     ended, finished = session.execute(
@@ -456,7 +456,7 @@ def leading_configurations(
     configuration = ConfigurationRecord
     others = (
         select(SweepRecord.name)
-        .join(SweepRecord.places)
+        .join(SweepRecord.links)
         .join(SweepTrialRecord.trial)
         .where(TrialRecord.configuration_id == configuration.id, SweepRecord.name != but)
     )

@@ -223,7 +223,7 @@ _ACCESS = ("opened", "who", "command", "tasks", "source")
 _WITH_ALL = (
     joinedload(TrialRecord.configuration).joinedload(ConfigurationRecord.group),
     joinedload(TrialRecord.shown).joinedload(AttemptRecord.machine),
-    selectinload(TrialRecord.places)
+    selectinload(TrialRecord.links)
     .joinedload(SweepTrialRecord.sweep)
     .options(selectinload(SweepRecord.starts), selectinload(SweepRecord.tags)),
     selectinload(TrialRecord.scores),
@@ -249,7 +249,7 @@ class TrialQueries:
             key = find_one_trial(session, trial).key
             query = select(TrialRecord).where(TrialRecord.key == key).options(*_WITH_ALL)
             record = session.scalars(query).one()
-            configuration, sweeps = record.configuration, [place.sweep for place in record.places]
+            configuration, sweeps = record.configuration, [place.sweep for place in record.links]
             attempt = record.shown
             scores = {
                 (score.split, score.task, score.metric, score.identity): score
@@ -261,7 +261,7 @@ class TrialQueries:
                 *("model", "model_deleted"),
             )
             starts = _find_starts(attempt, sweeps)
-            places = {place.sweep.name: place for place in record.places}
+            places = {place.sweep.name: place for place in record.links}
             drivers = select(SweepLeaseRecord).where(SweepLeaseRecord.sweep.in_(places))
             leases = {lease.sweep: (lease.host, lease.folder) for lease in session.scalars(drivers)}
             written = annotations(session, "trial", [record.key])

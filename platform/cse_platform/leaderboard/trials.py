@@ -399,7 +399,7 @@ def find_subject(session: Session, reference: str) -> Subject:
         about, name = "configuration", configuration.hash
         holds = (
             select(SweepRecord)
-            .join(SweepRecord.places)
+            .join(SweepRecord.links)
             .join(SweepTrialRecord.trial)
             .where(TrialRecord.configuration_id == configuration.id)
             .order_by(SweepRecord.id)
@@ -495,7 +495,7 @@ def used_elsewhere(session: Session, keys: Sequence[str], *, sweep: str) -> set[
             named.update(_FOLDER.findall(text))
     used = {key for key in keys if key[:MODEL_DIGITS] in named}
     # By name, because the leaderboard may lag the journal and not have this sweep yet.
-    query = select(TrialRecord.key).join(TrialRecord.places).join(SweepTrialRecord.sweep)
+    query = select(TrialRecord.key).join(TrialRecord.links).join(SweepTrialRecord.sweep)
     for batch in in_batches(keys):
         elsewhere = SweepRecord.name != sweep, TrialRecord.key.in_(batch)
         used.update(session.scalars(query.where(*elsewhere)))

@@ -20,7 +20,6 @@ import psutil
 import ray
 from ray._private import parameter, ray_constants, services, worker
 from ray._private.authentication.authentication_token_setup import Config
-from ray.core.generated.gcs_pb2 import GcsNodeInfo
 from ray.exceptions import AuthenticationError, RayError
 from ray.job_config import JobConfig
 
@@ -29,7 +28,6 @@ from cse_platform.errors import SweepRefusedError
 from cse_platform.signals import heed_sigterm
 from cse_platform.sweep.stores import ray_temporary_folder
 
-_ALIVE = GcsNodeInfo.GcsNodeState.ALIVE
 _TOKEN, _TOKEN_FILE, _AUTH_MODE = "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH", "RAY_AUTH_MODE"
 _GCS_ATTEMPTS = "RAY_gcs_server_port_wait_time_s"
 """How often Ray tries to reach a GCS that it has started at a given port."""
@@ -65,7 +63,8 @@ def prepare_to_join(address: str) -> None:
             f"no Ray cluster answers at {address}{named}: {error}; give the address that `ray "
             "start --head` printed there, and make its port reachable from here"
         ) from error
-    if not any(Path(node.raylet_socket_name).exists() for node in nodes if node.state == _ALIVE):
+    alive = (node for node in nodes if node.state == node.ALIVE)
+    if not any(Path(node.raylet_socket_name).exists() for node in alive):
         raise SweepRefusedError(
             f"this machine is not a node of the Ray cluster at {address}, but a sweep's driver "
             "must run on one; use cse-sweep submit, run the command there, or first run here: "

@@ -71,15 +71,15 @@ def replay_study(history: SearchHistory) -> optuna.Study:
             continue
         values = trial.values if len(space) else {}  # without a known space, there are none
         try:
-            found = {n: find_value(space, history.method, n, value) for n, value in values.items()}
+            point = {n: find_value(space, history.method, n, value) for n, value in values.items()}
         except LookupError:
             continue
         study.add_trial(
             create_trial(
                 state=TrialState[trial.state],
                 value=trial.value if trial.state == "COMPLETE" else None,
-                params={name: encode(value) for name, value in found.items()},
-                distributions={name: build_distribution(space[name]) for name in found},
+                params={name: encode(value) for name, value in point.items()},
+                distributions={name: build_distribution(space[name]) for name in point},
             )
         )
     return study
@@ -335,10 +335,10 @@ def format_border(border: AtBorder) -> str:
     """Describe a bound of the space at which the best trials lie, and how to widen it."""
     high = border.side == "high"
     if border.choices:
-        where = f"at {short_value(border.bound)}"
+        location = f"at {short_value(border.bound)}"
         way = f"add a choice {'above' if high else 'below'}"
     else:
-        where = f"in the outer tenth at {border.side}={short_value(border.bound)}"
+        location = f"in the outer tenth at {border.side}={short_value(border.bound)}"
         way = f"move {border.side} {'up' if high else 'down'}"
-    text = f"{border.of_best} of the best 5 trials have {border.name} {where}"
+    text = f"{border.of_best} of the best 5 trials have {border.name} {location}"
     return f"at the border: {text}; {way} if the method allows it"

@@ -56,7 +56,7 @@ def learned_trials(
             user_attrs={SOURCE: trial.source},
         )
         # Negative numbers make them older than all trials of the study, and different from them.
-        frozen.number = frozen._trial_id = -2 - index
+        frozen.number = -2 - index
         built.append(frozen)
     return built
 

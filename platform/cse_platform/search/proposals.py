@@ -12,11 +12,13 @@ from typing import Any, cast
 import optuna
 from optuna.distributions import BaseDistribution
 from optuna.storages import BaseStorage
+from optuna.study import StudyDirection
 from optuna.trial import FrozenTrial, Trial, TrialState, create_trial
 
 from cse_platform.search.failures import FailurePredictor, show_failures
 from cse_platform.search.learning import learned_trials
 from cse_platform.search.samplers.build import build_sampler, choose_sampler
+from cse_platform.search.samplers.fitting import show_to_gp
 from cse_platform.stores.optuna.trials import (
     FIXED,
     build_distribution,
@@ -41,6 +43,7 @@ class Draft:
         study: the study for which the next trial is drawn.
         point: encoded values that are given, not drawn.
         learned: trials of other studies, shown to the sampler as older trials of this study.
+        fits_gp: whether a Gaussian process is fitted to the trials.
     """
 
     def __init__(
@@ -49,19 +52,21 @@ class Draft:
         point: Mapping[str, Any] | None = None,
         *,
         learned: Sequence[FrozenTrial] = (),
+        fits_gp: bool = False,
     ) -> None:
-        self.get_study_id_from_name = study._storage.get_study_id_from_name
-        self.get_study_directions = study._storage.get_study_directions
+        self._directions = study.directions
         self.others = study.get_trials(deepcopy=False)
         self.number = len(self.others)
         self.given = {} if point is None else dict(point)
-        self._learned = learned
+        self._learned, self._fits_gp = learned, fits_gp
         self._study_attrs = study.user_attrs
         self.study_notes: dict[str, Any] = {}
         """The attributes of the study that the sampler has set."""
-        self.study = copy.copy(study)
+        storage = cast(BaseStorage, self)
+        self.study = optuna.load_study(
+            study_name=study.study_name, storage=storage, pruner=study.pruner
+        )
         """The study as a sampler sees it."""
-        self.study._storage = cast(BaseStorage, self)
         self.trial: FrozenTrial
 
     def restart(self) -> Trial:
@@ -69,14 +74,29 @@ class Draft:
 
         Study attributes that the sampler has set are kept.
         """
-        self.trial = create_trial(
-            state=TrialState.RUNNING, system_attrs={FIXED: dict(self.given)} if self.given else {}
+        self.trial = FrozenTrial(
+            number=self.number,
+            trial_id=self.number,
+            state=TrialState.RUNNING,
+            value=None,
+            datetime_start=None,
+            datetime_complete=None,
+            params={},
+            distributions={},
+            user_attrs={},
+            system_attrs={FIXED: dict(self.given)} if self.given else {},
+            intermediate_values={},
         )
-        self.trial.number = self.trial._trial_id = self.number
         return Trial(self.study, self.number)
 
     # What follows is the part of Optuna's storage interface that samplers and trials call. There is
     # no fallback to the study's own storage, which lacks the trial.
+
+    def get_study_id_from_name(self, study_name: str) -> int:
+        return 0
+
+    def get_study_directions(self, study_id: int) -> list[StudyDirection]:
+        return self._directions
 
     def get_all_trials(
         self, study_id: int, deepcopy: bool = True, states: Container[TrialState] | None = None
@@ -107,7 +127,8 @@ class Draft:
     def _shown_trials(self) -> list[FrozenTrial]:
         """The other trials as a sampler sees them; only samplers that learn read them."""
         shown = show_failures([*self._learned, *self.others])
-        return sorted(shown, key=lambda trial: trial.number)
+        shown.sort(key=lambda trial: trial.number)
+        return show_to_gp(shown) if self._fits_gp else shown
 
     def get_study_system_attrs(self, study_id: int) -> dict[str, Any]:
         return self._study_attrs
@@ -166,8 +187,10 @@ def propose(
     """
     point = encode_point(start_point or values or {})
     older = learned_trials(learned, spec.space, study.get_trials(deepcopy=False))
-    draft = Draft(study, point, learned=older)
-    assignment = _draw_until_suitable(draft, spec)
+    number = len(study.get_trials(deepcopy=False))
+    sampler = choose_sampler(spec.search.sampler, spec.space, trial=number)
+    draft = Draft(study, point, learned=older, fits_gp=isinstance(sampler, Gp))
+    assignment = _draw_until_suitable(draft, spec, sampler)
     set_by_sampler = {n: value for n, value in draft.trial.system_attrs.items() if n != FIXED}
     return Proposal(
         draft.number,
@@ -200,7 +223,7 @@ MOST_NEAR = 200
 """The most points near the sampler's last draw that are tried."""
 
 
-def _draw_until_suitable(draft: Draft, spec: SweepSpec) -> dict[str, Any]:
+def _draw_until_suitable(draft: Draft, spec: SweepSpec, sampler: Sampler) -> dict[str, Any]:
     """Draw until a point is suitable.
 
     The method accepts a suitable point, and its cell has been proposed fewer than `MOST_PROPOSED`
@@ -209,17 +232,16 @@ def _draw_until_suitable(draft: Draft, spec: SweepSpec) -> dict[str, Any]:
     the last one is tried: each further try keeps fewer of its values, and draws the others at
     random. If the method accepts nothing, returns the last draw.
     """
-    suited = choose_sampler(spec.search.sampler, spec.space, trial=draft.number)
-    worn = _find_worn_cells(suited, draft.others, spec.space)
+    worn = _find_worn_cells(sampler, draft.others, spec.space)
     # A Gaussian process itself models where trials fail, which are shown to it as very low scores.
-    predicts = suited.learns and not isinstance(suited, Gp)
+    predicts = sampler.learns and not isinstance(sampler, Gp)
     predictor = FailurePredictor(draft.others if predicts else (), spec.space)
-    for attempt in range(suited.redraws):
+    for attempt in range(sampler.redraws):
         point = _draw_point(draft, spec, attempt=attempt)
         given = {name: value for name, value in point.items() if name in draft.given}
         is_worn = given != point and spec.space.cell(point) in worn
         is_risky = given != point and predictor.predicts_failure(point)
-        if is_risky and attempt < suited.redraws - 1:
+        if is_risky and attempt < sampler.redraws - 1:
             continue
         if given == point or (not is_worn and spec.accepts(point)):
             return point
@@ -236,14 +258,14 @@ def _draw_until_suitable(draft: Draft, spec: SweepSpec) -> dict[str, Any]:
     return accepted or spec.complete(given, seed=rng.random()) or point
 
 
-def _find_worn_cells(suited: Sampler, trials: Sequence[FrozenTrial], space: Space) -> set[str]:
+def _find_worn_cells(sampler: Sampler, trials: Sequence[FrozenTrial], space: Space) -> set[str]:
     """Find the cells that a sampler may not propose again, after `MOST_PROPOSED` times.
 
     A Gaussian process proposes its best point again and again. Other learning samplers do only
     without an unconditional real dimension, whose values practically never repeat.
     """
     real = any(dimension.is_real and not dimension.when for _, dimension in space.items())
-    if not isinstance(suited, Gp) and (real or not suited.learns):
+    if not isinstance(sampler, Gp) and (real or not sampler.learns):
         return set()
     assignments = (
         {name: decode(space[name], value) for name, value in trial.params.items() if name in space}

@@ -6,8 +6,8 @@ from typing import Any, cast
 
 import optuna
 from optuna.samplers import RandomSampler
-from optuna.storages import BaseStorage
-from optuna.trial import FrozenTrial, Trial, TrialState, create_trial
+from optuna.storages import BaseStorage, InMemoryStorage
+from optuna.trial import FrozenTrial, TrialState, create_trial
 
 from cse_platform.search.proposals import (
     Proposal,
@@ -52,8 +52,10 @@ class SearchStudy:
     ) -> None:
         self.spec, self.learned = spec, learned
         optuna.logging.set_verbosity(optuna.logging.WARNING)
+        self._storage = InMemoryStorage()
         self.study = optuna.create_study(
             study_name=spec.sweep,
+            storage=self._storage,
             direction="maximize",
             sampler=RandomSampler(),  # each draw builds its own
             pruner=build_pruner(spec.pruner),
@@ -156,20 +158,21 @@ class SearchStudy:
         frozen = self._find_running(trial)
         if frozen is None or step not in trial.kept:
             return False, {}
-        judged, study = copy(frozen), copy(self.study)
+        judged, notes = copy(frozen), _PrunerNotes(self._storage)
         judged.intermediate_values = {**frozen.intermediate_values, step: trial.kept[step]}
-        notes = _PrunerNotes(study._storage)
-        study._storage = cast(BaseStorage, notes)
+        study = optuna.load_study(
+            study_name=self.spec.sweep, storage=cast(BaseStorage, notes), pruner=self.study.pruner
+        )
         return study.pruner.prune(study, judged) and trial.role == "search", notes.attributes
 
     def report(self, trial: TrialHistory, *, step: int, notes: Mapping[str, Any]) -> None:
         """Report a step that is recorded, with the attributes that the pruner has set there."""
         frozen = self._find_running(trial)
         if frozen is not None and step in trial.kept:
-            storage, number = self.study._storage, frozen._trial_id
-            storage.set_trial_intermediate_value(number, step, trial.kept[step])
+            trial_id = self._find_id(frozen)
+            self._storage.set_trial_intermediate_value(trial_id, step, trial.kept[step])
             for name, value in notes.items():
-                storage.set_trial_system_attr(number, name, value)
+                self._storage.set_trial_system_attr(trial_id, name, value)
 
     def tell(self, trial: TrialHistory) -> None:
         """Report how a trial ended.
@@ -180,9 +183,14 @@ class SearchStudy:
         if (frozen := self._find_running(trial)) is None:
             return
         if trial.state == "FAIL" and trial.cause is not None:
-            Trial(self.study, frozen._trial_id).set_user_attr(FAILURE_CAUSE, trial.cause)
+            self._storage.set_trial_user_attr(self._find_id(frozen), FAILURE_CAUSE, trial.cause)
         value = read_final_value(trial) if trial.state == "COMPLETE" else None
         self.study.tell(frozen.number, value, state=TrialState[trial.state])
+
+    def _find_id(self, trial: FrozenTrial) -> int:
+        """Find the id of a trial in the storage."""
+        study = self._storage.get_study_id_from_name(self.spec.sweep)
+        return self._storage.get_trial_id_from_study_id_trial_number(study, trial.number)
 
     def _find_running(self, trial: TrialHistory) -> FrozenTrial | None:
         """Find a trial that has not ended in the study; None if the study does not run it."""

@@ -27,7 +27,7 @@ from cse_platform.tracking.journal import read_journal
 
 @dataclass
 class Results:
-    """What the journals of a runs folder tell of a trial."""
+    """The results that the journals of a runs folder have of a trial."""
 
     completed: datetime | None = None
     curve: dict[int, float] = field(default_factory=dict)
@@ -125,7 +125,7 @@ class Disagreements:
     def __init__(
         self, journals: Sequence[SourceJournal] = (), folders: Sequence[Path] = ()
     ) -> None:
-        self.found: list[Disagreement] = []
+        self.disagreements: list[Disagreement] = []
         """One for each trial and folder whose results are left out."""
         self._attempts: dict[tuple[Path, str], Results] = {}
         """What is kept in the place of the attempts that are left out, by folder and trial."""
@@ -134,28 +134,28 @@ class Disagreements:
         self._cosines: dict[tuple[str, str, str], Path] = {}
         """The folders whose cosines are kept, by trial, task and identity."""
         if len({*folders}) > 1:
-            for trial, told in _read_results(journals).items():
+            for trial, results in _read_results(journals).items():
                 self._settle_trial(
-                    trial, {folder: told[folder] for folder in folders if folder in told}
+                    trial, {folder: results[folder] for folder in folders if folder in results}
                 )
 
-    def _settle_trial(self, trial: str, told: Mapping[Path, Results]) -> None:
-        complete = [folder for folder, results in told.items() if results.completed is not None]
-        if rivals := complete or [folder for folder in told if told[folder].curve]:
+    def _settle_trial(self, trial: str, results: Mapping[Path, Results]) -> None:
+        complete = [folder for folder, own in results.items() if own.completed is not None]
+        if rivals := complete or [folder for folder in results if results[folder].curve]:
             keeper, *others = rivals
             for folder in others:
                 if self._note_difference(
-                    trial, {keeper: told[keeper].dev}, folder, told[folder].dev
+                    trial, {keeper: results[keeper].dev}, folder, results[folder].dev
                 ):
-                    self._attempts[folder, trial] = told[keeper]
+                    self._attempts[folder, trial] = results[keeper]
         kept: dict[Path, Mapping[str, float]] = {}
-        for folder, results in told.items():
+        for folder, own in results.items():
             if (folder, trial) not in self._attempts:
-                if self._note_difference(trial, kept, folder, results.test):
+                if self._note_difference(trial, kept, folder, own.test):
                     self._evaluations.add((folder, trial))
                 else:
-                    kept[folder] = results.test
-                    for name in results.cosines:
+                    kept[folder] = own.test
+                    for name in own.cosines:
                         self._cosines.setdefault((trial, *name), folder)
 
     def _note_difference(
@@ -170,7 +170,7 @@ class Disagreements:
             for name in (name for name in own if name in values):
                 one, other = own[name], values[name]
                 if one != other and not (math.isnan(one) and math.isnan(other)):
-                    self.found.append(Disagreement(trial, name, one, keeper, other, folder))
+                    self.disagreements.append(Disagreement(trial, name, one, keeper, other, folder))
                     return True
         return False
 
@@ -183,18 +183,18 @@ class Disagreements:
 
         def change(end: int, event: Event) -> Event | None:
             if isinstance(event, TrialEvent):
-                place = journal.folder_at(end), event.trial
-                kept = self._attempts.get(place)
+                folder = journal.folder_at(end)
+                kept = self._attempts.get((folder, event.trial))
                 if kept is not None and isinstance(event, _OF_RESULTS):
                     return None
                 if isinstance(event, TrialEvaluated):
-                    if place in self._evaluations:
+                    if (folder, event.trial) in self._evaluations:
                         return None
                     own = [
                         pairs
                         for pairs in event.similarities
-                        if self._cosines.get((event.trial, pairs.task, pairs.identity), place[0])
-                        == place[0]
+                        if self._cosines.get((event.trial, pairs.task, pairs.identity), folder)
+                        == folder
                     ]
                     event = event.model_copy(update={"similarities": tuple(own)})
                 if kept is not None and kept.best is not None and isinstance(event, TrialReused):
@@ -208,16 +208,16 @@ class Disagreements:
 
 def _read_results(journals: Sequence[SourceJournal]) -> Mapping[str, Mapping[Path, Results]]:
     """Read what the journals tell of the trials that several folders have, by trial and folder."""
-    places = defaultdict[str, set[Path]](set)
+    folders_of = defaultdict[str, set[Path]](set)
     for journal in journals:
         for end, event in _read_trials(journal):
-            places[event.trial].add(journal.folder_at(end))
-    shared = {trial for trial, folders in places.items() if len(folders) > 1}
-    told = defaultdict[str, dict[Path, Results]](dict)
+            folders_of[event.trial].add(journal.folder_at(end))
+    shared = {trial for trial, folders in folders_of.items() if len(folders) > 1}
+    by_trial = defaultdict[str, dict[Path, Results]](dict)
 
     def add(folder: Path, results: Mapping[str, Results]) -> None:
         for trial, new in results.items():
-            told[trial].setdefault(folder, Results()).add(new)
+            by_trial[trial].setdefault(folder, Results()).add(new)
 
     for journal in journals if shared else ():
         results, is_continued = defaultdict[str, Results](Results), False
@@ -227,7 +227,7 @@ def _read_results(journals: Sequence[SourceJournal]) -> Mapping[str, Mapping[Pat
                 add(journal.folder_at(0), deepcopy(results))
             results[event.trial].follow(event)
         add(journal.runs, results)
-    return told
+    return by_trial
 
 
 def _read_trials(

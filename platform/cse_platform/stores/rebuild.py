@@ -2,7 +2,7 @@
 
 import logging
 import sqlite3
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -19,9 +19,9 @@ from cse_platform.stores.source_journals import (
     gather_journals,
     noting,
 )
-from cse_platform.stores.sql.replacement import Counts, Lacking, open_replacement
-from cse_platform.stores.sql.sink import LeaderboardSink, apply_journal, store_reused_trials
-from cse_platform.stores.sql.store import Store
+from cse_platform.stores.sql.events import store_reused_trials
+from cse_platform.stores.sql.replacement import Counts, LostJournal, open_replacement
+from cse_platform.stores.sql.sink import LeaderboardSink, apply_journal
 from cse_platform.sweep.spec import SweepSpec, best_references, with_best
 from cse_platform.sweep.stores import mlflow_uri, search_url, sweep_stores
 from cse_platform.tracking.events import Event, SweepStarted
@@ -43,9 +43,11 @@ class Rebuilt:
     journals: int
     before: Counts
     after: Counts
-    lacking: Lacking
-    """What the old leaderboard had and the new one has not."""
+    lost: Sequence[LostJournal]
+    """The journals of which the old leaderboard had more."""
     disagreements: Sequence[Disagreement]
+    kept: Path | None
+    """The file in which the old leaderboard is kept; None if there is none."""
 
 
 def rebuild(
@@ -60,23 +62,26 @@ def rebuild(
 ) -> Rebuilt:
     """Fill a new leaderboard from all journals of runs folders, and replace the old one by it.
 
-    The old one stays as it is until the new one is complete, and for good if anything is refused.
-    Of a damaged journal, what precedes the damage is applied; the rest counts as lacking.
+    The old one stays as it is until the new one is complete, and for good if anything is refused;
+    if it is a SQLite file, it is kept under another name. It has a cursor for each journal, so
+    nothing is lost if each of them was read at least that far. Of a damaged journal, what precedes
+    the damage is applied.
 
     Args:
         url: the URL of the leaderboard; there may be none.
         runs: the runs folders whose journals are read; where two have different sweeps of one
             name, that of the first keeps it.
-        without: sweeps of the old leaderboard of which the new one may lack something.
+        without: sweeps of the old leaderboard, and ids of journals, of which the new one may lack
+            something.
         prefer_theirs: whether of results that differ, those of the first folder are left out, and
             not those of the others.
-        dry_run: whether to leave the old one in its place, and to refuse nothing that it lacks.
+        dry_run: whether to leave the old one in its place, and to refuse no loss.
         damage: gets the damaged journals.
         progress: called as journals are applied.
 
     Raises:
-        JournalError: if there is no journal, one goes meanwhile, or the old leaderboard has
-            something of a sweep that none of them has.
+        JournalError: if there is no journal, one goes meanwhile, or the old leaderboard has more
+            of one than was read.
         SweepRefusedError: if a driver holds a sweep.
         StoreError: if the database does not answer, or is no leaderboard.
     """
@@ -84,15 +89,40 @@ def rebuild(
     journals = gather_journals(runs, damage)
     settled = _settle_disagreements(journals, runs, prefer_theirs)
     with open_replacement(url, dry_run=dry_run) as new:
+        sink, read = LeaderboardSink(new.store), dict[str, int]()
+
+        def apply(
+            journal: SourceJournal, after_slice: Callable[[int], None] = lambda end: None
+        ) -> None:
+            change = settled.choose(journal)
+
+            def note_end(end: int, event: Event) -> Event | None:
+                read[journal.id] = end  # also of an event that is left out
+                return change(end, event)
+
+            with noting(damage, journal.path):
+                apply_journal(sink, journal.path, after_slice, change=note_end)
+
         for journal, move in _iterate_with_progress(journals, progress):
-            _apply_to_leaderboard(new.store, journal, settled, damage, move)
+            apply(journal, move)
         store_reused_trials(new.store)
-        lacking, before, after = new.find_lacking(), new.count_rows("old"), new.count_rows("new")
+        lost, before, after = new.find_lost(read), new.count_rows("old"), new.count_rows("new")
+        kept = None
         if not dry_run:
             refuse = partial(_refuse_to_lose, without, damage)
-            refuse(lacking)
-            new.take_place(lambda: _apply_tails(new.store, runs, journals, settled, damage), refuse)
-    return Rebuilt(len(journals), before, after, lacking, settled.found)
+            refuse(lost)
+
+            def complete() -> Mapping[str, int]:
+                """Apply what was written to the journals while they were read."""
+                grown = gather_journals(runs, damage)
+                _refuse_removed(journals, grown)
+                for journal in grown:
+                    apply(journal)
+                store_reused_trials(new.store)
+                return read
+
+            kept = new.take_place(complete, refuse)
+    return Rebuilt(len(journals), before, after, lost, settled.disagreements, kept)
 
 
 def _settle_disagreements(
@@ -200,11 +230,15 @@ def _read_starts(journal: SourceJournal, damage: Damage) -> History:
     return History(starts)
 
 
-def describe_lacking(lacking: Lacking) -> Iterator[str]:
-    """Yield a line for each sweep: what of it is lacking."""
-    for name, counts in lacking.items():
-        kinds = ", ".join(f"{count} {kind}" for kind, count in counts.items())
-        yield f"sweep {name}: {kinds or 'its start'}"
+def describe_lost(lost: Sequence[LostJournal]) -> Iterator[str]:
+    """Yield a line for each journal: which sweeps it belongs to, and how much of it was read."""
+    for journal in lost:
+        sweeps = ", ".join(journal.sweeps)
+        owner = f"sweep {sweeps}" if sweeps else "notes or openings of test sets"
+        read = "was not read"
+        if journal.read is not None:
+            read = f"was read up to byte {journal.read}, and applied up to {journal.applied}"
+        yield f"{owner}: journal {journal.id} {read}"
 
 
 def _iterate_with_progress(
@@ -224,55 +258,31 @@ def _iterate_with_progress(
     progress(total, total)
 
 
-def _apply_to_leaderboard(
-    store: Store,
-    journal: SourceJournal,
-    settled: Disagreements,
-    damage: Damage,
-    move: Callable[[int], None] = lambda end: None,
-) -> None:
-    change = settled.choose(journal)
-    with noting(damage, journal.path):
-        apply_journal(LeaderboardSink(store), journal.path, move, change=change)
-
-
-def _apply_tails(
-    store: Store,
-    runs: Sequence[Path],
-    applied: Sequence[SourceJournal],
-    settled: Disagreements,
-    damage: Damage,
-) -> None:
-    """Apply what was written to the journals while they were read, and what needs all of them.
-
-    Raises:
-        JournalError: if one that was applied has gone, was deleted, or gets another name now.
-    """
-    journals = gather_journals(runs, damage)
-    there = {(journal.id, journal.sweep) for journal in journals}
-    if gone := [str(j.path) for j in applied if (j.id, j.sweep) not in there]:
+def _refuse_removed(journals: Sequence[SourceJournal], now: Sequence[SourceJournal]) -> None:
+    """Raise JournalError if a journal has gone, was deleted, or gets another name now."""
+    there = {(journal.id, journal.sweep) for journal in now}
+    if gone := [str(j.path) for j in journals if (j.id, j.sweep) not in there]:
         raise JournalError(
             f"nothing was replaced: {', '.join(gone)} was removed or renamed while journals "
             "were read; run the command again"
         )
-    for journal in journals:
-        _apply_to_leaderboard(store, journal, settled, damage)
-    store_reused_trials(store)
 
 
-def _refuse_to_lose(without: Collection[str], damage: Damage, missing: Lacking) -> None:
-    if lacking := {name: missing[name] for name in missing if name not in without}:
+def _refuse_to_lose(without: Collection[str], damage: Damage, lost: Sequence[LostJournal]) -> None:
+    """Raise JournalError if something is lost that is not to be left out."""
+    owners = {journal.id: journal.sweeps or (journal.id,) for journal in lost}
+    refused = [j for j in lost if j.id not in without and not {*owners[j.id]} <= {*without}]
+    if refused:
+        names = dict.fromkeys(name for journal in refused for name in owners[journal.id])
         raise JournalError(
             "\n  ".join(
                 [
-                    (
-                        "nothing was replaced: the leaderboard has results that are in none of the "
-                        "journals read:"
-                    ),
-                    *describe_lacking(lacking),
+                    "nothing was replaced: the leaderboard has results of journals that are in "
+                    "none of the runs folders, or shorter there:",
+                    *describe_lost(refused),
                     *damage.values(),
                     "name the runs folders with their journals with --from, or drop them "
-                    "(imports can be imported again): --without " + ",".join(lacking),
+                    "(imports can be imported again): --without " + ",".join(names),
                 ]
             )
         )
@@ -281,9 +291,9 @@ def _refuse_to_lose(without: Collection[str], damage: Damage, missing: Lacking) 
 @contextmanager
 def _hold_unless_written(path: Path) -> Iterator[bool]:
     """Lock a journal if its folder can be written to. Yields False if a driver has it open."""
-    with ExitStack() as held:
+    with ExitStack() as stack:
         try:
-            held.callback(lock_journal(path).release)
+            stack.callback(lock_journal(path).release)
         except JournalError:
             _log.warning("%s is in use, so it is left to the process that writes to it", path)
             yield False

@@ -91,7 +91,7 @@ class _RemoteSink:
         kind: Any = make
         self.name: str = kind.name
         self.can_be_refilled: bool = kind.can_be_refilled
-        self.rest: float = kind.rest
+        self.pause: float = kind.pause
 
     def position(self, journal: str) -> int:
         return int(self._process.call(_call_sink, self._made, "position", journal))

@@ -78,8 +78,8 @@ _T = TypeVar("_T")
 
 
 @dataclass(frozen=True)
-class Places:
-    """The context of JSON in a runs folder, which names places in that folder relative to it."""
+class RunsPaths:
+    """The context of JSON in a runs folder, in which paths are relative to that folder."""
 
     runs: str
     """The runs folder, where it is now."""
@@ -92,34 +92,36 @@ def _change_texts(value: Any, change: Callable[[str], str]) -> Any:
     return map_leaves(value, lambda leaf: change(leaf) if isinstance(leaf, str) else leaf)
 
 
-def _complete_places(value: Any, info: ValidationInfo) -> Any:
-    places: Places | None = info.context
-    if places is None:
+def _complete_locations(value: Any, info: ValidationInfo) -> Any:
+    paths: RunsPaths | None = info.context
+    if paths is None:
         return value
-    return _change_texts(value, lambda text: complete_location(text, places.runs))
+    return _change_texts(value, lambda text: complete_location(text, paths.runs))
 
 
-def _shorten_places(
+def _shorten_locations(
     value: Any, write: SerializerFunctionWrapHandler, info: SerializationInfo
 ) -> Any:
-    written, places = write(value), info.context
-    if places is None:
+    written, paths = write(value), info.context
+    if paths is None:
         return written
-    return _change_texts(written, lambda text: shorten_location(text, places.runs))
+    return _change_texts(written, lambda text: shorten_location(text, paths.runs))
 
 
 def _shorten_best(value: Any, write: SerializerFunctionWrapHandler, info: SerializationInfo) -> Any:
-    written, places = write(value), info.context
-    if places is None or not places.best:
+    written, paths = write(value), info.context
+    if paths is None or not paths.best:
         return written
     return _change_texts(
-        written, lambda text: shorten_location(text, places.runs) if text in places.best else text
+        written, lambda text: shorten_location(text, paths.runs) if text in paths.best else text
     )
 
 
-Located = Annotated[_T, AfterValidator(_complete_places), WrapSerializer(_shorten_places)]
+Located = Annotated[_T, AfterValidator(_complete_locations), WrapSerializer(_shorten_locations)]
 """One or more folders or URIs; those in the runs folder are relative to it in its journals."""
-Values = Annotated[dict[str, Any], AfterValidator(_complete_places), WrapSerializer(_shorten_best)]
+Values = Annotated[
+    dict[str, Any], AfterValidator(_complete_locations), WrapSerializer(_shorten_best)
+]
 """Values of hyperparameters; the same holds for the folders of best encoders among them. Other
 places are as the sweep's file names them.
 """

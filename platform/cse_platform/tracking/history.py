@@ -26,8 +26,9 @@ MEMORY = {GPU_MEMORY: "gpu_peak_memory_mib", HOST_MEMORY: "peak_memory_mib"}
 
 
 def stored_confirms_all(spec: Mapping[str, Any]) -> bool:
-    """Whether every configuration of the search of a stored spec gets the same further seeds; False
-    if the spec is of another version.
+    """Return whether every configuration of a stored spec's search gets the same further seeds.
+
+    Returns False if the spec is of another version.
     """
     from cse_platform.sweep.spec import SweepSpec  # imports methods
 
@@ -159,11 +160,11 @@ METRIC_KINDS = ("dev", "test", "train", "perf")
 def order_metrics(names: Iterable[str]) -> list[str]:
     """Order the names of metrics as people read them: dev, test, train, perf; each name once."""
 
-    def place(name: str) -> int:
+    def rank(name: str) -> int:
         kind = name.partition("/")[0]
         return METRIC_KINDS.index(kind) if kind in METRIC_KINDS else len(METRIC_KINDS)
 
-    return sorted(dict.fromkeys(names), key=place)
+    return sorted(dict.fromkeys(names), key=rank)
 
 
 @dataclass

@@ -3,7 +3,7 @@
 The first line is a header with the journal's id and version; each further line is one event. An
 offset is the byte position after a line; 0 is the beginning of the file.
 
-Places in the runs folder are written relative to it, and read as whole paths in the folder where
+Paths in the runs folder are written relative to it, and read as whole paths in the folder where
 the journal lies now.
 
 A version of this package whose events an older one would misread raises `JOURNAL_VERSION` and
@@ -41,7 +41,7 @@ from cse_platform.sweep.stores import JOURNAL_FILE
 from cse_platform.tracking.events import (
     EVENT,
     Event,
-    Places,
+    RunsPaths,
     SweepDeleted,
     SweepStarted,
 )
@@ -104,7 +104,7 @@ class Journal:
                     header = {"journal": str(uuid4()), "version": JOURNAL_VERSION}
                     os.write(self._fd, _encode_line(header))
                 self.id = read_journal_id(path)
-                self._places = _find_places(path)
+                self._paths = _find_runs_paths(path)
                 with _open_journal(path) as file:
                     self._ends = array("q", [len(file.readline())])
                 for end, event in read_journal(path):
@@ -135,7 +135,7 @@ class Journal:
         If the file cannot be written (disk full, read-only), this blocks and retries until it can.
         """
         self._note_best(event)
-        line, event = _encode_event(self.path, self._places, event)
+        line, event = _encode_event(self.path, self._paths, event)
         return _retry_until_writable(self.path)(self._write_line, line), event
 
     def read(self, offset: int = 0) -> Iterator[tuple[int, Event]]:
@@ -179,8 +179,8 @@ class Journal:
 
     def _note_best(self, event: Event) -> None:
         if isinstance(event, SweepStarted):
-            best = self._places.best.union(event.best.values())
-            self._places = replace(self._places, best=best)
+            best = self._paths.best.union(event.best.values())
+            self._paths = replace(self._paths, best=best)
 
     def _write_line(self, line: bytes) -> int:
         """Try once to write a line. Returns its end offset.
@@ -242,7 +242,7 @@ def read_journal(
     With `last`, only what ends up to there; with `trials`, only events of trials with these keys.
     Raises JournalError, with file and line, for a line that is not an event.
     """
-    places = _find_places(path)
+    paths = _find_runs_paths(path)
     with _open_journal(path) as file:
         end = file.seek(offset)
         for number, line in enumerate(iter(lambda: file.readline(LONGEST_LINE), b"")):
@@ -262,7 +262,7 @@ def read_journal(
                 if about is None or about[1].decode() not in trials:
                     continue
             try:
-                event = EVENT.validate_json(line, strict=True, context=places)
+                event = EVENT.validate_json(line, strict=True, context=paths)
                 _refuse_doubtful(line, event)
             except ValueError as error:
                 damage = _describe_damage(path, offset, number, line, error)
@@ -359,7 +359,7 @@ def refuse_deleted(path: Path) -> None:
 
 
 def is_deleted(path: Path) -> bool:
-    """Whether the last event of a journal is that its sweep is deleted."""
+    """Return whether the last event of a journal is that its sweep is deleted."""
     if not path.exists():
         return False
     with _open_journal(path) as file:
@@ -389,7 +389,7 @@ def share_journal(path: Path) -> Iterator[Callable[[Event], None]]:
         JournalError: if another process holds the lock for `SHARING_SECONDS`, the file cannot be
             opened or is not a journal, or its sweep is being deleted.
     """
-    places = _find_places(path)
+    paths = _find_runs_paths(path)
     try:
         with ExitStack() as opened:
             with ExitStack() as locked:
@@ -404,7 +404,7 @@ def share_journal(path: Path) -> Iterator[Callable[[Event], None]]:
                 read_journal_id(path)
 
                 def append(event: Event) -> None:
-                    line, _ = _encode_event(path, places, event)
+                    line, _ = _encode_event(path, paths, event)
                     end = os.fstat(descriptor).st_size
                     _retry_until_writable(path)(_write_whole, descriptor, line, end)
 
@@ -455,20 +455,20 @@ def lock_journal(path: Path, *, seconds: float = 0) -> FileLock:
 
     Raises JournalError if another process holds the lock for so many seconds.
     """
-    held = path.with_name(path.name + ".lock")
-    for file in (path, held):
+    lock_file = path.with_name(path.name + ".lock")
+    for file in (path, lock_file):
         _refuse_link(file)
-    lock = FileLock(held, thread_local=False)
+    lock = FileLock(lock_file, thread_local=False)
     path.parent.mkdir(parents=True, exist_ok=True)
     try:
         lock.acquire(timeout=seconds)
     except Timeout:
-        owner = held.read_text()
+        owner = lock_file.read_text()
         way = f", or end it with cse-sweep stop {path.parent.name}" * (path.name == JOURNAL_FILE)
         raise JournalError(
             f"{path} is in use by process {owner}; wait until it ends{way}"
         ) from None
-    held.write_text(str(os.getpid()))
+    lock_file.write_text(str(os.getpid()))
     return lock
 
 
@@ -489,9 +489,9 @@ def _cut_torn_line(path: Path) -> None:
         os.truncate(path, before + start)
 
 
-def _find_places(path: Path) -> Places:
+def _find_runs_paths(path: Path) -> RunsPaths:
     """Find the runs folder of a sweep's journal; the events of other journals name no places."""
-    return Places(str(path.absolute().parent.parent.parent))
+    return RunsPaths(str(path.absolute().parent.parent.parent))
 
 
 def _parse_header(path: Path, line: bytes) -> str:
@@ -512,16 +512,16 @@ def _parse_header(path: Path, line: bytes) -> str:
     return journal
 
 
-def _encode_event(path: Path, places: Places, event: Event) -> tuple[bytes, Event]:
+def _encode_event(path: Path, paths: RunsPaths, event: Event) -> tuple[bytes, Event]:
     """Encode an event as a line. Returns it with the event as it will be read.
 
     Characters that some store refuses are escaped. Raises JournalError for a line that is too long.
     """
-    line = _encode_line(event.model_dump(mode="json", context=places))
+    line = _encode_line(event.model_dump(mode="json", context=paths))
     if _UNWRITABLE.search(line):
         escaped = json.dumps(escape_values(json.loads(line)))
-        event = EVENT.validate_json(escaped, context=places)
-        line = _encode_line(event.model_dump(mode="json", context=places))
+        event = EVENT.validate_json(escaped, context=paths)
+        line = _encode_line(event.model_dump(mode="json", context=paths))
     if len(line) > LONGEST_LINE:
         raise JournalError(
             f"{path}: a {event.kind} of {len(line)} bytes is longer than a line may be "

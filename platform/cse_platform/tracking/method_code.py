@@ -94,10 +94,10 @@ def collect_method_code(method: Method) -> MethodCode | None:
         room -= len(content)
     files = {name: mask_text(text) for name, text in texts.items()}
     entries = outside_methods().get(outside[0], ())
-    found = next((entry.dist for entry in entries if entry.dist is not None), None)
+    installed = next((entry.dist for entry in entries if entry.dist is not None), None)
     return MethodCode(
-        package=normalise_name(outside[0] if found is None else found.name),
-        version="0" if found is None else found.version,
+        package=normalise_name(outside[0] if installed is None else installed.name),
+        version="0" if installed is None else installed.version,
         methods={name: get_method(name).train.__module__ for name in outside},
         files=files,
         masked=[name for name, text in texts.items() if files[name] != text],

@@ -33,9 +33,9 @@ class Sink(Protocol):
     """The name in messages, e.g. `leaderboard`."""
     can_be_refilled: bool
     """Whether it can apply a journal from its beginning again, adding only what it lacks."""
-    rest: float
-    """Seconds to pause after it has applied everything, to collect further events into a batch; the
-    pause ends at once if somebody waits for the sink.
+    pause: float
+    """Seconds to wait after it has applied everything, to collect further events into a batch; the
+    wait ends at once if somebody waits for the sink.
     """
 
     def position(self, journal: str) -> int:
@@ -202,7 +202,7 @@ class _Feeder:
                 with self._moved:
                     if self._has_reached(self._goal) and not self._stopped:
                         self._hurry.clear()
-                self._hurry.wait(self._sink.rest)
+                self._hurry.wait(self._sink.pause)
                 self._news.wait()
 
     def _restore_position(self) -> None:

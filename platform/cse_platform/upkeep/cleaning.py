@@ -1,5 +1,5 @@
-"""Remove by age what is no longer needed: messages, submitted jobs, Ray's session folders, and
-files of the machine's cache.
+"""Remove by age what is no longer needed: messages, old leaderboards that a rebuild has kept,
+submitted jobs, Ray's session folders, and files of the machine's cache.
 """
 
 import os
@@ -7,18 +7,19 @@ import time
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from glob import escape
 from pathlib import Path
 
 from sqlalchemy import delete, func, select
 
 from cse_methods.files.cache import CACHE_KINDS, cache_entries, last_used
+from cse_platform.databases import sqlite_file
 from cse_platform.errors import SweepRefusedError
 from cse_platform.numbers import format_size
 from cse_platform.safe_paths import delete_below
 from cse_platform.secrets import mask_url
-from cse_platform.stores.sql.sink import find_needed_jobs
 from cse_platform.stores.sql.store import Store
-from cse_platform.stores.sql.tables import DriverMessageRecord
+from cse_platform.stores.sql.tables import DriverMessageRecord, SweepRecord, SweepStartRecord
 from cse_platform.sweep.stores import ray_temporary_folder
 from cse_platform.upkeep.deletion import folder_size
 
@@ -31,6 +32,8 @@ class Cleaning:
     """URL of the leaderboard."""
     before: datetime
     messages: int
+    replaced: tuple[Path, ...]
+    """SQLite files of leaderboards that were rebuilt."""
     jobs: tuple[Path, ...]
     """Folders of submitted jobs."""
     sessions: tuple[Path, ...]
@@ -43,6 +46,7 @@ class Cleaning:
         """What is removed, as rows: what it is, how much, and where."""
         parts = [("messages", str(self.messages), mask_url(self.url))] if self.messages else []
         folders = [
+            ("replaced leaderboards", self.replaced),
             ("submitted jobs", self.jobs),
             ("session folders of Ray", self.sessions),
             ("cached files", self.cached),
@@ -62,7 +66,7 @@ class Cleaning:
             with board.writing() as session:
                 old = DriverMessageRecord.time < self.before
                 session.execute(delete(DriverMessageRecord).where(old))
-        paths = (*self.jobs, *self.sessions, *self.cached)
+        paths = (*self.replaced, *self.jobs, *self.sessions, *self.cached)
         for path in paths:
             # It belongs to another user, is gone already, or a link now leads elsewhere.
             with suppress(OSError, SweepRefusedError):
@@ -88,7 +92,23 @@ def plan_cleaning(board: Store | None, url: str, *, runs: Path, older_than: floa
         with board.session() as session:
             old = DriverMessageRecord.time < before
             messages = session.scalar(select(func.count()).where(old)) or 0
-            needed = find_needed_jobs(session)
+            query = (
+                select(SweepRecord.id, SweepStartRecord.provenance)
+                .join(SweepRecord.starts)
+                .where(SweepRecord.state != "COMPLETE")
+                .order_by(SweepStartRecord.started)
+            )
+            last = {sweep: facts.get("job") for sweep, facts in session.execute(query)}
+            needed = {job for job in last.values() if isinstance(job, str)}
+    replaced = list[Path]()
+    if url.startswith("sqlite"):
+        file = sqlite_file(url).resolve()
+        # The inode's change time is when the file got its name; its content may be older.
+        replaced = [
+            kept
+            for kept in sorted(file.parent.glob(f"{escape(file.name)}.before-*"))
+            if kept.lstat().st_ctime < limit
+        ]
     submitted = runs.resolve() / "submitted"
     if submitted.is_symlink():
         raise SweepRefusedError(
@@ -112,6 +132,7 @@ def plan_cleaning(board: Store | None, url: str, *, runs: Path, older_than: floa
         url,
         before,
         messages,
+        replaced=tuple(replaced),
         jobs=tuple(jobs),
         sessions=tuple(sessions),
         cached=tuple(

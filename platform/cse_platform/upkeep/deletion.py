@@ -26,7 +26,7 @@ from cse_platform.secrets import mask_url
 from cse_platform.stores.mlflow.sweep_run import MirroredSweep, find_mirrored_sweep
 from cse_platform.stores.optuna.sink import open_stored_study
 from cse_platform.stores.sql.lease import Lease
-from cse_platform.stores.sql.sink import remove_cursors, remove_sweep
+from cse_platform.stores.sql.removal import remove_cursors, remove_sweep
 from cse_platform.stores.sql.store import Store
 from cse_platform.stores.sql.tables import SweepLeaseRecord, find_sweep, sweep_or_none
 from cse_platform.sweep.stores import (

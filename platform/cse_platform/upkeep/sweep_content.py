@@ -8,7 +8,7 @@ from sqlalchemy import ColumnElement, func, literal, select
 from sqlalchemy.orm import Session, aliased
 
 from cse_platform.leaderboard.trials import used_elsewhere
-from cse_platform.stores.sql.sink import select_going
+from cse_platform.stores.sql.removal import select_going
 from cse_platform.stores.sql.tables import (
     AnnotationRecord,
     AttemptRecord,

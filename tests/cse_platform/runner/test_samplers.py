@@ -4,11 +4,12 @@ from dataclasses import replace
 from random import Random
 from typing import Any, get_args
 
+import numpy as np
 import optuna
 import pytest
 from cheap import CheapConfig
 from in_process import new_spec
-from optuna.distributions import FloatDistribution
+from optuna.distributions import BaseDistribution, FloatDistribution, IntDistribution
 from optuna.trial import TrialState, create_trial
 from pydantic import model_validator
 from search_studies import asked, in_memory, opened, score
@@ -18,10 +19,11 @@ from threadpoolctl import threadpool_info, threadpool_limits
 from cse_methods import registry
 from cse_methods.registry import get_method
 from cse_platform.errors import SweepRefusedError
-from cse_platform.search.samplers.cmaes import ReplayedCmaEs
+from cse_platform.search.proposals import propose
+from cse_platform.search.samplers.cmaes import GENERATION, ReplayedCmaEs
 from cse_platform.search.samplers.gp import NoisyGp
 from cse_platform.sweep import spec as spec_module
-from cse_platform.sweep.samplers import Sampler
+from cse_platform.sweep.samplers import Gp, Sampler
 from cse_platform.tracking.events import TrialStarted
 from cse_platform.tracking.history import History
 
@@ -76,7 +78,7 @@ def test_a_search_goes_on_after_each_stop_as_without_one(sampler) -> None:
     assert in_memory(new_spec(space=MIXED, search=search | {"seed": 2}), trials) != undisturbed
 
 
-def test_a_comparison_decides_what_takes_part() -> None:
+def test_a_dimension_takes_part_only_if_its_comparison_holds() -> None:
     search = {"sampler": {"kind": "tpe", "startup_trials": 8}}
     points = in_memory(new_spec(space=COMPARED, search=search), 16)
     assert {"depth" in point for point in points} == {True, False}
@@ -84,7 +86,7 @@ def test_a_comparison_decides_what_takes_part() -> None:
 
 
 @pytest.mark.parametrize("sampler", [LEARNING[0], *slow(*LEARNING[1:])], ids=label)
-def test_what_learns_does_not_stay_with_its_best_point(sampler) -> None:
+def test_a_learning_sampler_leaves_its_best_point_after_three_trials(sampler) -> None:
     """A further seed's value is not told to it: after two of them it tries the other points."""
     space = {"x": [0.1, 0.3, 0.9], "y": [0.2, 0.7]}
     points = in_memory(new_spec(space=space, search={"sampler": sampler}), 17)
@@ -111,35 +113,58 @@ def test_a_sequence_fills_the_space_evenly() -> None:
     assert [point["kind"] for point in points].count("a") == 8
 
 
-@pytest.mark.filterwarnings("ignore::optuna.exceptions.ExperimentalWarning")
-def test_cmaes_moves_as_optunas_own_and_keeps_no_pickle() -> None:
+def test_cmaes_is_where_optunas_own_is_and_keeps_no_pickle() -> None:
+    """After 31 trials of Optuna's sampler: five generations of six, and draws around their mean."""
     optuna.logging.set_verbosity(optuna.logging.WARNING)
-    optunas = optuna.samplers.CmaEsSampler(seed=1, popsize=4)
-    ours = ReplayedCmaEs(seed=1, popsize=4)
+    space = {"x": FloatDistribution(0.0, 1.0), "y": FloatDistribution(0.0, 1.0)}
 
-    def run(study: optuna.Study, trials: int) -> None:
-        def value(trial: optuna.Trial) -> float:
-            return score({name: trial.suggest_float(name, 0, 1) for name in "xy"})
+    def run(sampler: optuna.samplers.BaseSampler, trials: int) -> optuna.Study:
+        study = optuna.create_study(sampler=sampler, direction="maximize")
+        for _ in range(trials):
+            trial = study.ask(space)
+            study.tell(trial, score(trial.params))
+        return study
 
-        study.optimize(value, n_trials=trials)
-
-    study = optuna.create_study(sampler=optunas, direction="maximize")
-    run(study, 31)
+    optunas = optuna.samplers.CmaEsSampler(seed=1)
+    study = run(optunas, 31)
+    study.ask(space)  # tells it the fifth generation
     pickled = optunas._restore_optimizer(study.get_trials(deepcopy=False))
-    study.sampler = ours
-    run(study, 1)
-    replayed = ours._restore_optimizer(study.get_trials(deepcopy=False))
-    assert replayed.generation == pickled.generation == 7
-    assert replayed.mean.tolist() == pytest.approx(pickled.mean.tolist())
-    fresh = optuna.create_study(sampler=ours, direction="maximize")
-    run(fresh, 20)
-    kept = [key for trial in fresh.trials for key in trial.system_attrs]
-    assert kept and not any("optimizer" in key for key in kept)
+    draws, drawn = [], create_trial(state=TrialState.RUNNING)
+    for seed in range(200):
+        point = ReplayedCmaEs(seed=seed).sample_relative(study, drawn, {**space})
+        draws.append([point["x"], point["y"]])
+    assert drawn.system_attrs == {GENERATION: 5} and pickled.generation == 5
+    assert np.mean(draws, axis=0).tolist() == pytest.approx(pickled.mean.tolist(), abs=0.03)
+    fresh = run(ReplayedCmaEs(seed=1), 20)
+    assert {key for trial in fresh.trials for key in trial.system_attrs} == {GENERATION}
+    assert max(trial.system_attrs.get(GENERATION, -1) for trial in fresh.trials) == 3
+
+
+def test_cmaes_keeps_to_the_grid_and_to_the_scale_of_a_dimension() -> None:
+    """A step of 0.25, whole numbers, and half of the draws below the middle of a logarithm."""
+    distributions: dict[str, BaseDistribution] = {
+        "grid": FloatDistribution(0.0, 1.0, step=0.25),
+        "whole": IntDistribution(1, 64, log=True),
+        "rate": FloatDistribution(1e-6, 1e-2, log=True),
+    }
+    study = optuna.create_study(direction="maximize")
+    params = {"grid": 0.5, "whole": 8, "rate": 1e-4}
+    study.add_trial(create_trial(params=params, distributions=distributions, value=0.5))
+    drawn = create_trial(state=TrialState.RUNNING)
+    points = [
+        ReplayedCmaEs(seed=seed).sample_relative(study, drawn, distributions) for seed in range(100)
+    ]
+    assert {point["grid"] for point in points} <= {0.0, 0.25, 0.5, 0.75, 1.0}
+    assert all(isinstance(p["whole"], int) and 1 <= p["whole"] <= 64 for p in points)
+    assert all(1e-6 <= point["rate"] <= 1e-2 for point in points)
+    for name, middle in (("whole", 7.5), ("rate", 1e-4)):
+        assert 30 <= sum(point[name] < middle for point in points) <= 70, name
 
 
 def test_a_gaussian_process_learns_from_pruned_trials() -> None:
-    """Optuna's own sees four ended trials too few here, and draws at random."""
+    """Two complete trials and four pruned ones are the five that it needs."""
     optuna.logging.set_verbosity(optuna.logging.WARNING)
+    spec = new_spec(space=PLANE, search={"sampler": {"kind": "gp", "startup_trials": 5}})
     study = optuna.create_study(direction="maximize")
     for number in range(6):
         trial = study.ask()
@@ -148,12 +173,12 @@ def test_a_gaussian_process_learns_from_pruned_trials() -> None:
         pruned = number >= 2
         state = TrialState.PRUNED if pruned else TrialState.COMPLETE
         study.tell(trial, None if pruned else value, state=state)
-    study.sampler = NoisyGp(seed=1, n_startup_trials=5)
-    assert study.ask().relative_params.keys() == {"x", "y"}
+    noted = propose(study, spec).notes.trial
+    assert any(name.startswith("gp:relative_params") for name in noted)
 
 
 @pytest.mark.slow
-def test_a_lucky_score_is_no_goal_once_it_is_known_to_be_luck() -> None:
+def test_a_gaussian_process_does_not_aim_above_a_lucky_score() -> None:
     """A hill around the middle of a grid, and a corner that had a lucky score and a usual one.
 
     Ours goes up the hill. Optuna's own asks what exceeds the lucky score, which nothing there does.
@@ -177,7 +202,7 @@ def test_a_lucky_score_is_no_goal_once_it_is_known_to_be_luck() -> None:
         return found["x"], found["y"]
 
     middle = pytest.approx((0.5, 0.5), abs=0.25)
-    assert [proposed(NoisyGp(seed=noise), noise=noise) for noise in range(6)] == [middle] * 6
+    assert [proposed(NoisyGp(Gp(), seed=noise), noise=noise) for noise in range(6)] == [middle] * 6
 
 
 def test_a_gaussian_process_proposes_on_one_thread() -> None:
@@ -193,7 +218,7 @@ def test_a_gaussian_process_proposes_on_one_thread() -> None:
             return super()._optimize_acqf(*arguments)
 
     proposing: list[set[int]] = []
-    study = optuna.create_study(sampler=Watched(seed=0, n_startup_trials=3))
+    study = optuna.create_study(sampler=Watched(Gp(startup_trials=3), seed=0))
     with threadpool_limits(2):
         for _ in range(4):
             trial = study.ask({"x": FloatDistribution(0, 1)})

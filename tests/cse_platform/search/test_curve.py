@@ -129,7 +129,7 @@ def test_the_first_trials_of_a_better_region_go_on(power: float) -> None:
     assert stops == [None] * 8
 
 
-def test_what_stops_a_bad_trial_and_what_keeps_it_alive() -> None:
+def test_a_bad_trial_is_stopped_unless_it_may_still_rise() -> None:
     for changes, past in (
         ({"rule": CurvePruner(kind="curve", min_step=301)}, 20),
         ({"rule": CurvePruner(kind="curve", startup_trials=21)}, 20),
@@ -151,7 +151,7 @@ def test_the_bar_is_the_last_of_the_top() -> None:
     assert not verdict(curve, past, best=best, top=3).stop
 
 
-def test_a_fall_after_the_peak_and_what_is_no_number_lower_nothing() -> None:
+def test_a_fall_after_the_peak_and_nan_do_not_lower_a_curve() -> None:
     fallen = {0: 0.3, 100: 0.5, 200: 0.66, 300: 0.5, 400: 0.4}
     assert not verdict(fallen, past_of(peaked, 20)).stop
     past = past_of(rising, 20)
@@ -193,7 +193,7 @@ def test_noise_between_seeds_keeps_trials_alive() -> None:
 
 
 @pytest.mark.parametrize("known", [True, False])
-def test_what_an_unlucky_seed_may_hide_goes_on(known: bool) -> None:
+def test_a_trial_that_an_unlucky_seed_may_hide_goes_on(known: bool) -> None:
     """It stands 3 points below the bar, its end is certain, and seeds differ by 2 points."""
     past = PastCurves()
     for number in range(20):
@@ -203,7 +203,7 @@ def test_what_an_unlucky_seed_may_hide_goes_on(known: bool) -> None:
     assert verdict({500: 0.51}, past, best=(0.56,)).stop is not known
 
 
-def test_broken_trials() -> None:
+def test_a_collapsed_curve_is_explained() -> None:
     fine = {"train/loss": 0.1, "dev/uniformity": -2.0}
     assert explain_collapse(0.5, fine) is None and explain_collapse(0.5, {}) is None
     assert "not a number" in str(explain_collapse(math.nan, fine))

@@ -116,7 +116,7 @@ def test_too_few_failures_and_nothing_else_predict_none() -> None:
     assert not FailurePredictor([], Space.model_validate(SPACE)).predicts_failure({"x": 0.5})
 
 
-def test_what_failed_of_itself_counts_as_the_worst() -> None:
+def test_a_trial_that_failed_of_its_configuration_is_shown_with_the_worst_value() -> None:
     trials = _trials(
         _complete(0.5), _complete(0.7), _failed("trial"), _failed("person"),
         _failed("machine"), _failed("refusal"), _failed(None),
@@ -128,7 +128,7 @@ def test_what_failed_of_itself_counts_as_the_worst() -> None:
     assert _told(_trials(_complete(0.5), pruned, _failed("trial")))[2] == ("COMPLETE", 0.3)
 
 
-def test_neither_a_failure_tried_again_nor_what_is_not_finite_reaches_a_sampler() -> None:
+def test_a_retried_failure_and_infinite_values_are_not_shown_to_samplers() -> None:
     pruned = {"state": TrialState.PRUNED, "intermediate_values": {1: 0.4, 2: math.nan}}
     trials = _trials(_complete(math.inf), _complete(0.5), pruned)
     assert _told(trials) == [("COMPLETE", 0.5)] * 3

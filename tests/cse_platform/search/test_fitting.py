@@ -9,9 +9,15 @@ from optuna.trial import FrozenTrial, TrialState, create_trial
 
 from cse_platform.search.failures import show_failures
 from cse_platform.search.learning import MIN_OWN_TRIALS, learned_trials
+from cse_platform.search.proposals import Draft
 from cse_platform.search.samplers import fitting
-from cse_platform.search.samplers.fitting import MOST_FITTED, adjust_values, select_trials
-from cse_platform.search.samplers.gp import build_gp
+from cse_platform.search.samplers.fitting import (
+    MOST_FITTED,
+    adjust_values,
+    select_trials,
+    show_to_gp,
+)
+from cse_platform.search.samplers.gp import NoisyGp
 from cse_platform.stores.optuna.trials import FAILURE_CAUSE, SOURCE, build_distribution
 from cse_platform.sweep.samplers import Gp
 from cse_platform.sweep.space.space import Space
@@ -51,17 +57,33 @@ def test_failures_count_as_the_median_of_the_other_trials() -> None:
     assert raised[:3] == trials
 
 
+def test_a_gaussian_process_is_told_which_trials_failed() -> None:
+    """Without failures there is no constraint: what has none is fitted once, not twice."""
+    trials = _trials([1.0, 2.0, 4.0])
+    assert show_to_gp([]) == []
+    assert [trial.constraints for trial in show_to_gp(trials)] == [{}, {}, {}]
+    failed = create_trial(state=TrialState.FAIL, user_attrs={FAILURE_CAUSE: "trial"})
+    running = create_trial(state=TrialState.RUNNING)
+    before = show_failures([*trials, failed, running])
+    shown = show_to_gp(before)
+    assert [t.constraints.get("fails") for t in shown] == [-1.0, -1.0, -1.0, 1.0, None]
+    assert [trial.value for trial in shown] == [1.0, 2.0, 4.0, 2.0, None]
+    assert not any(trial.constraints for trial in (*trials, *before))
+
+
 def _proposed(lowest: float, seed: int) -> tuple[float, float]:
     """What is proposed after 14 trials, one of which, at (0.9, 0.9), has that value."""
-    study = optuna.create_study(direction="maximize", sampler=build_gp(Gp(), seed=3))
+    study = optuna.create_study(direction="maximize")
     rng, space = np.random.default_rng(seed), dict.fromkeys("xy", FloatDistribution(0.0, 1.0))
     for number in range(14):
         x, y = (0.9, 0.9) if number == 7 else rng.random(2)
         value = lowest if number == 7 else 0.6 - (x - 0.3) ** 2 - (y - 0.7) ** 2
         params = {"x": float(x), "y": float(y)}
         study.add_trial(create_trial(value=value, params=params, distributions=space))
-    params = study.ask(space).params
-    return params["x"], params["y"]
+    draft = Draft(study, fits_gp=True)
+    draft.study.sampler = NoisyGp(Gp(), seed=3)
+    trial = draft.restart()
+    return trial.suggest_float("x", 0.0, 1.0), trial.suggest_float("y", 0.0, 1.0)
 
 
 def test_an_outlier_does_not_hide_where_the_best_lies(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -130,7 +152,7 @@ def own(count: int, *, sign: float = 1.0) -> list[FrozenTrial]:
     ]
 
 
-def test_all_are_shown_before_the_sweep_has_its_own() -> None:
+def test_all_learned_trials_are_shown_before_the_sweep_has_its_own() -> None:
     shown = learned_trials(learned(30), SPACE, own(MIN_OWN_TRIALS - 1))
     assert len(shown) == 30
     assert [trial.user_attrs[SOURCE] for trial in shown][:2] == ["other#0", "other#1"]
@@ -139,7 +161,7 @@ def test_all_are_shown_before_the_sweep_has_its_own() -> None:
     assert first[0].value == pytest.approx(score(points(1, seed=1)[0]) / 10)
 
 
-def test_values_of_other_conditions_are_moved_to_the_scale_of_the_sweep() -> None:
+def test_learned_values_of_other_conditions_are_rescaled_to_the_sweep() -> None:
     trials = own(8)
     shown = learned_trials(learned(30), SPACE, trials)
     values = np.array([trial.value for trial in trials])
@@ -150,7 +172,7 @@ def test_values_of_other_conditions_are_moved_to_the_scale_of_the_sweep() -> Non
     assert max(shown, key=lambda trial: trial.value or 0).user_attrs[SOURCE] == best.source
 
 
-def test_those_that_mislead_are_not_shown_unless_under_the_same_conditions() -> None:
+def test_misleading_learned_trials_are_hidden_unless_conditions_are_equal() -> None:
     guided, misled = (learned_trials(learned(40), SPACE, own(12, sign=s)) for s in (1.0, -1.0))
     assert len(guided) == 40 - 12
     assert misled == []

@@ -12,7 +12,7 @@ KNOWN = {**TWELVE, "11": [0.61, 0.61], "10": [0.60, 0.60, 0.60]}
 """Three further seeds, all alike."""
 
 
-def test_what_a_normal_value_exceeds_by_hand() -> None:
+def test_the_expected_excess_of_a_normal_value_equals_the_hand_calculation() -> None:
     """At no gap it is the mean of the half above 0; one deviation below, phi(1) - 1 + Phi(1)."""
     assert _expect_excess(0.0, 2.0) == pytest.approx(2 / math.sqrt(2 * math.pi))
     assert _expect_excess(1.0, 1.0) == pytest.approx(0.083315, abs=1e-6)

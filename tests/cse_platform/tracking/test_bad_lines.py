@@ -140,7 +140,7 @@ def test_a_name_that_is_there_twice_is_refused_however_it_is_written(tmp_path) -
 
 
 @pytest.mark.parametrize("kind", ["folder", "pipe", "device", "link to a device"])
-def test_what_is_no_regular_file_is_no_journal(tmp_path, kind) -> None:
+def test_a_pipe_or_folder_is_refused_as_a_journal(tmp_path, kind) -> None:
     path = tmp_path / "sweeps" / "s" / "journal.jsonl"
     path.parent.mkdir(parents=True)
     if kind == "folder":
@@ -211,7 +211,7 @@ def test_a_bad_journal_is_named_and_the_others_are_rebuilt(tmp_path, leaderboard
     # What a journal had, and has no longer before its damage, is not lost in silence.
     bad.write_text("".join([*whole.splitlines(keepends=True)[:2], f"{last}\n"]))
     said = invoke(main, "rebuild", *place, "--only", "leaderboard", code=1).output
-    assert "nothing was replaced" in said and "sweep bad: 1 trials" in said
+    assert "nothing was replaced" in said and "sweep bad: journal " in said
     assert f"{bad}, line 3 is not an event" in said
     said = invoke(main, "rebuild", *place, "--without", "bad", code=1).output
     assert "sweeps: 2 (2 before), trials: 1 (2 before)" in said

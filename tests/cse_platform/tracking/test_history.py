@@ -95,7 +95,7 @@ def test_a_whole_sweep_by_hand() -> None:
     assert not history.complete
 
 
-def test_an_interruption_is_no_time_of_work_and_loses_no_point() -> None:
+def test_an_interruption_adds_no_working_time_and_loses_no_point() -> None:
     history = History([
         begun(), start(0, 0), point(0, 0, 0.1, 1), point(0, 2, 0.5, 2, whole=True),
         point(0, 4, 0.6, 3),  # its checkpoint was not whole when the driver was killed
@@ -181,7 +181,7 @@ def test_a_report_says_its_memory_in_gib_and_how_long_an_epoch_takes() -> None:
     assert costs_of_report(speed, {"peak_memory_mib": "?"}, epoch_sentences=None) == {}
 
 
-def test_the_best_step() -> None:
+def test_the_best_step_is_the_first_of_the_highest_dev_score() -> None:
     for curve, checkpoint, best in (
         ({}, "stsb", None),
         ({0: 0.9}, "stsb", None),  # the untrained backbone is no result
@@ -228,7 +228,7 @@ def test_an_event_that_comes_twice_counts_once() -> None:
         assert everything(History(again)) == everything(History(events))
 
 
-def test_what_a_trial_was_evaluated_on() -> None:
+def test_a_trial_has_the_tasks_of_its_evaluations() -> None:
     asked = [("mr", "sts12"), ("ranking",), ("geometry", "mr")]
     events = [trial_evaluated("t0", {"test/sts12_spearman": 0.5}, tasks=each) for each in asked]
     # An opening alone is no evaluation: the driver can die between the two.

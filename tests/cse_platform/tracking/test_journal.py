@@ -63,7 +63,7 @@ def written(path: Path, count: int) -> list[Event]:
     return events
 
 
-def test_what_was_appended_is_read_from_any_offset(tmp_path) -> None:
+def test_appended_events_are_read_from_any_offset(tmp_path) -> None:
     with Journal(tmp_path / "runs" / "journal.jsonl") as journal:
         ends = [journal.append(point(step))[0] for step in range(3)]
         assert [end for end, _ in journal.read()] == ends
@@ -75,7 +75,7 @@ def test_what_was_appended_is_read_from_any_offset(tmp_path) -> None:
     assert event.metrics == {"train/loss": float("inf")}
 
 
-def test_what_files_and_databases_refuse_is_written_out(tmp_path) -> None:
+def test_characters_that_files_and_databases_refuse_are_escaped(tmp_path) -> None:
     path = tmp_path / "journal"
     said = DriverMessage(sweep="s", level="note", text="file caf\udce9\0 \U0001f600")
     with Journal(path) as journal:
@@ -175,7 +175,7 @@ def test_several_objectives_of_an_earlier_version_are_ignored(tmp_path) -> None:
     assert history.trials.keys() == released.trials.keys()
 
 
-def test_what_is_no_journal_is_refused(tmp_path) -> None:
+def test_a_file_that_is_no_journal_is_refused(tmp_path) -> None:
     (tmp_path / "notes").write_text('"no header"\n')
     with pytest.raises(JournalError, match="line 1 is not a header"):
         Journal(tmp_path / "notes")
@@ -184,7 +184,7 @@ def test_what_is_no_journal_is_refused(tmp_path) -> None:
         Journal(tmp_path / "file" / "journal")
 
 
-def test_a_second_process_is_told_who_has_it(tmp_path) -> None:
+def test_a_second_process_is_told_which_process_has_the_journal_open(tmp_path) -> None:
     path = tmp_path / "journal"
     with Journal(path):
         again = python(WRITER, str(path), check=False)
@@ -272,7 +272,7 @@ def test_a_full_disk_is_told_while_another_thread_tells_of_it(tmp_path, monkeypa
         assert sorted(steps(journal)) == [1, 2]
 
 
-def test_everything_becomes_durable(tmp_path) -> None:
+def test_appended_events_are_synced_to_disk(tmp_path) -> None:
     grown = threading.Event()
     with Journal(tmp_path / "journal") as journal:
         journal.on_durable = grown.set
@@ -375,7 +375,7 @@ def test_names_that_no_file_has_are_refused_with_their_line(tmp_path) -> None:
             assert "\0" not in said and "\x1b" not in said
 
 
-def test_what_is_nested_deep_is_a_bad_line_and_stays(tmp_path) -> None:
+def test_a_deeply_nested_line_is_a_bad_line_and_stays(tmp_path) -> None:
     path = tmp_path / "journal"
     whole = written(path, 1) and path.read_text()
     deep = "[" * 10_000 + "]" * 10_000

@@ -239,7 +239,7 @@ def test_values_that_mlflow_would_refuse_are_fitted(uri) -> None:
     assert len(contents(uri)["rankcse 3f2a91bc seed 42 (#0)"]["curves"]["dev/stsb_spearman"]) == 1
 
 
-def test_names_and_texts() -> None:
+def test_names_and_texts_are_shortened_to_what_mlflow_takes() -> None:
     names = {"dev/stsb_spearman": "dev/stsb_spearman", "": "_", "..": "_", "//ä b": "_ b"}
     assert {name: clean_name(name) for name in names} == names
     assert text("abc", limit=3) == "abc"
@@ -247,7 +247,7 @@ def test_names_and_texts() -> None:
     assert text("a\0b", limit=6) == "a\\x00b"
 
 
-def test_more_points_than_a_batch_takes(uri) -> None:
+def test_more_points_than_one_batch_are_all_written(uri) -> None:
     more = {f"train/loss_{number}": float(number) for number in range(600)}
     events = [sweep_started(), trial_started(1), *(point(2 + n, n, 0.5, **more) for n in range(2))]
     MLflowMirror(uri).apply(JOURNAL, numbered(events))

@@ -44,7 +44,7 @@ def test_an_older_store_is_not_upgraded_and_garbage_says_how_to_make_a_new_one(t
         MLflowMirror(f"sqlite:///{file}").position(JOURNAL)
 
 
-def test_what_is_no_store_or_out_of_reach_is_one_sentence_without_password(tmp_path) -> None:
+def test_an_unreachable_or_wrong_store_is_one_sentence_without_password(tmp_path) -> None:
     with socket.socket() as bound:  # nobody listens here
         bound.bind(("127.0.0.1", 0))
         place = f"user:secret@127.0.0.1:{bound.getsockname()[1]}"
@@ -223,7 +223,7 @@ def test_two_processes_may_make_one_new_store_and_print_nothing(tmp_path) -> Non
     assert {path.name for path in tmp_path.iterdir()} == {"new"}
 
 
-def test_what_the_user_set_stays(uri, monkeypatch) -> None:
+def test_mlflow_settings_of_the_user_stay(uri, monkeypatch) -> None:
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_TIMEOUT", "77")
     monkeypatch.delenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", raising=False)
     MLflowMirror(uri).position(JOURNAL)

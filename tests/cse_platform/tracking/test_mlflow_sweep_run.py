@@ -59,7 +59,7 @@ def curve(uri: str, metric: str = BEST) -> list[tuple[int, float]]:
     return sorted((one.step, one.value) for one in history)
 
 
-def test_it_has_the_best_so_far_over_its_trials_and_the_leader(uri) -> None:
+def test_the_sweep_s_run_has_the_best_so_far_and_the_leader(uri) -> None:
     mirrored(
         uri,
         sweep_started(spec=SPEC),
@@ -75,7 +75,7 @@ def test_it_has_the_best_so_far_over_its_trials_and_the_leader(uri) -> None:
     assert (leader | {"best.tau3": ""}).items() <= known.items()
 
 
-def test_at_its_end_it_has_the_mean_of_the_seeds_that_did_not_choose_the_best(uri) -> None:
+def test_at_its_end_the_sweep_s_run_has_the_mean_of_the_seeds_that_did_not_choose(uri) -> None:
     """`b` has the higher mean over two further seeds, `a` the higher value in the search."""
     found = {"a": (0.9, 0.5, 0.6), "b": (0.8, 0.7, 0.74), "c": (0.95, 0.94)}
     events, number = list[Event](), 0
@@ -111,7 +111,7 @@ def test_where_nothing_chose_all_seeds_count(uri) -> None:
     assert known["confirmed/seeds"] == 3 and "confirmed/chosen_by" not in known
 
 
-def test_its_parameters_are_what_cannot_change_and_its_budget_can(uri) -> None:
+def test_only_settings_that_cannot_change_are_parameters_of_the_sweep_s_run(uri) -> None:
     mirrored(uri, sweep_started(spec=SPEC))
     run = runs_in(uri)["s1"].data
     assert run.params == {
@@ -168,7 +168,7 @@ def test_a_view_that_a_user_changed_stays(uri) -> None:
     assert view(uri) == changed
 
 
-def test_what_people_write_is_on_the_runs_that_it_is_about(uri) -> None:
+def test_annotations_are_on_the_runs_that_they_are_about(uri) -> None:
     def written(about: str, name: str, **what: Any) -> Event:
         fields = {"sweep": "s1", "about": about, "name": name, "who": "ann", **what}
         return AnnotationWritten.model_validate(fields)

@@ -29,7 +29,7 @@ class Memory:
         self.failures = failures
         self.cursor = 0
         self.can_be_refilled = False
-        self.rest = 0.0
+        self.pause = 0.0
 
     def position(self, journal: str) -> int:
         if self.failures:
@@ -52,7 +52,7 @@ def point(step: int) -> TrialPoint:
     return TrialPoint(sweep="s", trial="t", step=step, value=0.5, metrics={})
 
 
-def test_every_sink_gets_all_in_order(tmp_path) -> None:
+def test_every_sink_gets_all_events_in_order(tmp_path) -> None:
     sinks = [Memory("a"), Memory("b")]
     with Recorder(Journal(tmp_path / "journal"), sinks) as recorder:
         for step in range(1200):
@@ -168,10 +168,10 @@ def test_no_sink_is_ahead_of_the_disk(tmp_path, monkeypatch) -> None:
     assert sink.steps == [0]
 
 
-def test_a_sink_that_rests_gets_the_next_events_together(tmp_path, monkeypatch) -> None:
+def test_a_sink_that_pauses_gets_the_next_events_together(tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(journal_module, "SYNC_SECONDS", 0.01)
     sink = Memory()
-    sink.rest = 600.0
+    sink.pause = 600.0
     with Recorder(Journal(tmp_path / "journal"), [sink]) as recorder:
         for step in range(3):
             recorder.record(point(step))
@@ -190,7 +190,7 @@ class TextFile:
 
     name = "text"
     can_be_refilled = True
-    rest = 0.0
+    pause = 0.0
 
     def __init__(self, file: Path) -> None:
         self.file = file

@@ -13,6 +13,7 @@ from sweep_events import sweep_started
 
 from cse_methods.files.cache import cache_folder, written_once
 from cse_platform.cli.sweep import main as cse_sweep
+from cse_platform.databases import sqlite_file
 from cse_platform.tracking.events import DriverMessage
 from cse_platform.upkeep.cleaning import plan_cleaning
 
@@ -52,6 +53,18 @@ def test_messages_go_by_age(board, tmp_path) -> None:
         left = session.execute(text("SELECT text FROM driver_messages")).scalars().all()
     assert left == ["new"]
     assert plan_cleaning(board, url_of(board), runs=tmp_path, older_than=90 * DAYS).parts == []
+
+
+@pytest.mark.parametrize("leaderboard_url", ["sqlite"], indirect=True)
+def test_leaderboards_that_were_replaced_go_by_age(board, tmp_path) -> None:
+    file = sqlite_file(url_of(board))
+    kept = file.with_name(f"{file.name}.before-20260101T000000.000000Z")
+    kept.write_bytes(file.read_bytes())
+    assert not plan_cleaning(board, url_of(board), runs=tmp_path, older_than=DAYS).replaced
+    plan = plan_cleaning(board, url_of(board), runs=tmp_path, older_than=-DAYS)
+    assert plan.replaced == (kept,)
+    plan.carry_out(board)
+    assert file.exists() and not kept.exists()
 
 
 def test_files_go_by_their_last_use(tmp_path, short) -> None:

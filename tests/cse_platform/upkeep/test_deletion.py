@@ -227,7 +227,7 @@ def test_the_opening_of_test_sets_for_a_shared_trial_outlives_the_sweep(lab) -> 
     assert lab.ask("SELECT who FROM test_accesses") == ["ada@lab"]
 
 
-def test_what_a_driver_holds_is_not_deleted(lab) -> None:
+def test_a_sweep_that_a_driver_holds_is_not_deleted(lab) -> None:
     files = lab.files()
     with lab.board() as board, Lease(board, "small", None):
         said = delete("small", "--runs", lab.runs, "--yes", code=1).output
@@ -239,7 +239,7 @@ def test_what_a_driver_holds_is_not_deleted(lab) -> None:
     assert leases == ["heir", "small", "third"]
 
 
-def test_it_asks_and_says_what_goes(lab, tmp_path, empty_leaderboard) -> None:
+def test_delete_asks_and_lists_what_it_removes(lab, tmp_path, empty_leaderboard) -> None:
     files = lab.files()
     said = delete("small", "--runs", lab.runs, "--dry-run").output
     counted = {line.split("  ")[0]: line.split("  ") for line in said.splitlines()}

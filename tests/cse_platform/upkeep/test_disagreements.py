@@ -106,7 +106,7 @@ def test_earlier_times_do_not_replace_our_results(tmp_path, url) -> None:
     assert not wrong
 
 
-def test_what_only_theirs_has_comes_and_equal_values_are_not_named(tmp_path, url) -> None:
+def test_results_of_theirs_alone_are_added_and_equal_values_are_not_named(tmp_path, url) -> None:
     late = {"hours": 9}
     cases: dict[str, tuple[list[Event], list[Event], list[Event], list[Event], Any]] = {
         "equal": (life(0.5, "theirs", hours=-9), [score(0.8, "theirs")],
@@ -133,7 +133,7 @@ def test_what_only_theirs_has_comes_and_equal_values_are_not_named(tmp_path, url
     assert not wrong
 
 
-def test_what_a_longer_copy_of_our_journal_adds_is_theirs(tmp_path, url) -> None:
+def test_results_that_a_longer_copy_of_our_journal_adds_are_theirs(tmp_path, url) -> None:
     ours, theirs = tmp_path / "ours", tmp_path / "theirs"
     told = [sweep_started("ours"), *life(0.5, "ours"), score(0.8, "ours")]
     path = write(ours / "sweeps" / "ours" / "journal.jsonl", told)

@@ -116,7 +116,7 @@ def test_the_journals_give_back_what_the_sinks_wrote(filled_runs, leaderboard_ur
             session.execute(text("DELETE FROM scores"))
             session.execute(text("UPDATE attempts SET best_value = 0.1"))
         done = rebuild(leaderboard_url, [filled_runs])
-        assert (done.before["sweeps"], done.after["sweeps"], done.lacking) == (4, 4, {})
+        assert (done.before["sweeps"], done.after["sweeps"], done.lost) == (4, 4, [])
         assert done.before["scores"] == 0 < done.after["scores"]
         with opened.session() as session:
             assert session.scalar(text("SELECT count(*) FROM scores")) == done.after["scores"]
@@ -124,26 +124,55 @@ def test_the_journals_give_back_what_the_sinks_wrote(filled_runs, leaderboard_ur
             session.execute(text("UPDATE sweep_leases SET pid = 1"))
         check_counters(opened)
     assert everything(leaderboard_url) == before
-    assert rebuild(leaderboard_url, [filled_runs]).lacking == {}
+    assert rebuild(leaderboard_url, [filled_runs]).lost == []
     assert everything(leaderboard_url) == before
 
 
-def test_what_no_journal_has_is_named_and_stays(filled_runs, leaderboard_url) -> None:
+@pytest.mark.parametrize("leaderboard_url", ["sqlite"], indirect=True)
+def test_a_journal_that_has_become_shorter_is_named(runs, leaderboard_url) -> None:
+    life = trial_life(0, {0: 0.1, 10: 0.5})
+    path = write(runs / "sweeps" / "first" / "journal.jsonl", [sweep_started(), *life])
+    rebuild(leaderboard_url, [runs])
+    whole = path.read_bytes()
+    lines = whole.splitlines(keepends=True)
+    path.write_bytes(b"".join(lines[:-1]))
+    left = len(whole) - len(lines[-1])
+    says = (
+        rf"sweep first: journal [\w-]+ was read up to byte {left}, and applied up to {len(whole)}"
+    )
+    with pytest.raises(JournalError, match=says):
+        rebuild(leaderboard_url, [runs])
+    path.write_bytes(whole)
+    assert rebuild(leaderboard_url, [runs]).lost == []
+
+
+def test_journals_that_are_gone_are_named_and_nothing_is_replaced(
+    filled_runs, leaderboard_url
+) -> None:
     before = everything(leaderboard_url)
-    (filled_runs / "imports" / "logs.jsonl").unlink()
-    shutil.rmtree(filled_runs / "sweeps" / "hicl")
-    evaluation = next((filled_runs / "evaluations").glob("0c00*"))  # of sncse
-    evaluation.unlink()
+    gone = {
+        "logs": filled_runs / "imports" / "logs.jsonl",
+        "hicl": filled_runs / "sweeps" / "hicl" / "journal.jsonl",
+        "sncse": next((filled_runs / "evaluations").glob("0c00*")),  # of one of its trials
+    }
+    ids = {sweep: read_journal_id(path) for sweep, path in gone.items()}
+    notes = read_journal_id(filled_runs / "annotations" / "journal.jsonl")
+    for path in (*gone.values(), filled_runs / "annotations" / "journal.jsonl"):
+        path.unlink()
     with pytest.raises(JournalError) as refused:
         rebuild(leaderboard_url, [filled_runs])
     told = str(refused.value)
-    assert "sweep hicl: 3 trials, " in told and "sweep logs: 1 trials, 2 scores" in told
-    assert "sweep sncse: " in told and "--without hicl,logs,sncse" in told
+    for sweep, journal in ids.items():
+        assert f"sweep {sweep}: journal {journal} was not read" in told
+    assert f"notes or openings of test sets: journal {notes} was not read" in told
+    assert f"--without {notes},hicl,logs,sncse" in told
     assert everything(leaderboard_url) == before
-    lacking = rebuild(leaderboard_url, [filled_runs], dry_run=True).lacking
-    assert lacking["sncse"]["openings of test sets"] == 1
+    lost = rebuild(leaderboard_url, [filled_runs], dry_run=True).lost
+    assert {journal.id for journal in lost} == {*ids.values(), notes}
     assert everything(leaderboard_url) == before
-    done = rebuild(leaderboard_url, [filled_runs], without=lacking)
+    with pytest.raises(JournalError, match=f"--without {notes}$"):
+        rebuild(leaderboard_url, [filled_runs], without=ids)
+    done = rebuild(leaderboard_url, [filled_runs], without={*ids, notes})
     assert (done.before["trials"], done.after["trials"]) == (7, 4)
     with open_store(leaderboard_url) as opened:
         assert import_logs(opened, filled_runs)[0] == 1
@@ -155,7 +184,7 @@ def test_what_no_journal_has_is_named_and_stays(filled_runs, leaderboard_url) ->
 
 @pytest.fixture
 def before_the_swap(monkeypatch) -> Callable[[Callable[[], object]], None]:
-    """Does something during a rebuild, after it has asked what the journals lack."""
+    """Does something during a rebuild, after it has asked what would be lost."""
     asked = rebuilding._refuse_to_lose
 
     waiting: list[Callable[[], object]] = []
@@ -169,7 +198,7 @@ def before_the_swap(monkeypatch) -> Callable[[Callable[[], object]], None]:
     return waiting.append
 
 
-def test_what_others_write_meanwhile_is_named_and_stays(
+def test_a_sweep_that_is_written_during_a_rebuild_is_named_and_stays(
     runs, board, leaderboard_url, before_the_swap
 ) -> None:
     ours, theirs = runs / "sweeps" / "first", runs.with_name("theirs") / "sweeps" / "second"
@@ -185,7 +214,9 @@ def test_what_others_write_meanwhile_is_named_and_stays(
 
     rebuild(leaderboard_url, [runs])
     before_the_swap(write_theirs)
-    with pytest.raises(JournalError, match=r"(?s)none of the journals.*sweep second: 1 trials, "):
+    with pytest.raises(
+        JournalError, match=r"(?s)has results of.*sweep second: journal [\w-]+ was not"
+    ):
         rebuild(leaderboard_url, [runs])
     assert contents(board) == after
     assert rebuild(leaderboard_url, [runs, theirs.parents[1]]).after["sweeps"] == 2
@@ -196,9 +227,10 @@ def test_a_later_note_in_another_folder_is_not_lost(runs, tmp_path, leaderboard_
     rebuild(leaderboard_url, [runs])
     for folder, note in ((runs, "earlier"), (tmp_path / "theirs", "later")):
         annotate(leaderboard_url, folder, "first", note=note)
-    with pytest.raises(JournalError, match="sweep first: 1 notes, tags and stars"):
+    theirs = read_journal_id(tmp_path / "theirs" / "annotations" / "journal.jsonl")
+    with pytest.raises(JournalError, match=f"journal {theirs} was not read"):
         rebuild(leaderboard_url, [runs])
-    assert rebuild(leaderboard_url, [runs, tmp_path / "theirs"]).lacking == {}
+    assert rebuild(leaderboard_url, [runs, tmp_path / "theirs"]).lost == []
 
 
 def test_a_sweep_that_is_deleted_meanwhile_does_not_come_back(
@@ -342,7 +374,7 @@ def test_a_deleted_sweep_leaves_what_others_took_over_and_no_notes(
     write(first, [sweep_started(), *trial_life(7, {0: 0.2})])
     apply_journal(LeaderboardSink(board), first)
     before = contents(board)
-    assert rebuild(leaderboard_url, [runs]).lacking == {}
+    assert rebuild(leaderboard_url, [runs]).lost == []
     with open_store(leaderboard_url) as opened:
         after = contents(opened)
         check_counters(opened)
@@ -361,7 +393,7 @@ MOMENTS = (
     (rebuilding, "apply_journal", 2),
     (rebuilding, "store_reused_trials", 1),
     (rebuilding, "_refuse_to_lose", 1),
-    (rebuilding, "_apply_tails", 1),
+    (rebuilding, "gather_journals", 2),
     (rebuilding, "store_reused_trials", 2),
     (rebuilding, "_refuse_to_lose", 2),
     (replacement.Replacement, "_copy_live_rows", 1),
@@ -395,8 +427,10 @@ def test_a_kill_at_any_moment_leaves_the_old_one_or_the_new_one(
     with open_store(leaderboard_url) as opened:
         wait_for_end(opened, others)
         assert contents(opened) == whole
-    assert rebuild(leaderboard_url, [runs]).lacking == {}
+    assert rebuild(leaderboard_url, [runs]).lost == []
     assert not list(runs.glob("leaderboard.db.new*"))
+    kept = {path.stat().st_ino for path in runs.glob("leaderboard.db*")}
+    assert len(kept) == len(list(runs.glob("leaderboard.db*")))
 
 
 def find_others(board: Store) -> set[int]:
@@ -463,17 +497,20 @@ HARMS: dict[str, Callable[[Path], object]] = {
 def test_a_leaderboard_that_is_lost_comes_back(filled_runs, leaderboard_url, board) -> None:
     before = contents(board)
     board.close()
-    file = filled_runs / "leaderboard.db"
-    damaged = file.with_name("leaderboard.db.damaged")
+    file, kept = filled_runs / "leaderboard.db", list[Path]()
     words = ["rebuild", "--only", "leaderboard", "--runs", filled_runs]
     for harm, do_harm in HARMS.items():
         do_harm(file)
+        old = file.read_bytes() if file.exists() else None
         done = invoke(main, *words)
         assert f"sweeps: 4 ({4 if harm == 'another schema' else 0} before)" in done.output
-        assert damaged.exists() == (harm in ("garbage", "torn"))
-        damaged.unlink(missing_ok=True)
+        if old is not None:
+            kept = sorted(filled_runs.glob("leaderboard.db.before-*"))
+            assert kept[-1].read_bytes() == old
+            assert f"The old leaderboard is kept as {kept[-1]}" in done.output
         with open_store(leaderboard_url) as opened:
             assert contents(opened) == before
+    assert len(kept) == 3
 
 
 @pytest.mark.parametrize("leaderboard_url", ["sqlite"], indirect=True)
@@ -486,7 +523,9 @@ def test_a_foreign_leaderboard_gives_way_with_its_lease_and_requests(
     with Journal(theirs) as journal:
         Lease(board, "first", journal).close()
     add_request(board, SweepRequested(sweep="first", request="r1", action="stop", who="bob"))
-    rebuild(leaderboard_url, [runs])
+    with pytest.raises(JournalError, match=f"sweep first: journal {read_journal_id(theirs)} was"):
+        rebuild(leaderboard_url, [runs])
+    rebuild(leaderboard_url, [runs], without=["first"])
     with board.session() as session:
         assert [session.execute(text(query)).all() for query in (LEASES, WAITING)] == [[], []]
     with Journal(ours) as journal, Lease(board, "first", journal):
@@ -496,7 +535,7 @@ def test_a_foreign_leaderboard_gives_way_with_its_lease_and_requests(
 def test_a_dry_run_makes_nothing(runs, leaderboard_url) -> None:
     write(runs / "sweeps" / "first" / "journal.jsonl", [sweep_started()])
     done = rebuild(leaderboard_url, [runs], dry_run=True)
-    assert (done.before["sweeps"], done.after["sweeps"], done.lacking) == (0, 1, {})
+    assert (done.before["sweeps"], done.after["sweeps"], done.lost) == (0, 1, [])
     assert not (runs / "leaderboard.db").exists()
     if not leaderboard_url.startswith("sqlite"):
         engine = create_engine(leaderboard_url)
@@ -506,7 +545,7 @@ def test_a_dry_run_makes_nothing(runs, leaderboard_url) -> None:
 
 
 @pytest.mark.parametrize("leaderboard_url", ["sqlite"], indirect=True)
-def test_options_mean_what_they_say(runs, leaderboard_url) -> None:
+def test_without_takes_names_and_dry_run_is_refused_for_other_stores(runs, leaderboard_url) -> None:
     for name in ("first", "second", "third"):
         write(runs / "sweeps" / name / "journal.jsonl", [sweep_started(name)])
     rebuild(leaderboard_url, [runs])

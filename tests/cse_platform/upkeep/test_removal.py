@@ -6,7 +6,7 @@ from stored_trials import apply_events, trials_of
 from sweep_events import check_counters, opening, sweep_started, trial_life, trial_reused
 
 from cse_methods.evaluation.results import Evaluation, Score, Similarities
-from cse_platform.stores.sql.sink import remove_sweep
+from cse_platform.stores.sql.removal import remove_sweep
 from cse_platform.stores.sql.store import Store
 from cse_platform.stores.sql.tables import JournalCursorRecord, find_sweep
 from cse_platform.tracking.events import AnnotationWritten, DriverMessage, Event
@@ -68,7 +68,7 @@ def notes(sweep: str, seed: int) -> list[Event]:
     ]
 
 
-def test_what_is_left_is_what_was_before_it(board) -> None:
+def test_a_deletion_leaves_the_stores_as_before_the_sweep(board) -> None:
     kept = told_of("second", seed=2, data=["pairs-2"])
     gone = told_of("first", seed=1, data=["pairs-1", "pairs-2"])
     apply_events(board, [*kept, *notes("second", 2)], journal="j2")

@@ -227,10 +227,10 @@ def _estimate_chance(
     ):
         return 1.0
     mean = spread @ (precision @ PRIOR_MEAN + known.T @ gains)
-    rest, moved = gains - known @ mean, mean - PRIOR_MEAN
-    squares = NOISE_WEIGHT * noise**2 + rest @ rest + moved @ precision @ moved
+    residuals, moved = gains - known @ mean, mean - PRIOR_MEAN
+    squares = NOISE_WEIGHT * noise**2 + residuals @ residuals + moved @ precision @ moved
     freedom = NOISE_WEIGHT + len(gains) - float(np.trace(spread @ (known.T @ known)))
     width = math.sqrt(squares / freedom * (1.0 + point @ spread @ point) + 2 * luck)
     surprise = needed - float(point @ mean)
     # Gains are skewed, because none is negative; their empirical tail counts if it is heavier.
-    return max(float(stdtr(freedom, -surprise / width)), float((rest >= surprise).mean()))
+    return max(float(stdtr(freedom, -surprise / width)), float((residuals >= surprise).mean()))

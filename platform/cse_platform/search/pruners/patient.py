@@ -17,7 +17,7 @@ class PatientPruner(BasePruner):
         self.spec = spec
 
     def prune(self, study: optuna.Study, trial: FrozenTrial) -> bool:
-        """Whether the last dev points are no improvement."""
+        """Return whether the last dev points are no improvement."""
         points = sorted(trial.intermediate_values.items())
         if len(points) <= self.spec.patience or points[-1][0] < self.spec.min_step:
             return False

@@ -6,8 +6,8 @@ import numpy as np
 from optuna.exceptions import ExperimentalWarning
 from optuna.samplers import BaseSampler, RandomSampler, TPESampler
 
-from cse_platform.search.samplers.cmaes import build_cmaes
-from cse_platform.search.samplers.gp import build_gp
+from cse_platform.search.samplers.cmaes import ReplayedCmaEs
+from cse_platform.search.samplers.gp import NoisyGp
 from cse_platform.search.samplers.qmc import WholeSpaceQmc
 from cse_platform.sweep.blocks import Search
 from cse_platform.sweep.samplers import Auto, CmaEs, Gp, Qmc, Sampler, Tpe
@@ -41,9 +41,9 @@ def build_sampler(
                     constant_liar=True,  # running trials count as bad ones
                 )
             case Gp():
-                return build_gp(options, seed=seed)
+                return NoisyGp(options, seed=seed)
             case CmaEs():
-                return build_cmaes(seed=seed)
+                return ReplayedCmaEs(seed=seed)
             case Qmc():
                 return WholeSpaceQmc(space, seed=search.seed)
             case _:

@@ -1,11 +1,13 @@
-"""Prepares the trials that a Gaussian process is fitted to: a bounded number, without outliers."""
+"""Prepares the trials that a Gaussian process is fitted to: pruned ones too, a bounded number,
+without outliers, and with the failures marked.
+"""
 
 import copy
 from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
-from optuna.trial import FrozenTrial
+from optuna.trial import FrozenTrial, TrialState
 
 from cse_platform.search.failures import SHOWN_AS_WORST
 
@@ -16,6 +18,33 @@ NEWEST = 100
 the others are the best."""
 FLOOR = 5.0
 """A value counts as at most this many times as far below the median as the best lies above it."""
+
+
+def show_to_gp(trials: Sequence[FrozenTrial]) -> list[FrozenTrial]:
+    """Show trials as a Gaussian process is to see them, by age; those that run stay as they are.
+
+    A pruned trial has ended with its last dev point: a sampler that does not see it proposes its
+    neighbours again and again. Of many trials some are shown (`select_trials`), without outliers
+    (`adjust_values`). Where some have failed, all have a constraint that says so: then Optuna's
+    sampler multiplies what may be gained by the probability that a trial does not fail, which a
+    second Gaussian process learns (Gelbart et al. 2014, Bayesian optimization with unknown
+    constraints, equation 5).
+    """
+    ended = []
+    for trial in trials:
+        shown = copy.copy(trial)
+        if trial.state == TrialState.PRUNED and trial.intermediate_values:
+            shown.state = TrialState.COMPLETE
+            shown.value = trial.intermediate_values[max(trial.intermediate_values)]
+        if shown.state == TrialState.COMPLETE:
+            ended.append(shown)
+    fitted = select_trials(adjust_values(ended)) if ended else []
+    failed = find_failures(fitted)
+    if failed.any():
+        for trial, failure in zip(fitted, failed, strict=True):
+            trial.system_attrs = dict(trial.system_attrs)  # not those of the study's own trial
+            trial.set_constraint("fails", 1.0 if failure else -1.0)
+    return [*fitted, *(trial for trial in trials if trial.state == TrialState.RUNNING)]
 
 
 def adjust_values(trials: Sequence[FrozenTrial]) -> list[FrozenTrial]:

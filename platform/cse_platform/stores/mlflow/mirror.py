@@ -28,7 +28,7 @@ class MLflowMirror:
 
     name = "mlflow"
     can_be_refilled = True
-    rest = 2.0  # a short trial ends within that time, and is then written in one batch
+    pause = 2.0  # a short trial ends within that time, and is then written in one batch
 
     def __init__(self, uri: str, *, experiment: str = "cse", artifacts: Path | None = None) -> None:
         """Name the store: `http(s)://` of a tracking server or a database's URL, else StoreError.

@@ -187,9 +187,9 @@ def refuse_foreign_artifacts(uri: str, location: str, *, artifacts: Path) -> Non
         roots.append(str(sqlite_file(uri).absolute().with_name(_ARTIFACTS)))
     with suppress(ValueError):  # of an address that is none, such as http://[
         is_local = urlparse(location).scheme in ("", "file")
-        place = local_file_uri_to_path(location) if is_local else location
-        is_ours = any(find_below(resolve_links(root), place) for root in filter(None, roots))
-        if is_ours and not (is_local and find_link(place)):
+        path = local_file_uri_to_path(location) if is_local else location
+        is_ours = any(find_below(resolve_links(root), path) for root in filter(None, roots))
+        if is_ours and not (is_local and find_link(path)):
             return
     raise StoreError(
         f"MLflow at {mask_url(uri)} names {mask_url(location)} for the artifacts of this run, "

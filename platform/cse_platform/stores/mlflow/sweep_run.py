@@ -34,9 +34,9 @@ def find_sweep_run(uri: str, *, experiment: str, sweep: str, journal: str) -> An
             max_results=1,
             order_by=["attributes.start_time DESC"],
         )
-    found = next(iter(runs), None)
-    is_ours = found is not None and found.data.tags.get(tags.JOURNAL, journal) == journal
-    return found if is_ours else None
+    run = next(iter(runs), None)
+    is_ours = run is not None and run.data.tags.get(tags.JOURNAL, journal) == journal
+    return run if is_ours else None
 
 
 @dataclass(frozen=True)
@@ -121,11 +121,11 @@ def find_mirrored_sweep(
 
 def _count_artifacts(runs: Collection[Any]) -> Mapping[str, int]:
     """Count runs by the folder or URI that has their artifacts, without those that have none."""
-    places = Counter[str]()
+    counts = Counter[str]()
     for run in runs:
         location = str(run.info.artifact_uri)  # as the store has it, which may be of any type
         scheme, is_url, path = location.partition(":")
         is_local = not is_url or scheme == "file"
         if not is_local or os.path.lexists(unquote(path or location)):
-            places[location.partition(f"/{run.info.run_id}")[0]] += 1
-    return places
+            counts[location.partition(f"/{run.info.run_id}")[0]] += 1
+    return counts

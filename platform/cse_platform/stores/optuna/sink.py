@@ -76,7 +76,7 @@ class SearchStoreSink:
 
     name = "search store"
     can_be_refilled = True
-    rest = 5.0
+    pause = 5.0
 
     def __init__(self, stores: SweepStores, spec: SweepSpec, *, file: Path | None = None) -> None:
         """`file` is the journal, which can be in another runs folder."""

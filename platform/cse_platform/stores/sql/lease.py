@@ -23,13 +23,9 @@ from sqlalchemy.orm import Session
 
 from cse_platform.errors import LeaseLostError, StoreError, SweepRefusedError
 from cse_platform.numbers import utc
+from cse_platform.stores.sql.events import insert_once
 from cse_platform.stores.sql.store import HANG_SECONDS, Store, server_time
-from cse_platform.stores.sql.tables import (
-    SweepLeaseRecord,
-    SweepRequestRecord,
-    insert_once,
-    sweep_or_none,
-)
+from cse_platform.stores.sql.tables import SweepLeaseRecord, SweepRequestRecord, sweep_or_none
 from cse_platform.tracking.events import SweepRequested
 from cse_platform.tracking.journal import Journal
 
@@ -341,21 +337,3 @@ def waiting_requests(session: Session, sweep: str) -> list[SweepRequested]:
 def _warn_unreadable(sweep: str, number: int) -> None:
     says = "request %s to sweep %s is of another version of cse-platform, whose driver it waits for"
     _log.warning(says, number, sweep)
-
-
-def take_request(session: Session, request: SweepRequested) -> None:
-    """Mark a request as taken, because the driver has written it to its journal.
-
-    A request that was made in another store is added.
-    """
-    query = select(SweepRequestRecord).where(
-        SweepRequestRecord.sweep == request.sweep,
-        SweepRequestRecord.event["request"].as_string() == request.request,
-    )
-    record = session.scalars(query).first()
-    if record is None:
-        event = request.model_dump(mode="json")
-        session.add(SweepRequestRecord(sweep=request.sweep, event=event, taken=request.time))
-        session.flush()
-    elif record.taken is None:
-        record.taken = server_time(session)

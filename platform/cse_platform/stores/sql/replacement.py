@@ -1,24 +1,25 @@
 """Makes a leaderboard anew beside an old one, and then lets it take the old one's place.
 
-A SQLite file is renamed; on PostgreSQL, the tables move from a schema of their own in a
-transaction. A kill at any moment leaves the old or the new one.
+A SQLite file takes the old one's name, and the old one is kept under another; on PostgreSQL, the
+tables move from a schema of their own in a transaction. A kill at any moment leaves the old or the
+new one.
 """
 
-import logging
 import os
 import sqlite3
 import time
 from abc import ABC, abstractmethod
-from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from glob import escape
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from filelock import FileLock, Timeout
-from sqlalchemy import Connection, Engine, delete, event, inspect, select, text
+from sqlalchemy import Connection, Engine, event, insert, inspect, select, text
 from sqlalchemy.exc import DBAPIError
-from sqlalchemy.orm import aliased
 
 from cse_platform.databases import put_database, sqlite_url
 from cse_platform.errors import StoreDownError, StoreError, StoreLostError
@@ -32,9 +33,12 @@ from cse_platform.stores.sql.store import (
     read_schema,
     translate_errors,
 )
-from cse_platform.stores.sql.tables import Base, SchemaRecord, SweepRequestRecord
-
-_log = logging.getLogger(__name__)
+from cse_platform.stores.sql.tables import (
+    Base,
+    SchemaRecord,
+    SweepLeaseRecord,
+    SweepRequestRecord,
+)
 
 SCHEMA = "cse_rebuild"
 """The schema of PostgreSQL in which the new tables are filled."""
@@ -49,167 +53,124 @@ _TABLES = {
 _DEPENDED_ON = "2BP01"
 """PostgreSQL's code of the error that other objects depend on what is to be dropped."""
 
-_OF_TRIAL = (
-    "SELECT s.name, count(*) FROM {old}.sweeps s JOIN {old}.sweep_trials l ON l.sweep_id = s.id "
-    "JOIN {old}.trials t ON t.id = l.trial_id "
+_SWEEPS_OF_JOURNAL = (
+    "SELECT name FROM sweeps WHERE journal = :journal",
+    "SELECT DISTINCT s.name FROM sweeps s JOIN sweep_trials l ON l.sweep_id = s.id "
+    "JOIN attempts a ON a.trial_id = l.trial_id WHERE a.journal = :journal ORDER BY s.name",
 )
-_SCORES = "JOIN {old}.attempts a ON a.trial_id = t.id JOIN {old}.scores o ON o.attempt_id = a.id"
-_OLD_SCORES = "JOIN {old}.scores o ON o.trial_id = t.id"
-_BY_NAME = (
-    "AND n.about = o.about AND n.name = o.name AND n.field = o.field AND n.word = o.word "
-    "AND n.time >= o.time"
-)
-_LACKING: Mapping[str, tuple[str, ...]] = {
-    "trials": (
-        _OF_TRIAL + "WHERE NOT EXISTS (SELECT 1 FROM {new}.sweeps m JOIN {new}.sweep_trials k "
-        "ON k.sweep_id = m.id JOIN {new}.trials n ON n.id = k.trial_id "
-        "WHERE m.name = s.name AND n.key = t.key) GROUP BY s.name",
-    ),
-    "scores": (
-        _OF_TRIAL + "{scores} WHERE NOT EXISTS (SELECT 1 FROM {new}.trials n "
-        "JOIN {new}.attempts b ON b.trial_id = n.id JOIN {new}.scores c ON c.attempt_id = b.id "
-        "WHERE n.key = t.key AND c.task = o.task AND c.split = o.split AND c.metric = o.metric "
-        "AND c.identity = o.identity) GROUP BY s.name",
-    ),
-    "openings of test sets": (
-        _OF_TRIAL + "JOIN {old}.{accesses} o ON o.trial_id = t.id WHERE NOT EXISTS "
-        "(SELECT 1 FROM {new}.trials n JOIN {new}.test_accesses c ON c.trial_id = n.id "
-        "WHERE n.key = t.key AND c.opened = o.opened AND c.who = o.who) GROUP BY s.name",
-    ),
-    "notes, tags and stars": (
-        _OF_TRIAL + "JOIN {old}.configurations f ON f.id = t.configuration_id "
-        "JOIN {old}.annotations o ON (o.about = 'trial' AND o.name = t.key) "
-        "OR (o.about = 'configuration' AND o.name = f.hash) "
-        f"WHERE NOT EXISTS (SELECT 1 FROM {{new}}.annotations n WHERE 1 = 1 {_BY_NAME}) "
-        "GROUP BY s.name",
-        "SELECT s.name, count(*) FROM {old}.sweeps s JOIN {old}.annotations o "
-        "ON o.about = 'sweep' AND o.name = s.name "
-        f"WHERE NOT EXISTS (SELECT 1 FROM {{new}}.annotations n WHERE 1 = 1 {_BY_NAME}) "
-        "GROUP BY s.name",
-    ),
-}
-"""Queries that count, by sweep, the rows of the old store that the new one lacks."""
-_OTHER = "SELECT 1 FROM {new}.sweeps n WHERE n.name = o.sweep AND n.journal <> "
-_LIVE = (
-    ("sweep_leases", f"NOT EXISTS ({_OTHER} o.journal)"),
-    (
-        "sweep_requests",
-        f"o.taken IS NULL AND NOT EXISTS ({_OTHER} "
-        "(SELECT s.journal FROM {old}.sweeps s WHERE s.name = o.sweep))",
-    ),
-)
-"""Tables with rows that no journal holds, and which of their rows those are: not those about a
-sweep of another journal. A lease also says, once it is released, from which journal its sweep goes
-on.
-"""
-_COPY, _TAKEN = aliased(SweepRequestRecord), aliased(SweepRequestRecord)
-_FORGET_TAKEN = delete(SweepRequestRecord).where(
-    SweepRequestRecord.id.in_(
-        select(_COPY.id)
-        .join(_TAKEN, _TAKEN.sweep == _COPY.sweep)
-        .where(
-            _COPY.taken.is_(None),
-            _TAKEN.taken.is_not(None),
-            _TAKEN.event["request"].as_string() == _COPY.event["request"].as_string(),
-        )
-    )
-)
-"""Deletes the waiting copies of requests that a journal has."""
+"""The sweep that a journal started; those of the trials that it evaluated."""
 Counts = Mapping[str, int]
 """Numbers of sweeps, trials and scores."""
-Lacking = Mapping[str, Mapping[str, int]]
-"""What an old leaderboard has and the new one lacks: counts by sweep and kind of row.
+TIME = "%Y%m%dT%H%M%S.%fZ"
+"""How the time in UTC stands in the name of a file that is kept; the names sort by time."""
 
-Sweeps of which nothing is lacking are absent; one without any trial has no counts.
-"""
+
+@dataclass(frozen=True)
+class LostJournal:
+    """A journal of which the old leaderboard has more than was read for the new one."""
+
+    id: str
+    sweeps: tuple[str, ...]
+    """The sweeps that have something of it; empty if these are unknown, as of annotations."""
+    applied: int
+    """The offset up to which the old leaderboard has it."""
+    read: int | None
+    """The offset up to which it was read; None if it is in none of the runs folders."""
+
+
+Complete = Callable[[], Mapping[str, int]]
+Accept = Callable[[Sequence[LostJournal]], None]
 
 
 class Replacement(ABC):
     """A new leaderboard beside an old one."""
 
-    def __init__(
-        self, engine: Engine, store: Store, old: str, new: str, *, is_readable: bool
-    ) -> None:
+    def __init__(self, old: Engine, store: Store, *, is_readable: bool) -> None:
         self.store = store
         """The new leaderboard, which nobody else writes to."""
-        self._engine = engine
-        self._schemas = {"old": old, "new": new}
+        self._old = old
         self._is_readable = is_readable
         """Whether there is an old leaderboard, and one that can be read."""
 
-    def count_rows(self, which: str) -> Counts:
-        """Count the rows of the `old` or the `new` leaderboard."""
+    def count_rows(self, which: Literal["old", "new"]) -> Counts:
+        """Count the rows of the old or the new leaderboard."""
+        names = ("sweeps", "trials", "scores")
         if which == "old" and not self._is_readable:
-            return dict.fromkeys(self.count_rows("new"), 0)
-        with self._connect_both() as connection:
-            return {
-                name: connection.scalar(text(f"SELECT count(*) FROM {self._schemas[which]}.{name}"))
-                for name in ("sweeps", "trials", "scores")
-            }
+            return dict.fromkeys(names, 0)
+        with self._old.connect() if which == "old" else self.store.session() as asked:
+            return {name: asked.scalar(text(f"SELECT count(*) FROM {name}")) for name in names}
 
-    def find_lacking(self) -> Lacking:
-        """Count what the old leaderboard has and the new one lacks."""
+    def find_lost(self, read: Mapping[str, int]) -> list[LostJournal]:
+        """Find the journals of the old leaderboard that were not read as far as it has them.
+
+        `read` holds the offset up to which each journal was read, by its id.
+        """
         if not self._is_readable:
-            return {}
-        with self._connect_both() as connection:
-            return self._find_lacking(connection)
-
-    def _find_lacking(self, connection: Connection) -> Lacking:
-        lacking: dict[str, dict[str, int]] = defaultdict(dict)
-        there = inspect(connection).get_table_names(schema=self._schemas["old"])
-        scores, accesses = _OLD_SCORES, "test_releases"
-        if "attempts" in there:  # else it is of an earlier schema
-            scores, accesses = _SCORES, "test_accesses"
-        named = self._schemas | {"scores": scores.format(**self._schemas), "accesses": accesses}
-        query = "SELECT name FROM {old}.sweeps EXCEPT SELECT name FROM {new}.sweeps"
-        for name in connection.scalars(text(query.format(**named))):
-            lacking[name] = {}
-        for kind, queries in _LACKING.items():
-            if kind.startswith("notes") and "annotations" not in there:  # of an early schema
-                continue
-            for query in queries:
-                for name, count in connection.execute(text(query.format(**named))):
-                    lacking[name][kind] = lacking[name].get(kind, 0) + count
-        return dict(sorted(lacking.items()))
+            return []
+        with self._old.connect() as connection:
+            return _find_lost(connection, read)
 
     @abstractmethod
-    def take_place(self, complete: Callable[[], None], accept: Callable[[Lacking], None]) -> None:
+    def take_place(self, complete: Complete, accept: Accept) -> Path | None:
         """Put the new leaderboard in the place of the old one, with the old one's live state.
 
         Args:
             complete: brings the new leaderboard up to date, while nobody writes to the old one.
-            accept: raises an error if the old one must stay, given what the new one then lacks.
+                Returns the offsets up to which journals were read.
+            accept: raises an error if the old one must stay, given what would be lost.
+
+        Returns the file in which the old one is kept; None if there was none, or it is no file.
         """
 
-    @contextmanager
-    def _connect_both(self) -> Iterator[Connection]:
-        """Connect to both leaderboards at once."""
-        with self._engine.connect() as connection:
-            yield connection
-
     def _copy_live_rows(self, connection: Connection) -> None:
-        inspector = inspect(connection)
-        for name, which in _LIVE:
-            if not inspector.has_table(name, schema=self._schemas["old"]):
-                continue
-            known = {
-                column["name"]
-                for column in inspector.get_columns(name, schema=self._schemas["old"])
-            }
-            columns = ", ".join(
-                f'"{column.name}"'
-                for column in Base.metadata.tables[name].c
-                if column.name in known and column.name != "id"
-            )
-            connection.execute(
-                text(
-                    f"INSERT INTO {self._schemas['new']}.{name} ({columns}) "
-                    f"SELECT {columns} FROM {self._schemas['old']}.{name} o WHERE "
-                    + which.format(**self._schemas)
-                )
-            )
-        into_new = {"schema_translate_map": {None: self._schemas["new"]}}
-        connection.execute(_FORGET_TAKEN, execution_options=into_new)
+        """Copy leases and waiting requests, which no journal holds, from the old leaderboard.
+
+        Those about a sweep of another journal are left out. A lease also says, once it is released,
+        from which journal its sweep goes on.
+        """
+        old = _read_journals(connection)
+        with self.store.writing() as session:
+            new = _read_journals(session.connection())
+            for row in _read_rows(connection, SweepLeaseRecord):
+                if new.get(row["sweep"], row["journal"]) == row["journal"]:
+                    session.execute(insert(SweepLeaseRecord), row)
+            requests = session.scalars(select(SweepRequestRecord.event))
+            known = {event["request"] for event in requests}
+            for row in _read_rows(connection, SweepRequestRecord):
+                sweep = row["sweep"]
+                is_other = sweep in old and new.get(sweep, old[sweep]) != old[sweep]
+                if row["taken"] is None and row["event"]["request"] not in known and not is_other:
+                    session.execute(insert(SweepRequestRecord), row)
+
+
+def _find_lost(connection: Connection, read: Mapping[str, int]) -> list[LostJournal]:
+    lost = []
+    cursors = connection.execute(text("SELECT journal, position FROM journal_cursors"))
+    for journal, applied in cursors.all():
+        if applied > read.get(journal, 0):
+            of_journal = {"journal": journal}
+            named = (connection.scalars(text(query), of_journal) for query in _SWEEPS_OF_JOURNAL)
+            sweeps = next(filter(None, map(tuple, named)), ())
+            lost.append(LostJournal(journal, sweeps, applied, read.get(journal)))
+    return sorted(lost, key=lambda each: (each.sweeps, each.id))
+
+
+def _read_journals(connection: Connection) -> dict[str, str]:
+    """Read which journal each sweep has, by the names of the sweeps."""
+    return {
+        row.name: row.journal
+        for row in connection.execute(text("SELECT name, journal FROM sweeps"))
+    }
+
+
+def _read_rows(connection: Connection, record: type[Base]) -> list[dict[str, Any]]:
+    """Read the rows of a table without ids; of an earlier schema, the columns that it has."""
+    inspector, name = inspect(connection), record.__tablename__
+    if not inspector.has_table(name):
+        return []
+    there = {column["name"] for column in inspector.get_columns(name)} - {"id"}
+    columns = [column for column in record.__table__.c if column.name in there]
+    return [dict(row) for row in connection.execute(select(*columns)).mappings()]
 
 
 @contextmanager
@@ -232,49 +193,31 @@ def open_replacement(url: str, *, dry_run: bool = False) -> Iterator[Replacement
 
 class _SQLiteReplacement(Replacement):
     def __init__(
-        self, engine: Engine, store: Store, file: Path, part: Path, *, is_readable: bool
+        self, old: Engine, store: Store, *, is_readable: bool, file: Path, part: Path, is_kept: bool
     ) -> None:
-        super().__init__(engine, store, "old", "main", is_readable=is_readable)
-        self._file, self._part = file, part
+        super().__init__(old, store, is_readable=is_readable)
+        self._file, self._part, self._is_kept = file, part, is_kept
 
-    @contextmanager
-    def _connect_both(self) -> Iterator[Connection]:
-        with self._engine.connect() as connection:
-            if not self._is_readable:
-                yield connection
-                return
-            driver = connection.connection.driver_connection
-            assert driver is not None
-            driver.execute("ATTACH DATABASE ? AS old", [str(self._file)])
-            try:
-                yield connection
-            finally:
-                connection.commit()
-                driver.execute("DETACH DATABASE old")
-
-    def take_place(self, complete: Callable[[], None], accept: Callable[[Lacking], None]) -> None:
-        if not self._is_readable:
-            complete()
+    def take_place(self, complete: Complete, accept: Accept) -> Path | None:
+        with ExitStack() as stack:
+            if self._is_readable:
+                stack.enter_context(_hold_sqlite(self._file))
+                with self._old.connect() as connection:
+                    refuse_while_driven(connection)
+            read = complete()
+            if self._is_readable:
+                with self._old.connect() as connection:
+                    accept(_find_lost(connection, read))
+                    self._copy_live_rows(connection)
+            self._old.dispose()
             self.store.close()
             _finish_file(self._part)
-            kept = self._file.with_name(f"{self._file.name}.damaged")
-            kept.unlink(missing_ok=True)
-            kept.hardlink_to(self._file)
-            _log.warning("%s cannot be read; it is now %s", self._file, kept)
+            kept = None
+            if self._is_kept:
+                kept = self._file.with_name(f"{self._file.name}.before-{datetime.now(UTC):{TIME}}")
+                kept.hardlink_to(self._file)
             put_database(self._part, self._file)
-            return
-        with _hold_sqlite(self._file):
-            old = make_engine(parse_url(sqlite_url(self._file)))
-            with old.connect() as connection:
-                refuse_while_driven(connection)
-            old.dispose()
-            complete()
-            with self._connect_both() as connection:
-                accept(self._find_lacking(connection))
-                self._copy_live_rows(connection)
-            self.store.close()
-            _finish_file(self._part)
-            put_database(self._part, self._file)
+            return kept
 
 
 @contextmanager
@@ -287,18 +230,26 @@ def _open_sqlite(url: str, dry_run: bool) -> Iterator[Replacement]:
             opened.enter_context(FileLock(file.with_name(f"{file.name}.rebuild.lock"), timeout=0))
         except Timeout:
             raise StoreDownError("another process is rebuilding it; wait until it ends") from None
+        if is_kept := file.exists():
+            for left in file.parent.glob(f"{escape(file.name)}.before-*"):
+                if left.samefile(file):  # by a process that was killed before it was replaced
+                    left.unlink()
         try:
             is_readable = _prepare_old(url, dry_run)
         except StoreLostError:
             is_readable = False
         opened.callback(_remove_database, part)
         _remove_database(part)
+        old = make_engine(parse_url(url))
+        opened.callback(old.dispose)
         engine = make_engine(parse_url(sqlite_url(part)))
         # Only the rename needs to survive a power cut; before it, everything is on the disk.
         event.listen(engine, "connect", lambda raw, _: raw.execute("PRAGMA synchronous = OFF"))
         make_tables(engine)
         store = opened.enter_context(Store(engine, private=True))
-        yield _SQLiteReplacement(engine, store, file, part, is_readable=is_readable)
+        yield _SQLiteReplacement(
+            old, store, is_readable=is_readable, file=file, part=part, is_kept=is_kept
+        )
 
 
 def _remove_database(file: Path) -> None:
@@ -340,13 +291,13 @@ def _hold_sqlite(file: Path) -> Iterator[None]:
     """Keep others from writing to a SQLite file, of which nothing is left in its log."""
     log = file.with_name(f"{file.name}-wal")
     deadline = time.monotonic() + BUSY_SECONDS
-    with closing(sqlite3.connect(file, timeout=BUSY_SECONDS, isolation_level=None)) as held:
+    with closing(sqlite3.connect(file, timeout=BUSY_SECONDS, isolation_level=None)) as database:
         while True:
-            held.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-            held.execute("BEGIN IMMEDIATE")
+            database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            database.execute("BEGIN IMMEDIATE")
             if not log.exists() or log.stat().st_size == 0:
                 break
-            held.execute("ROLLBACK")
+            database.execute("ROLLBACK")
             if time.monotonic() > deadline:
                 raise StoreDownError("other processes keep reading it; end them, and try again")
         yield
@@ -361,19 +312,18 @@ def _finish_file(file: Path) -> None:
 
 
 class _PostgresReplacement(Replacement):
-    def take_place(self, complete: Callable[[], None], accept: Callable[[Lacking], None]) -> None:
-        old, new = self._schemas["old"], self._schemas["new"]
-        with self._engine.begin() as connection:
+    def take_place(self, complete: Complete, accept: Accept) -> Path | None:
+        with self._old.begin() as connection:
             inspector = inspect(connection)
-            there = inspector.get_table_names(connection.scalar(text("SELECT current_schema()")))
+            old = connection.scalar(text("SELECT quote_ident(current_schema())"))
+            there = inspector.get_table_names()
             named = ", ".join(f"{old}.{name}" for name in sorted(_TABLES.intersection(there)))
             connection.execute(text(f"LOCK TABLE {named} IN ACCESS EXCLUSIVE MODE"))
             refuse_while_driven(connection)
-            complete()
-            accept(self._find_lacking(connection))
-            self.store.close()
+            accept(_find_lost(connection, complete()))
             self._copy_live_rows(connection)
-            _copy_owner_and_grants(connection, old, new)
+            self.store.close()
+            _copy_owner_and_grants(connection, old)
             try:
                 connection.execute(text(f"DROP TABLE {named}"))
             except DBAPIError as error:
@@ -385,9 +335,10 @@ class _PostgresReplacement(Replacement):
                     f"leaderboard's ({'; '.join(detail.splitlines())}); drop these constraints "
                     "and views, and recreate them afterwards"
                 ) from error
-            for name in inspector.get_table_names(schema=new):
-                connection.execute(text(f"ALTER TABLE {new}.{name} SET SCHEMA {old}"))
-            connection.execute(text(f"DROP SCHEMA {new}"))
+            for name in inspector.get_table_names(schema=SCHEMA):
+                connection.execute(text(f"ALTER TABLE {SCHEMA}.{name} SET SCHEMA {old}"))
+            connection.execute(text(f"DROP SCHEMA {SCHEMA}"))
+        return None
 
 
 @contextmanager
@@ -410,17 +361,15 @@ def _open_postgres(url: str, dry_run: bool) -> Iterator[Replacement]:
         drop_schema()
         opened.callback(drop_schema)
         with engine.begin() as connection:
-            old = connection.scalar(text("SELECT quote_ident(current_schema())"))
             connection.execute(text(f"CREATE SCHEMA {SCHEMA}"))
         beside = make_engine(database.update_query_dict({"options": options}))
         make_tables(beside)
         store = opened.enter_context(Store(beside, private=True))
-        yield _PostgresReplacement(engine, store, str(old), SCHEMA, is_readable=is_readable)
+        yield _PostgresReplacement(engine, store, is_readable=is_readable)
 
 
-def _copy_owner_and_grants(connection: Connection, old: str, new: str) -> None:
-    """Give the tables and sequences of a schema the owner and the grants of those of another."""
-    names: dict[str, Any] = {"old": old, "new": new}
+def _copy_owner_and_grants(connection: Connection, old: str) -> None:
+    """Give the new tables and sequences the owner and the grants of those in the old schema."""
     grants = connection.execute(
         text(
             "SELECT DISTINCT c.relkind, a.privilege_type, "
@@ -430,7 +379,7 @@ def _copy_owner_and_grants(connection: Connection, old: str, new: str) -> None:
             "WHERE c.relnamespace = CAST(:old AS regnamespace) AND c.relkind IN ('r', 'S') "
             "AND a.grantee <> c.relowner"
         ),
-        names,
+        {"old": old},
     ).all()
     owner = connection.scalar(
         text("SELECT CAST(relowner AS regrole) FROM pg_class WHERE oid = CAST(:table AS regclass)"),
@@ -438,6 +387,6 @@ def _copy_owner_and_grants(connection: Connection, old: str, new: str) -> None:
     )
     for kind, privilege, role in grants:
         kinds = "TABLES" if kind == "r" else "SEQUENCES"
-        connection.execute(text(f"GRANT {privilege} ON ALL {kinds} IN SCHEMA {new} TO {role}"))
-    for name in inspect(connection).get_table_names(schema=new):
-        connection.execute(text(f"ALTER TABLE {new}.{name} OWNER TO {owner}"))
+        connection.execute(text(f"GRANT {privilege} ON ALL {kinds} IN SCHEMA {SCHEMA} TO {role}"))
+    for name in inspect(connection).get_table_names(schema=SCHEMA):
+        connection.execute(text(f"ALTER TABLE {SCHEMA}.{name} OWNER TO {owner}"))

@@ -49,7 +49,8 @@ from sqlalchemy.pool import ConnectionPoolEntry
 from cse_platform.databases import connection_timeouts, explain_denial
 from cse_platform.errors import NoStoreError, QueryError, StoreDownError, StoreError, StoreLostError
 from cse_platform.secrets import mask_url
-from cse_platform.stores.sql.tables import Base, SchemaRecord, note_folder
+from cse_platform.stores.sql.column_types import note_folder
+from cse_platform.stores.sql.tables import Base, SchemaRecord
 from cse_platform.tracking.provenance import user_and_host
 
 MOST_READERS = 12
@@ -188,7 +189,7 @@ def _identify_file(file: Path) -> tuple[int, int] | None:
 
 
 def _is_replaced(info: Mapping[str, Any]) -> bool:
-    """Whether another file has taken the place of the one that a connection has open."""
+    """Return whether another file has taken the place of the one that a connection has open."""
     file, identity = info[_FILE]
     return identity is not None and identity != _identify_file(file)
 
@@ -237,7 +238,9 @@ def translate_errors(url: URL) -> Iterator[None]:
                 reason += "; free some space, and try again"
         elif type(error) is DatabaseError:  # such as "file is not a database"
             kind = StoreLostError
-            reason += "; cse-leaderboard rebuild keeps it as a .damaged file and makes a new one"
+            reason += (
+                "; cse-leaderboard rebuild keeps the file under another name and makes a new one"
+            )
         elif isinstance(error, IntegrityError | DataError):
             kind = StoreLostError
         raise kind(f"{redact_url(url)}: {' '.join(reason.split())}") from error
@@ -416,7 +419,7 @@ def open_for_reading(url: str) -> Store:
 
 
 def _has_schema(engine: Engine) -> bool:
-    """Whether there is a leaderboard. Raises StoreError if it has another schema."""
+    """Return whether there is a leaderboard. Raises StoreError if it has another schema."""
     schema = read_schema(engine)
     if schema is not None and schema != SCHEMA:
         raise StoreError(

@@ -1,40 +1,24 @@
-"""The tables of the leaderboard, with constraints that reject invalid rows from any writer, and how
-rows are found and inserted by their keys.
+"""The tables of the leaderboard, with constraints that reject invalid rows from any writer.
 
 All rows come from the journals, except the live state that several processes share: the leases of
 sweeps (`SweepLeaseRecord`), and the requests that no driver has taken yet (`SweepRequestRecord`).
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
-from datetime import UTC, datetime
-from functools import cache
-from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, TypeVar
-from weakref import WeakKeyDictionary
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from typing import Annotated, Any, TypeVar
 
 from sqlalchemy import (
-    JSON,
-    URL,
-    BigInteger,
     CheckConstraint,
     ColumnElement,
-    DateTime,
-    Dialect,
-    Double,
-    Engine,
     ForeignKey,
     Index,
     Integer,
     MetaData,
-    Row,
-    Text,
-    TypeDecorator,
     UniqueConstraint,
     select,
     text,
 )
-from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.orm import (
     DeclarativeBase,
     InstrumentedAttribute,
@@ -43,11 +27,19 @@ from sqlalchemy.orm import (
     mapped_column,
     relationship,
 )
-from sqlalchemy.sql.dml import ReturningInsert
 
-from cse_platform.errors import NotFoundError, StoreLostError
-from cse_platform.sweep.problems import did_you_mean, format_value
-from cse_platform.sweep.stores import complete_location, shorten_location
+from cse_platform.errors import NotFoundError
+from cse_platform.stores.sql.column_types import (
+    Checked,
+    JsonList,
+    JsonObject,
+    Location,
+    LongNumber,
+    Number,
+    UtcTime,
+    WholeNumber,
+)
+from cse_platform.sweep.problems import did_you_mean
 
 _Value = TypeVar("_Value")
 BATCH = 1000
@@ -67,120 +59,6 @@ NAMES = {
     "fk": "fk_%(table_name)s_%(column_0_name)s",
     "pk": "pk_%(table_name)s",
 }
-
-
-class Checked(TypeDecorator[Any]):
-    """A text. SQLite keeps any value in any column, so the type of what is read is checked."""
-
-    impl: Any = Text
-    cache_ok = True
-    kinds: ClassVar[tuple[Any, ...]] = (str,)
-    """Python's types of its values."""
-
-    def result_processor(self, dialect: Dialect, coltype: Any) -> Any:
-        """Raise StoreLostError for a value in a SQLite file that is of another type."""
-        read, kinds = super().result_processor(dialect, coltype), self.kinds
-        if dialect.name != "sqlite":
-            return read
-
-        def check(value: Any) -> Any:
-            if value is None or (read is None and isinstance(value, kinds)):
-                return value
-            if read is not None:
-                with suppress(ValueError, TypeError):
-                    found = read(value)
-                    if isinstance(found, kinds):
-                        return found
-            raise StoreLostError(
-                f"it has {format_value(value)} where {kinds[0].__name__} belongs; "
-                "cse-leaderboard rebuild makes it anew from the journals"
-            )
-
-        return check
-
-
-class WholeNumber(Checked):
-    """An integer of 32 bits."""
-
-    impl = Integer
-    cache_ok = True
-    kinds = (int,)
-
-
-class LongNumber(WholeNumber):
-    """An integer of 64 bits."""
-
-    impl = BigInteger
-    cache_ok = True
-
-
-class Number(Checked):
-    """A number of 64 bits that need not be whole."""
-
-    impl = Double
-    cache_ok = True
-    kinds = (float, int)
-
-
-class JsonObject(Checked):
-    """An object of JSON."""
-
-    impl = JSON
-    cache_ok = True
-    kinds: ClassVar[tuple[Any, ...]] = (dict,)
-
-    def coerce_compared_value(self, op: Any, value: Any) -> Any:
-        """Compare what a name in it has by the type that JSON gives it, not as another object."""
-        return self.impl_instance.coerce_compared_value(op, value)
-
-
-class JsonList(JsonObject):
-    """A list of JSON."""
-
-    cache_ok = True
-    kinds = (list,)
-
-
-class UtcTime(Checked):
-    """A time in UTC; SQLite drops the time zone, so it is restored on reading."""
-
-    impl = DateTime(timezone=True)
-    cache_ok = True
-    kinds = (datetime,)
-
-    def process_bind_param(self, value: datetime | None, dialect: Dialect) -> datetime | None:
-        """Convert to UTC, because SQLite compares times as text."""
-        return None if value is None else value.astimezone(UTC)
-
-    def process_result_value(self, value: datetime | None, dialect: Dialect) -> datetime | None:
-        if value is None:
-            return None
-        return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
-
-
-class Location(Checked):
-    """A folder or URI. In a SQLite file, one below the file's folder is named relative to it."""
-
-    cache_ok = True
-
-    def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:
-        """Shorten a location in the folder of the database."""
-        folder = _FOLDERS.get(dialect)
-        return value if value is None or folder is None else shorten_location(value, folder)
-
-    def process_result_value(self, value: str | None, dialect: Dialect) -> str | None:
-        """Return the whole location, in the folder where the database lies now."""
-        folder = _FOLDERS.get(dialect)
-        return value if value is None or folder is None else complete_location(value, folder)
-
-
-_FOLDERS = WeakKeyDictionary[Dialect, str]()
-"""Folders of SQLite files, by the dialect of their engines."""
-
-
-def note_folder(engine: Engine, url: URL) -> None:
-    """Make locations that an engine reads and writes relative to the folder of a SQLite file."""
-    _FOLDERS[engine.dialect] = str(Path(str(url.database)).absolute().parent)
 
 
 class Base(DeclarativeBase):
@@ -263,7 +141,7 @@ class SweepRecord(Base):
 
     starts: Mapped[list["SweepStartRecord"]] = read_only(order_by="SweepStartRecord.started")
     tags: Mapped[list["SweepTagRecord"]] = read_only(order_by="SweepTagRecord.tag")
-    places: Mapped[list["SweepTrialRecord"]] = read_only(order_by="SweepTrialRecord.number")
+    links: Mapped[list["SweepTrialRecord"]] = read_only(order_by="SweepTrialRecord.number")
 
 
 class SweepStartRecord(Base):
@@ -403,12 +281,12 @@ class TrialRecord(Base):
     gpu_seconds: Mapped[float] = mapped_column(default=0.0)
     """GPU seconds of all attempts in all sweeps."""
     shown_attempt: Mapped[int | None]
-    """Id of the attempt that is shown, which `stores.sql.trial_events` chooses at the end of each
+    """Id of the attempt that is shown, which `stores.sql.attempts` chooses at the end of each
     transaction. Attempts refer to their trials, so this is no foreign key.
     """
 
     configuration: Mapped[ConfigurationRecord] = read_only()
-    places: Mapped[list["SweepTrialRecord"]] = read_only(order_by="SweepTrialRecord.sweep_id")
+    links: Mapped[list["SweepTrialRecord"]] = read_only(order_by="SweepTrialRecord.sweep_id")
     # By both columns, so that a query can begin with the trial or with the attempt.
     shown: Mapped["AttemptRecord"] = read_only(
         primaryjoin="and_(foreign(TrialRecord.shown_attempt) == AttemptRecord.id,"
@@ -704,126 +582,9 @@ def begins_with(column: InstrumentedAttribute[str], digits: str) -> ColumnElemen
     return (column >= digits) & (column < f"{digits}g")  # hexadecimal digits end with f
 
 
-_Record = TypeVar("_Record", bound=Base)
-_NEW = "new"
-
-
-def known_records(session: Session) -> dict[tuple[Any, ...], Any]:
-    """Return the records that a session has found, by table and key, so that it asks once."""
-    known: dict[tuple[Any, ...], Any] = session.info.setdefault("records", {})
-    return known
-
-
-def insert_record(
-    session: Session, table: type[_Record], key: Mapping[str, Any], values: Mapping[str, Any]
-) -> _Record:
-    """Insert a row like `insert_once`. Returns the row of the key, which a session reads once."""
-    known, name = known_records(session), (table, *key.values())
-    if name not in known:
-        insert_once(session, table, key, values)
-        known[name] = session.scalars(select(table).filter_by(**key)).one()
-    record: _Record = known[name]
-    return record
-
-
-def insert_records(
-    session: Session, table: type[_Record], key: str, rows: Mapping[str, Mapping[str, Any]]
-) -> None:
-    """Insert the rows whose keys are absent, in few statements; `take_new` tells which these are.
-
-    `rows` has the other columns, which are the same for all rows, by key. Only within a transaction
-    that writes alone.
-    """
-    known, name = known_records(session), getattr(table, key)
-    unread = [value for value in rows if (table, value) not in known]
-    for keys in in_batches(unread):
-        query = select(table).where(name.in_(keys))
-        known.update(((table, getattr(row, key)), row) for row in session.scalars(query))
-    new = [{key: value, **rows[value]} for value in unread if (table, value) not in known]
-    insert_new(session, table, (key,), new)
-
-
-def insert_new(
-    session: Session, table: type[_Record], key: Sequence[str], rows: Sequence[Mapping[str, Any]]
-) -> None:
-    """Insert the rows that are in no conflict with stored ones, and note that they are new."""
-    if rows:
-        known, dialect = known_records(session), session.get_bind().dialect.name
-        statement = (postgresql.insert if dialect == "postgresql" else sqlite.insert)(table)
-        for row in session.scalars(statement.on_conflict_do_nothing().returning(table), rows):
-            name = (table, *(getattr(row, column) for column in key))
-            known[name], known[_NEW, *name] = row, True
-
-
-def take_new(session: Session, table: type[_Record], *key: Any) -> bool:
-    """Return True once for each row that this transaction has inserted in bulk."""
-    return known_records(session).pop((_NEW, table, *key), False) is True
-
-
-def insert_once(
-    session: Session, table: type[Base], key: Mapping[str, Any], values: Mapping[str, Any]
-) -> bool:
-    """Insert a row if its key is absent. Returns True if it was inserted.
-
-    Safe while writers in other processes do the same. The table has a unique constraint on `key`;
-    `values` are its other columns.
-    """
-    return bool(insert_rows(session, table, tuple(key), [{**key, **values}]))
-
-
-Replaced = Literal["none", "older", "all"]
-
-
-def insert_rows(
-    session: Session,
-    table: type[Base],
-    key: tuple[str, ...],
-    rows: Sequence[Mapping[str, Any]],
-    *,
-    replaced: Replaced = "none",
-) -> Sequence[Row[Any]]:
-    """Insert rows, like `insert_once`. Returns the primary keys of those that were written.
-
-    Of the rows that are stored under their keys, none are replaced, those that were `measured`
-    earlier, or all.
-    """
-    if not rows:
-        return []
-    dialect = session.get_bind().dialect.name
-    statement = _make_insert(dialect, table, key, tuple(rows[0]), replaced)
-    return session.connection().execute(statement, [dict(row) for row in rows]).all()
-
-
-@cache  # SQLAlchemy takes longer to make such a statement than the database to run it
-def _make_insert(
-    dialect: str,
-    table: type[Base],
-    key: tuple[str, ...],
-    names: tuple[str, ...],
-    replaced: Replaced,
-) -> ReturningInsert[Any]:
-    statement = (postgresql.insert if dialect == "postgresql" else sqlite.insert)(table)
-    new, old = statement.excluded, table.__table__.c
-    if replaced == "none":
-        statement = statement.on_conflict_do_nothing(index_elements=list(key))
-    else:
-        statement = statement.on_conflict_do_update(
-            index_elements=list(key),
-            set_={name: new[name] for name in names if name not in key},
-            where=new["measured"] > old["measured"] if replaced == "older" else None,
-        )
-    return statement.returning(*table.__table__.primary_key)
-
-
 def sweep_or_none(session: Session, name: str) -> SweepRecord | None:
-    """Find the sweep of that name, or None; a session reads each sweep once."""
-    known = known_records(session)
-    sweep: SweepRecord | None = known.get((SweepRecord, name))
-    if sweep is None:
-        query = select(SweepRecord).where(SweepRecord.name == name)
-        if (sweep := session.scalars(query).one_or_none()) is not None:
-            known[SweepRecord, name] = sweep
-    return sweep
+    """Find the sweep of that name, or None."""
+    return session.scalars(select(SweepRecord).where(SweepRecord.name == name)).one_or_none()
 
 
 def find_sweep(session: Session, name: str) -> SweepRecord:
@@ -836,15 +597,3 @@ def find_sweep(session: Session, name: str) -> SweepRecord:
         raise NotFoundError(f"there is no sweep {name!r}: this leaderboard has none yet")
     hint = did_you_mean(name, names) or f"; the last ones are {', '.join(names[-5:])}"
     raise NotFoundError(f"there is no sweep {name!r} on this leaderboard{hint}")
-
-
-def sweep_of(session: Session, name: str, journal: str) -> SweepRecord:
-    """Find the sweep of that name, which belongs to the journal that started it first.
-
-    Raises StoreLostError if it is not stored, or belongs to another journal.
-    """
-    if (sweep := sweep_or_none(session, name)) is None:
-        raise StoreLostError(f"the journal speaks of sweep {name!r} before it starts")
-    if sweep.journal != journal:
-        raise StoreLostError(f"sweep {name!r} has another journal")
-    return sweep
