@@ -1,8 +1,11 @@
 """Describe what a sweep has found in about ten lines: for its end, `status` and `logs`."""
 
 import shlex
+import shutil
+import sys
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from statistics import fmean, stdev
 
 from cse_platform.leaderboard.api import Leaderboard
@@ -23,7 +26,7 @@ from cse_platform.tracking.history import TrialHistory
 from cse_platform.values import group_by
 
 MOST_ERRORS, MOST_NUMBERS = 3, 20
-"""How many errors are shown, and how many of the trials that failed with each."""
+"""How many errors are shown, and how many trials or seeds in one line."""
 LEAST_TRIALS = 10
 """The number of trials from which on the search itself is worth a look."""
 
@@ -100,8 +103,10 @@ def _describe_best(
         )
 
 
-def _list_seeds(trials: Iterable[Trial]) -> str:
-    return ", ".join(f"seed {trial.seed} {percent(trial.best_value)}" for trial in trials)
+def _list_seeds(trials: Sequence[Trial]) -> str:
+    shown = [f"seed {trial.seed} {percent(trial.best_value)}" for trial in trials[:MOST_NUMBERS]]
+    more = f" and {len(trials) - MOST_NUMBERS} more" * (len(trials) > MOST_NUMBERS)
+    return ", ".join(shown) + more
 
 
 def _format_settings(trial: Trial) -> str:
@@ -168,9 +173,18 @@ def _describe_next(
         command = f"cse-sweep logs {sweep.name} --trial {number}{options}"
         commands[command] = f"what trial {number} printed"
         commands[f"cse-sweep retry {sweep.name}{options}"] = "try the failed trials again"
+    folder = _find_folder_to_type()
+    commands = {folder + command: purpose for command, purpose in commands.items()}
     yield "next:"
     width = max(map(len, commands))
     yield from (f"  {command:{width}}  # {purpose}" for command, purpose in commands.items())
+
+
+def _find_folder_to_type() -> str:
+    """Return what stands before a command's name if it is not on the path; mostly nothing."""
+    program = Path(sys.argv[0])
+    is_ours = program.name.startswith("cse-")
+    return f"{program.parent}/" if is_ours and shutil.which(program.name) is None else ""
 
 
 def state_line(sweep: str, state: str, counts: Mapping[str, int]) -> str:
