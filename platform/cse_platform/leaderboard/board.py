@@ -18,19 +18,20 @@ from sqlalchemy import (
     Row,
     Select,
     Subquery,
-    and_,
     case,
     exists,
-    false,
     func,
-    or_,
     select,
     union,
 )
 from sqlalchemy.orm import Session, aliased
 
-from cse_methods.published.released import SCORED_BY, names_of_released
 from cse_methods.tasks import CONTAMINATION_METRICS, STS_TASKS, TRANSFER_TASKS
+from cse_platform.leaderboard.filters import (
+    group_conditions,
+    match_tagged_sweep,
+    trial_conditions,
+)
 from cse_platform.leaderboard.records import (
     BOARD_FAMILIES,
     BUILTIN,
@@ -52,7 +53,6 @@ from cse_platform.leaderboard.records import (
     LeaderboardRow,
     Place,
     SeenSentences,
-    backbones_in,
     estimate,
     family_named,
     is_own,
@@ -80,62 +80,12 @@ from cse_platform.tracking.events import IMPORTED, MAIN_METRICS, Annotatable
 from cse_platform.tracking.history import COSTS, EPOCHS
 
 
-def group_conditions(filters: Filters) -> list[ColumnElement[bool]]:
-    """Build the SQL conditions on groups.
-
-    Released encoders that were trained from one of the backbones pass, too.
-    """
-    conditions: list[ColumnElement[bool]] = []
-    if filters.backbone is not None:
-        backbones, backbone = backbones_in(filters.backbone), GroupRecord.backbone
-        released = [
-            (backbone == name) | backbone.startswith(f"{name}@")
-            for name in names_of_released(backbones)
-        ]
-        scored = and_(GroupRecord.method == SCORED_BY, or_(false(), *released))
-        conditions.append(or_(backbone.in_(backbones), scored))
-    if filters.method is not None:
-        conditions.append(GroupRecord.method == filters.method)
-    return conditions
-
-
-def trial_conditions(filters: Filters) -> list[ColumnElement[bool]]:
-    """Build the SQL conditions on single trials and the attempts that they show."""
-    conditions: list[ColumnElement[bool]] = []
-    if filters.hardware is not None:
-        named = or_(
-            MachineRecord.hardware.icontains(filters.hardware, autoescape=True),
-            MachineRecord.host.icontains(filters.hardware, autoescape=True),
-        )
-        conditions.append(AttemptRecord.machine_id.in_(select(MachineRecord.id).where(named)))
-    if filters.since is not None:
-        conditions.append(AttemptRecord.finished >= filters.since)
-    held = select(SweepTrialRecord.trial_id).join(SweepTrialRecord.sweep)
-    if filters.sweep is not None:
-        conditions.append(TrialRecord.id.in_(held.where(SweepRecord.name == filters.sweep)))
-    if (tag := filters.tag) is not None:  # of the trial, its configuration or its sweep
-        configurations = ConfigurationRecord.hash.in_(select_tagged("configuration", tag))
-        tagged = union(
-            held.where(_match_tagged_sweep(tag)),
-            select(TrialRecord.id).where(TrialRecord.key.in_(select_tagged("trial", tag))),
-            select(TrialRecord.id).join(TrialRecord.configuration).where(configurations),
-        )
-        conditions.append(TrialRecord.id.in_(tagged))
-    return conditions
-
-
-def _match_tagged_sweep(tag: str) -> ColumnElement[bool]:
-    """Match the sweeps that have a tag, in their file or by annotation."""
-    in_file = select(SweepTagRecord.sweep_id).where(SweepTagRecord.tag == tag)
-    return or_(SweepRecord.id.in_(in_file), SweepRecord.name.in_(select_tagged("sweep", tag)))
-
-
 def _select_debugging_trials() -> CompoundSelect[int]:
     """Select the trials that were run to debug, which are no effort of a search: an error of the
     code ended them, or no sweep holds them but those tagged `debug`.
     """
     held, other = aliased(SweepTrialRecord), aliased(SweepTrialRecord)
-    debug = select(SweepRecord.id).where(_match_tagged_sweep("debug"))
+    debug = select(SweepRecord.id).where(match_tagged_sweep("debug"))
     elsewhere = exists().where(other.trial_id == held.trial_id, other.sweep_id.not_in(debug))
     return union(
         select(TrialRecord.id).join(TrialRecord.shown).where(AttemptRecord.cause == "error"),
@@ -307,16 +257,6 @@ def annotations(
         )
         for name, of in fields.items()
     }
-
-
-def select_tagged(about: Annotatable, tag: str) -> Select[str]:
-    """Select the names of the trials, configurations or sweeps that have a tag."""
-    return select(AnnotationRecord.name).where(
-        AnnotationRecord.about == about,
-        AnnotationRecord.field == "tag",
-        AnnotationRecord.word == tag,
-        AnnotationRecord.stands.is_(True),
-    )
 
 
 def tags_of_sweeps(session: Session, configurations: Sequence[int]) -> Mapping[int, set[str]]:

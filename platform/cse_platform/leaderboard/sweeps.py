@@ -25,7 +25,6 @@ from cse_platform.leaderboard.trials import (
 from cse_platform.leaderboard.trials_table import TrialChoice, select_chosen
 from cse_platform.stores.sql.estimates import CHOSE
 from cse_platform.stores.sql.lease import LeaseOwner, lease_owners
-from cse_platform.stores.sql.store import Store
 from cse_platform.stores.sql.tables import (
     AttemptRecord,
     ConfigurationRecord,
@@ -138,155 +137,123 @@ class SearchHistory:
         return self.sampled_from or self.trials
 
 
-class SweepQueries:
-    """What a `Leaderboard` answers about sweeps and their searches.
+def read_sweeps(session: Session, *, limit: int | None, offset: int) -> list[SweepOverview]:
+    """Read the progress of sweeps, the last started one first; `offset` of them are skipped."""
+    last_start = (
+        select(func.max(SweepStartRecord.started))
+        .where(SweepStartRecord.sweep_id == SweepRecord.id)
+        .correlate(SweepRecord)
+        .scalar_subquery()
+    )
+    restarted = func.coalesce(last_start, SweepRecord.started)
+    query = select(SweepRecord.id).order_by(restarted.desc(), SweepRecord.name.desc())
+    ids = session.scalars(query.limit(limit).offset(offset)).all()
+    overviews = dict[int, SweepOverview]()
+    for batch in in_batches(ids):
+        overviews |= _build_overviews(session, batch)
+    return [overviews[sweep] for sweep in ids]
 
-    Each question about a sweep raises NotFoundError if there is none of that name.
-    """
 
-    _store: Store
+def count_sweeps(session: Session) -> int:
+    """Count the sweeps."""
+    return session.scalar(select(func.count()).select_from(SweepRecord)) or 0
 
-    def sweeps(self, *, limit: int | None = None, offset: int = 0) -> list[SweepOverview]:
-        """The progress of sweeps, the last started one first; `offset` of them are skipped."""
-        last_start = (
-            select(func.max(SweepStartRecord.started))
-            .where(SweepStartRecord.sweep_id == SweepRecord.id)
-            .correlate(SweepRecord)
-            .scalar_subquery()
-        )
-        restarted = func.coalesce(last_start, SweepRecord.started)
-        query = select(SweepRecord.id).order_by(restarted.desc(), SweepRecord.name.desc())
-        with self._store.session() as session:
-            ids = session.scalars(query.limit(limit).offset(offset)).all()
-            overviews = dict[int, SweepOverview]()
-            for batch in in_batches(ids):
-                overviews |= _build_overviews(session, batch)
-        return [overviews[sweep] for sweep in ids]
 
-    def count_sweeps(self) -> int:
-        """Count the sweeps."""
-        with self._store.session() as session:
-            return session.scalar(select(func.count()).select_from(SweepRecord)) or 0
+def read_sweep(session: Session, sweep: int, *, now: datetime | None) -> SweepOverview:
+    """Read the progress of a sweep by its id."""
+    return _build_overviews(session, [sweep], now)[sweep]
 
-    def sweep(self, name: str, *, now: datetime | None = None) -> SweepOverview:
-        """The progress of a sweep; `now` is the time for which a running one is described."""
-        with self._store.session() as session:
-            sweep = find_sweep(session, name).id
-            return _build_overviews(session, [sweep], now)[sweep]
 
-    def sweep_spec(self, sweep: str) -> dict[str, Any]:
-        """The sweep file as it was last started, as JSON."""
-        with self._store.session() as session:
-            return find_sweep(session, sweep).spec
+def read_running(session: Session, sweep: SweepRecord, *, curves: bool) -> list[Trial]:
+    """Read the trials of a sweep that have not ended; see `Leaderboard.running`."""
+    return read_trials(
+        session,
+        SweepTrialRecord.sweep_id == sweep.id,
+        AttemptRecord.state == "RUNNING",
+        order=(SweepTrialRecord.number.desc(),),
+        limit=50,
+        space=space_of(sweep.spec),
+        curves="metrics" if curves else None,
+        last_step=AttemptRecord.reached,
+        last_value=LAST_VALUE,
+        **best_columns(sweep),
+    )
 
-    def running(self, sweep: str, *, curves: bool = False) -> list[Trial]:
-        """The trials of a sweep that have not ended, the newest first, at most 50.
 
-        They have the best so far, and the step and the dev score of their last report, None before
-        the first; with `curves`, also their dev curves.
-        """
-        with self._store.session() as session:
-            record = find_sweep(session, sweep)
-            return read_trials(
-                session,
-                SweepTrialRecord.sweep_id == record.id,
-                AttemptRecord.state == "RUNNING",
-                order=(SweepTrialRecord.number.desc(),),
-                limit=50,
-                space=space_of(record.spec),
-                curves="metrics" if curves else None,
-                last_step=AttemptRecord.reached,
-                last_value=LAST_VALUE,
-                **best_columns(record),
-            )
+def read_running_and_ended(
+    session: Session, sweep: SweepRecord, *, since: datetime | None
+) -> list[Trial]:
+    """Read the running trials of a sweep, and the ended ones; see `running_and_ended`."""
+    ended = func.coalesce(SweepTrialRecord.reused, AttemptRecord.finished)
+    runs = AttemptRecord.state == "RUNNING"
+    return read_trials(
+        session,
+        SweepTrialRecord.sweep_id == sweep.id,
+        *([] if since is None else [or_(runs, ended >= since)]),
+        space=space_of(sweep.spec),
+        finished=ended,
+        last_step=AttemptRecord.reached,
+        last_value=LAST_VALUE,
+        chose=CHOSE,
+        **best_columns(sweep),
+    )
 
-    def running_and_ended(self, sweep: str, *, since: datetime | None = None) -> list[Trial]:
-        """The running trials of a sweep, and those that ended since a time, or all, by number.
 
-        They have the best so far, their last points, and whether they chose their configurations.
-        A reused trial ended when the sweep reused it.
-        """
-        ended = func.coalesce(SweepTrialRecord.reused, AttemptRecord.finished)
-        runs = AttemptRecord.state == "RUNNING"
-        with self._store.session() as session:
-            record = find_sweep(session, sweep)
-            return read_trials(
-                session,
-                SweepTrialRecord.sweep_id == record.id,
-                *([] if since is None else [or_(runs, ended >= since)]),
-                space=space_of(record.spec),
-                finished=ended,
-                last_step=AttemptRecord.reached,
-                last_value=LAST_VALUE,
-                chose=CHOSE,
-                **best_columns(record),
-            )
+def read_messages(
+    session: Session, sweep: SweepRecord, *, since: datetime | None
+) -> list[DriverMessage]:
+    """Read the messages of the driver of a sweep, oldest first."""
+    record = DriverMessageRecord
+    query = select(record).where(record.sweep_id == sweep.id)
+    if since is not None:
+        query = query.where(record.time >= since)
+    return [
+        DriverMessage(sweep=sweep.name, time=line.time, level=line.level, text=line.text)
+        for line in session.scalars(query.order_by(record.time, record.position))
+    ]
 
-    def messages(self, sweep: str, *, since: datetime | None = None) -> list[DriverMessage]:
-        """The messages of the driver of a sweep, notes and warnings since a time, oldest first."""
-        record = DriverMessageRecord
-        with self._store.session() as session:
-            query = select(record).where(record.sweep_id == find_sweep(session, sweep).id)
-            if since is not None:
-                query = query.where(record.time >= since)
-            return [
-                DriverMessage(sweep=sweep, time=line.time, level=line.level, text=line.text)
-                for line in session.scalars(query.order_by(record.time, record.position))
-            ]
 
-    def stamps(self, sweep: str | None = None) -> dict[str, tuple[str, int]]:
-        """Stamps of all sweeps, or of one, by name; a stamp changes when its sweep changes.
+def read_stamps(session: Session, sweep: str | None) -> dict[str, tuple[str, int]]:
+    """Read the states of sweeps, and how far their journals have been applied, by name."""
+    columns = (SweepRecord.name, SweepRecord.state, JournalCursorRecord.position)
+    query = select(*columns).outerjoin(
+        JournalCursorRecord, JournalCursorRecord.journal == SweepRecord.journal
+    )
+    if sweep is not None:
+        query = query.where(SweepRecord.id == find_sweep(session, sweep).id)
+    owners = lease_owners(session, sweep)
+    return {
+        name: (state_of(state, owners.get(name)), position or 0)
+        for name, state, position in session.execute(query.order_by(SweepRecord.id))
+    }
 
-        They are the state, as in `SweepOverview`, and how far the journal has been applied.
-        """
-        columns = (SweepRecord.name, SweepRecord.state, JournalCursorRecord.position)
-        query = select(*columns).outerjoin(
-            JournalCursorRecord, JournalCursorRecord.journal == SweepRecord.journal
-        )
-        with self._store.session() as session:
-            if sweep is not None:
-                query = query.where(SweepRecord.id == find_sweep(session, sweep).id)
-            held = lease_owners(session, sweep)
-            return {
-                name: (state_of(state, held.get(name)), position or 0)
-                for name, state, position in session.execute(query.order_by(SweepRecord.id))
-            }
 
-    def search(
-        self, sweep: str, *, limit: int = 1000, where: Sequence[Condition] = ()
-    ) -> SearchHistory:
-        """The history of a sweep: its trials, further seeds included, and their results.
-
-        Args:
-            sweep: its name.
-            limit: of trials, at least 2; of more, half of the result are the best ones on dev, and
-                the rest is an even sample of the others. The result has the total number of trials.
-            where: only trials that satisfy these conditions, on hyperparameters that there are.
-        """
-        with self._store.session() as session:
-            record = find_sweep(session, sweep)
-            space = space_of(record.spec)
-            conditions = [SweepTrialRecord.sweep_id == record.id]
-            if where:
-                passing = select_chosen(session, record, TrialChoice(where))
-                conditions.append(SweepTrialRecord.trial_id.in_(passing))
-            held = select(SweepTrialRecord.trial_id).where(*conditions)
-            total = session.scalar(held.with_only_columns(func.count())) or 0
-            outcomes: Sequence[Row[Any]] = ()
-            weights: dict[str, Any] = {}
-            if total > limit:
-                columns = SweepTrialRecord.number, SweepTrialRecord.role, AttemptRecord.state
-                hash_, value = ConfigurationRecord.hash, AttemptRecord.best_value
-                query = select_trials(*columns, hash_.label("configuration"), value.label("value"))
-                query = query.where(*conditions).order_by(SweepTrialRecord.number)
-                outcomes = session.execute(query).all()
-                sampled, weight = _select_sample(session, held, limit=limit, total=total)
-                conditions.append(sampled)
-                weights["weight"] = weight
-            trials = tuple(read_trials(session, *conditions, space=space, **weights))
-            return SearchHistory(
-                sweep, record.dev, space, trials, total, record.sampler, record.method, outcomes
-            )
+def read_search(
+    session: Session, sweep: SweepRecord, limit: int, where: Sequence[Condition]
+) -> SearchHistory:
+    """Read the history of a sweep; see `Leaderboard.search`."""
+    space = space_of(sweep.spec)
+    conditions = [SweepTrialRecord.sweep_id == sweep.id]
+    if where:
+        passing = select_chosen(session, sweep, TrialChoice(where))
+        conditions.append(SweepTrialRecord.trial_id.in_(passing))
+    matching = select(SweepTrialRecord.trial_id).where(*conditions)
+    total = session.scalar(matching.with_only_columns(func.count())) or 0
+    outcomes: Sequence[Row[Any]] = ()
+    weights: dict[str, Any] = {}
+    if total > limit:
+        columns = SweepTrialRecord.number, SweepTrialRecord.role, AttemptRecord.state
+        hash_, value = ConfigurationRecord.hash, AttemptRecord.best_value
+        query = select_trials(*columns, hash_.label("configuration"), value.label("value"))
+        query = query.where(*conditions).order_by(SweepTrialRecord.number)
+        outcomes = session.execute(query).all()
+        sampled, weight = _select_sample(session, matching, limit=limit, total=total)
+        conditions.append(sampled)
+        weights["weight"] = weight
+    trials = tuple(read_trials(session, *conditions, space=space, **weights))
+    return SearchHistory(
+        sweep.name, sweep.dev, space, trials, total, sweep.sampler, sweep.method, outcomes
+    )
 
 
 def _build_overviews(

@@ -201,7 +201,7 @@ def test_comparisons_cards_and_files_say_it_too(filled) -> None:
         rows = board.rows(Filters(method="rankcse"))
     assert "over the seeds 0, 1 of these settings: 75.00 ± 1.41." in card
     assert "chosen by 80.00, which does not count" in card
-    assert any("a search chose first#0" in note for note in by_value.notes)
+    assert by_value.limits.chosen == ("first#0",)
     [record] = json.loads(to_json(board_document(Board(rows)).record()))
     assert (record["seeds"], record["chosen_by"]) == ([0, 1], {"42": 0.8})
     assert (record["counts_choice"], record["best_of"]) == (False, 1)

@@ -190,7 +190,7 @@ def test_the_best_so_far_is_of_trained_steps_and_the_same_everywhere(board) -> N
     expected = {number: best for number, (_, best) in enumerate(SO_FAR)}
     best = [trial.best(checkpoint="stsb") for trial in driver.trials.values()]
     views = {
-        "table": {trial.number: (trial.value, trial.step) for trial in lab.trials("first")},
+        "table": {trial.number: (trial.value, trial.step) for trial in lab.table_trials("first")},
         "running": {trial.number: (trial.value, trial.step) for trial in lab.running("first")},
         "status": {t.number: (t.value, t.step) for t in lab.running_and_ended("first")},
         "page": {
@@ -207,9 +207,9 @@ def test_the_best_so_far_is_of_trained_steps_and_the_same_everywhere(board) -> N
         "score = null": [3, 4, 5],
     }.items():
         passing = TrialChoice(parse_conditions(where))
-        assert [trial.number for trial in lab.trials("first", passing)] == found, where
+        assert [trial.number for trial in lab.table_trials("first", passing)] == found, where
     falling = TrialChoice(sort="score", descending=True)
-    assert [trial.number for trial in lab.trials("first", falling)] == [0, 1, 2, 3, 4, 5]
+    assert [trial.number for trial in lab.table_trials("first", falling)] == [0, 1, 2, 3, 4, 5]
 
 
 def test_running_trials(board, half_way) -> None:

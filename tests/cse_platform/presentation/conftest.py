@@ -30,8 +30,6 @@ def comparison() -> Comparison:
             TaskComparison("sts13", 0.8, 0.795, 0.005, high, 0.4, 0.4, 1.25, 0.21, 0.21, 1500),
         ),
         TaskComparison("avg_sts", 0.76, 0.7475, 0.0125, low, 0.004, None, None, None, None, None),
-        ("a note of the statistics",),
-        ("A: rankcse@abc on mini, seeds 0 1 2", "B: simcse@def on mini, seeds 0 1"),
     )
 
 

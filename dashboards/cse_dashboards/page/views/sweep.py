@@ -128,7 +128,7 @@ def trials_file(name: str) -> Response:
     address, overview = read_address(SweepAddress, name=name), read_overview(name)
     reader().count_trials(name, address.choice)  # raise on an invalid choice before sending
     columns = [column.name for column in _choose_columns(address, _list_columns(overview))]
-    lines = reader().trials(name, address.choice)
+    lines = reader().table_trials(name, address.choice)
     text = stream_with_context(_format_csv(["number", *columns], lines))
     answer = Response(text, mimetype="text/csv")
     answer.headers.set("Content-Disposition", "attachment", filename=f"{name}.csv")
@@ -151,7 +151,9 @@ def _build_trials_table(address: SweepAddress, overview: SweepOverview) -> dict[
         (varying, same), offered = _read_hyperparameters(overview), _list_columns(overview)
         total = reader().count_trials(address.name, choice)
         page = choose_page(address.page, total, size=TRIALS_SHOWN)
-        matching = reader().trials(address.name, choice, limit=TRIALS_SHOWN, offset=page.first - 1)
+        matching = reader().table_trials(
+            address.name, choice, limit=TRIALS_SHOWN, offset=page.first - 1
+        )
         trials, shown = list(matching), _choose_columns(address, offered)
     except QueryError as error:
         return {"refused": str(error), "states": STATES, "trials": []}
@@ -261,7 +263,7 @@ def _read_best_rows(address: SweepAddress) -> list[LeaderboardRow]:
         filters = Filters(sweep=name)
         return reader().rows(filters, per_configuration=True, limit=BEST, ranked=False, sort="dev")
     choice = TrialChoice(address.conditions, "COMPLETE", "score", descending=True)
-    best = reader().trials(name, choice, limit=SEEDS * BEST)
+    best = reader().table_trials(name, choice, limit=SEEDS * BEST)
     rows: list[LeaderboardRow] = []
     for configuration in list(dict.fromkeys(trial.configuration for trial in best))[:BEST]:
         filters = Filters(sweep=name, configuration=configuration)
