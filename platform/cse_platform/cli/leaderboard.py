@@ -50,6 +50,7 @@ _RENAMED = {
     **dict.fromkeys(("--compare", "--on"), "cse-leaderboard compare A B"),
     "--compare-all": "cse-leaderboard compare",
 }
+_TABLES = ("ranking", "scores", "hyperparameters", "sweeps", "runs", "costs", "sources")
 _SECTIONS = {
     "Daily": "compare paper audit search show annotate export register reproduce",
     "Results from elsewhere": "import",
@@ -85,6 +86,12 @@ _SECTIONS = {
 @published_option
 @click.option("--against", metavar="A", help="Mark test scores significantly above those of A.")
 @format_options
+@click.option(
+    "--show",
+    type=click.Choice((*_TABLES, "all")),
+    multiple=True,
+    help="Show this table instead of the ranking, or all; can be repeated.",
+)
 @click.option("--wide", is_flag=True, help="Show one table with all columns.")
 @store_options
 def main(*, place: LeaderboardPlace, **options: Any) -> None:
@@ -99,6 +106,7 @@ def main(*, place: LeaderboardPlace, **options: Any) -> None:
     \b
     Examples:
         cse-leaderboard --backbone bert-base
+        cse-leaderboard --backbone bert-base --show scores
         cse-leaderboard --backbone bert-base --published --format latex
         cse-leaderboard --backbone bert-base --published rankcse:2
         cse-leaderboard compare rankcse simcse --backbone bert-base
@@ -121,6 +129,7 @@ class _Question:
     published_files: tuple[Path, ...]
     against: str | None
     format: "Format"
+    show: tuple[str, ...]
     wide: bool
 
     @property
@@ -161,7 +170,9 @@ def _print_answer(question: _Question, *, url: str) -> None:
                 move(advance=done, total=total)
 
             board = _make_board(question, reader, progress)
-    print_document(board_document(board), format=question.format, wide=question.wide)
+    names = _TABLES if "all" in question.show else question.show
+    document = board_document(board, names, wide=question.wide)
+    print_document(document, format=question.format, wide=question.wide)
 
 
 def _make_board(

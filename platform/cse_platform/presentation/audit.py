@@ -33,7 +33,7 @@ NOTES = (
     "transfer, and how far pairs that share sentences widen intervals.",
     "best of n: how far the best of the n settings that the paper is known to have tried would be "
     "too high if they differed by seeds alone.",
-    "to decide: seeds a side with which `compare` has 80 % power at 5 %, on these test sets / on "
+    "to decide: seeds a side with which compare has 80 % power at 5 %, on these test sets / on "
     "others of the kind; - where no number is enough.",
 )
 
@@ -73,7 +73,7 @@ def _note_claims(claims: Sequence[Claim]) -> Iterator[str]:
     if lacking := len(both) - len(turned):
         yield (
             f"{lacking} of {len(both)} that are trained here have no clean scores; "
-            "`cse-evaluate TRIAL --tasks sts` computes those of a trial."
+            "cse-evaluate TRIAL --tasks sts computes those of a trial."
         )
     sources = Counter(source for claim in claims for source in claim.seeds_sources)
     listed = "; ".join(f"{source} ({count})" for source, count in sources.most_common())
@@ -83,7 +83,7 @@ def _note_claims(claims: Sequence[Claim]) -> Iterator[str]:
 def audit_document(claims: Sequence[Claim]) -> Document:
     """Make the document of an audit; JSON and CSV have an object or a line for each claim."""
     return Document(
-        lambda _wide: audit_tables(claims),
+        lambda: audit_tables(claims),
         lambda: to_csv(_COLUMNS, claims),
         lambda: [to_record(_COLUMNS, claim) for claim in claims],
     )

@@ -179,7 +179,7 @@ def comparison_document(comparison: Comparison) -> Document:
     columns = [*map(of, ("a", "b", "n_a", "n_b")), *TASK_COLUMNS, Column("pairs")]
     tasks = [*comparison.tasks, *filter(None, [comparison.average])]
     return Document(
-        lambda _wide: [comparison_table(comparison)],
+        lambda: [comparison_table(comparison)],
         lambda: to_csv(columns, tasks),
         lambda: comparison,
     )
@@ -196,7 +196,7 @@ def matrix_document(matrix: Matrix) -> Document:
     b = Column[tuple[int, int]]("b", lambda pair: matrix.names[pair[1]])
     indices = range(len(matrix.names))
     return Document(
-        lambda _wide: [matrix_table(matrix)],
+        lambda: [matrix_table(matrix)],
         lambda: to_csv([a, b, *map(of, numbers)], permutations(indices, 2)),
         lambda: matrix,
     )

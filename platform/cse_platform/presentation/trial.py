@@ -11,7 +11,7 @@ from cse_methods.published.released import declared_training, teachers_of
 from cse_methods.tasks import GEOMETRY_METRICS
 from cse_platform.leaderboard.records import Annotations, DevPoint, Place
 from cse_platform.leaderboard.trial_details import SweepStart, TrialDetails
-from cse_platform.numbers import HASH_DIGITS, percent, utc
+from cse_platform.numbers import HASH_DIGITS, format_count, percent, utc
 from cse_platform.presentation.board_columns import COST_HEADS, STARRED, cost_cell
 from cse_platform.presentation.tables import Block, Curve, Heading, Paragraph, Table, text_table
 from cse_platform.tracking.events import TrialScore
@@ -52,8 +52,9 @@ def trial_page(
     if trial.scores:
         yield Heading("Scores, x 100", 2)
         main = trial.main_scores
-        others = (score for score in trial.scores if score not in main)
-        yield scores_table([*main, *others], digits=IDENTITY_DIGITS)
+        yield scores_table(main, digits=IDENTITY_DIGITS)
+        if others := len(trial.scores) - len(main):
+            yield Paragraph(f"{format_count(others, 'other score')}: --json has all.")
     yield from _build_training_section(trial, where)
     if trial.test_accesses:
         yield Heading("Test sets were opened", 2)

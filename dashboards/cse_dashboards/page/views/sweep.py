@@ -29,7 +29,7 @@ from cse_platform.errors import NotFoundError, QueryError
 from cse_platform.leaderboard.records import Filters, LeaderboardRow, Trial
 from cse_platform.leaderboard.sweeps import SweepOverview
 from cse_platform.leaderboard.trials_table import OWN_COLUMNS, TEXTS, Hyperparameters, TrialChoice
-from cse_platform.presentation.board import board_tables
+from cse_platform.presentation.board import wide_board_tables
 from cse_platform.presentation.board_columns import Board
 from cse_platform.presentation.tables import as_text, csv_cell
 from cse_platform.secrets import mask_url
@@ -244,7 +244,7 @@ def sweep_best(name: str) -> str:
     rows, usual = _read_best_rows(address), dev_metric(overview.dev)
     metric = address.metric or usual
     measured = [name for name in _list_measured(overview) if not name.startswith("test/")]
-    tables = board_tables(Board(rows, sorted_by="dev"), wide=True)
+    tables = wide_board_tables(Board(rows, sorted_by="dev"))
     return render_template(
         "sweep_best.html",
         address=address,
