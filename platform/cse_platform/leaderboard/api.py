@@ -118,8 +118,7 @@ class Leaderboard:
 
     def check(self, filters: Filters) -> None:
         """Refuse filters that name no known method, backbone or sweep: NotFoundError."""
-        with self._store.session() as session:
-            refuse_unknown_names(session, filters, self.published(ablations=True))
+        refuse_unknown_names(filters, self.catalogue(), self.published(ablations=True))
 
     def frame(
         self,

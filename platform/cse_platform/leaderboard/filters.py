@@ -1,9 +1,8 @@
 """The filters of a leaderboard in SQL, and the refusal of those that name nothing."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Mapping, Sequence
 
 from sqlalchemy import ColumnElement, Select, and_, false, or_, select, union
-from sqlalchemy.orm import Session
 
 from cse_methods.errors import BackboneError
 from cse_methods.published.released import SCORED_BY, names_of_released
@@ -21,7 +20,6 @@ from cse_platform.stores.sql.tables import (
     SweepTagRecord,
     SweepTrialRecord,
     TrialRecord,
-    find_sweep,
 )
 from cse_platform.sweep.problems import did_you_mean
 from cse_platform.tracking.events import Annotatable
@@ -88,35 +86,32 @@ def select_tagged(about: Annotatable, tag: str) -> Select[str]:
 
 
 def refuse_unknown_names(
-    session: Session, filters: Filters, published: Iterable[PublishedRow]
+    filters: Filters, known: Mapping[str, Collection[str]], published: Sequence[PublishedRow]
 ) -> None:
     """Refuse filters that name no known method, backbone or sweep, which may be typing errors.
 
-    A method or backbone is known if the leaderboard, this package or one of the published rows has
-    it. Raises NotFoundError.
+    `known` are the leaderboard's own, as `read_catalogue` returns them. A method or backbone is
+    also known if this package or one of the published rows has it. Raises NotFoundError.
     """
 
-    def refuse(kind: str, name: str, here: Collection[str], known: Collection[str]) -> None:
-        if name not in {*here, *known}:
+    def refuse(kind: str, name: str, others: Collection[str]) -> None:
+        here = known[f"{kind}s"]
+        if name not in {*here, *others}:
             raise NotFoundError(
                 f"there is no {kind} {name!r} (on this leaderboard: "
-                f"{', '.join(sorted(here)) or 'none yet'})"
-                f"{did_you_mean(name.lower(), sorted({*here, *known}))}"
+                f"{', '.join(here) or 'none yet'})"
+                f"{did_you_mean(name.lower(), sorted({*here, *others}))}"
             )
 
     if filters.sweep is not None:
-        find_sweep(session, filters.sweep)
+        refuse("sweep", filters.sweep, ())
     if filters.method is not None:
-        known = {*available_methods(), *(row.method for row in published)}
-        methods = session.scalars(select(GroupRecord.method).distinct()).all()
-        refuse("method", filters.method, methods, known)
-    if filters.backbone is not None:
-        known = {row.backbone for row in published}
-        backbones = session.scalars(select(GroupRecord.backbone).distinct()).all()
-        for name in backbones_in(filters.backbone):
-            from cse_methods.encoders.backbones import resolve_backbone  # imports pyarrow
+        methods = {*available_methods(), *(row.method for row in published)}
+        refuse("method", filters.method, methods)
+    for name in backbones_in(filters.backbone or ""):
+        from cse_methods.encoders.backbones import resolve_backbone  # imports pyarrow
 
-            try:
-                resolve_backbone(name)
-            except BackboneError:
-                refuse("backbone", name, backbones, known)
+        try:
+            resolve_backbone(name)
+        except BackboneError:
+            refuse("backbone", name, {row.backbone for row in published})

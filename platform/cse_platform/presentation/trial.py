@@ -54,7 +54,8 @@ def trial_page(
         main = trial.main_scores
         yield scores_table(main, digits=IDENTITY_DIGITS)
         if others := len(trial.scores) - len(main):
-            yield Paragraph(f"{format_count(others, 'other score')}: --json has all.")
+            command = f"cse-leaderboard show {trial.key[:HASH_DIGITS]} --json{where}"
+            yield Paragraph(f"{format_count(others, 'other score')}: {command}")
     yield from _build_training_section(trial, where)
     if trial.test_accesses:
         yield Heading("Test sets were opened", 2)

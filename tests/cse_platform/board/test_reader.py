@@ -210,7 +210,7 @@ def test_filters_that_name_nothing_known_are_refused(reader, ask) -> None:
         Filters(
             method="simce"
         ): r"there is no method 'simce' \(on this leaderboard: hicl, simcse, ",
-        Filters(sweep="hcl"): "there is no sweep 'hcl' on this leaderboard; did you mean 'hicl'",
+        Filters(sweep="hcl"): r"there is no sweep 'hcl' \(on this .*\); did you mean 'hicl'",
     }.items():
         with pytest.raises(QueryError, match=match):
             getattr(reader, ask)(filters)
