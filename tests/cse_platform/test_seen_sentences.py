@@ -77,7 +77,7 @@ def test_show_counts_each_set_and_says_what_is_declared(taught) -> None:
     assert line.split()[-3:] == found
     record = json.loads(run(taught, "show", KEY[:8], "--json"))
     assert record["marks"] == ["teacher saw pairs", "saw test sentences"]
-    assert {one["place"] for one in record["seen"]} == {"corpus", "dev"}
+    assert {one["seen_in"] for one in record["seen"]} == {"corpus", "dev"}
     assert {one["metric"] for one in record["scores"]}.isdisjoint({"in_corpus", "in_dev"})
 
 
@@ -110,9 +110,9 @@ def test_the_board_marks_the_row_in_every_format(taught) -> None:
     assert rows["hicl"]["marks"] == ["teacher saw pairs", "saw test sentences"]
     assert (rows["simcse"]["marks"], rows["simcse"]["seen"]) == ([], [])
     of_tests = [one for one in rows["hicl"]["seen"] if one["split"] == "test"]
-    assert [one["task"] for one in of_tests if one["place"] == "corpus"] == list(STS_TASKS)
-    [sts13] = [one for one in of_tests if (one["task"], one["place"]) == ("sts13", "dev")]
-    assert 0 < sts13["found"] < sts13["sentences"] and sts13["names"] == ["lab"]
+    assert [one["task"] for one in of_tests if one["seen_in"] == "corpus"] == list(STS_TASKS)
+    [sts13] = [one for one in of_tests if (one["task"], one["seen_in"]) == ("sts13", "dev")]
+    assert 0 < sts13["seen"] < sts13["sentences"] and sts13["names"] == ["lab"]
     lines = {
         row["method"]: row for row in csv.DictReader(io.StringIO(run(taught, "--format", "csv")))
     }

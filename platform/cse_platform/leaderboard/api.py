@@ -502,19 +502,19 @@ class Leaderboard:
 
 
 def open_leaderboard(
-    where: str | Path | None = None, *, published: Sequence[Path | str] = ()
+    location: str | Path | None = None, *, published: Sequence[Path | str] = ()
 ) -> Leaderboard:
     """Open a leaderboard for queries.
 
     Args:
-        where: a runs folder of cse-sweep, a SQLite file, or a URL (`sqlite:///FILE`,
+        location: a runs folder of cse-sweep, a SQLite file, or a URL (`sqlite:///FILE`,
             `postgresql+psycopg://USER:PASSWORD@HOST/DATABASE`); default: `CSE_STORE`, else `runs`.
         published: a lab's own files of published numbers.
 
     Raises StoreError if there is none, or it cannot be opened.
     """
-    named = where if where is not None else os.environ.get("CSE_STORE") or "runs"
-    location = expand_url(str(named))
-    file = Path(location) if Path(location).is_file() else Path(location) / "leaderboard.db"
-    url = location if "://" in location else sqlite_url(file)
+    named = location if location is not None else os.environ.get("CSE_STORE") or "runs"
+    url = expand_url(str(named))
+    if "://" not in url:
+        url = sqlite_url(Path(url) if Path(url).is_file() else Path(url) / "leaderboard.db")
     return Leaderboard(open_for_reading(url), published=published)

@@ -51,7 +51,7 @@ from cse_platform.leaderboard.records import (
     FamilyName,
     Filters,
     LeaderboardRow,
-    Place,
+    SeenIn,
     SeenSentences,
     estimate,
     family_named,
@@ -84,12 +84,12 @@ def _select_debugging_trials() -> CompoundSelect[int]:
     """Select the trials that were run to debug, which are no effort of a search: an error of the
     code ended them, or no sweep holds them but those tagged `debug`.
     """
-    held, other = aliased(SweepTrialRecord), aliased(SweepTrialRecord)
+    link, other = aliased(SweepTrialRecord), aliased(SweepTrialRecord)
     debug = select(SweepRecord.id).where(match_tagged_sweep("debug"))
-    elsewhere = exists().where(other.trial_id == held.trial_id, other.sweep_id.not_in(debug))
+    elsewhere = exists().where(other.trial_id == link.trial_id, other.sweep_id.not_in(debug))
     return union(
         select(TrialRecord.id).join(TrialRecord.shown).where(AttemptRecord.cause == "error"),
-        select(held.trial_id).where(held.sweep_id.in_(debug), ~elsewhere),
+        select(link.trial_id).where(link.sweep_id.in_(debug), ~elsewhere),
     )
 
 
@@ -221,7 +221,7 @@ def _select_among_trials(
             mean.label("mean"),
             GroupRecord.method,
             ConfigurationRecord.hash,
-            func.row_number().over(partition_by=group, order_by=best).label("place"),
+            func.row_number().over(partition_by=group, order_by=best).label("position"),
             func.sum(tried.c.trials).over(partition_by=group).label("trials"),
             func.sum(tried.c.gpu_seconds).over(partition_by=group).label("gpu_seconds"),
             func.sum(estimated).over(partition_by=group).label("estimated"),
@@ -234,7 +234,7 @@ def _select_among_trials(
     columns = ranked.c.id, ranked.c.trials, ranked.c.gpu_seconds, ranked.c.estimated
     query = select(*columns).where(ranked.c.n > 0)
     if not per_configuration:
-        return query.where(ranked.c.place == 1)
+        return query.where(ranked.c.position == 1)
     return query.order_by(ranked.c.mean.desc(), ranked.c.method, ranked.c.hash).limit(limit)
 
 
@@ -264,7 +264,7 @@ def tags_of_sweeps(session: Session, configurations: Sequence[int]) -> Mapping[i
 
     Tags come from the sweep files and from annotations.
     """
-    held = (
+    holding = (
         select(TrialRecord.configuration_id, SweepRecord.id, SweepRecord.name)
         .join(TrialRecord.places)
         .join(SweepTrialRecord.sweep)
@@ -272,8 +272,8 @@ def tags_of_sweeps(session: Session, configurations: Sequence[int]) -> Mapping[i
         .distinct()
         .subquery()
     )
-    in_file = select(held, SweepTagRecord.tag).outerjoin(
-        SweepTagRecord, SweepTagRecord.sweep_id == held.c.id
+    in_file = select(holding, SweepTagRecord.tag).outerjoin(
+        SweepTagRecord, SweepTagRecord.sweep_id == holding.c.id
     )
     written = annotations(session, "sweep")
     tags: dict[int, set[str]] = defaultdict(set)
@@ -443,8 +443,8 @@ def read_seen_sentences(
 ) -> dict[int, tuple[SeenSentences, ...]]:
     """Read how many sentences of test and dev sets each configuration has seen.
 
-    For each set and place, the last evaluation of any of its trials counts. Sets are sorted by
-    place, test before dev, and in the papers' order.
+    For each set and kind of data, the last evaluation of any of its trials counts. Sets are sorted
+    by kind, test before dev, and in the papers' order.
     """
     query = (
         select(
@@ -475,17 +475,17 @@ def read_seen_sentences(
             SeenSentences(
                 task=task,
                 split=cast(Literal["dev", "test"], split),
-                place=cast("Place", metric.removeprefix("in_")),
+                seen_in=cast("SeenIn", metric.removeprefix("in_")),
                 names=tuple(settings["in"]),
                 sentences=sentences,
-                found=round(value * sentences),
+                seen=round(value * sentences),
             )
         )
     tasks = (*STS_TASKS, *TRANSFER_TASKS)
 
     def sort_key(entry: SeenSentences) -> tuple[int, bool, int, str]:
         known = tasks.index(entry.task) if entry.task in tasks else len(tasks)
-        in_order = CONTAMINATION_METRICS.index(f"in_{entry.place}")
+        in_order = CONTAMINATION_METRICS.index(f"in_{entry.seen_in}")
         return in_order, entry.split == "dev", known, entry.task
 
     return {name: tuple(sorted(sets, key=sort_key)) for name, sets in seen.items()}

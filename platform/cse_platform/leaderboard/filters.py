@@ -55,13 +55,13 @@ def trial_conditions(filters: Filters) -> list[ColumnElement[bool]]:
         conditions.append(AttemptRecord.machine_id.in_(select(MachineRecord.id).where(named)))
     if filters.since is not None:
         conditions.append(AttemptRecord.finished >= filters.since)
-    held = select(SweepTrialRecord.trial_id).join(SweepTrialRecord.sweep)
+    linked = select(SweepTrialRecord.trial_id).join(SweepTrialRecord.sweep)
     if filters.sweep is not None:
-        conditions.append(TrialRecord.id.in_(held.where(SweepRecord.name == filters.sweep)))
+        conditions.append(TrialRecord.id.in_(linked.where(SweepRecord.name == filters.sweep)))
     if (tag := filters.tag) is not None:  # of the trial, its configuration or its sweep
         configurations = ConfigurationRecord.hash.in_(select_tagged("configuration", tag))
         tagged = union(
-            held.where(match_tagged_sweep(tag)),
+            linked.where(match_tagged_sweep(tag)),
             select(TrialRecord.id).where(TrialRecord.key.in_(select_tagged("trial", tag))),
             select(TrialRecord.id).join(TrialRecord.configuration).where(configurations),
         )

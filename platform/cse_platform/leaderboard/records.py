@@ -194,7 +194,7 @@ class ConfigurationSetup(NamedTuple):
         return released_encoder(self.method, self.backbone, self.values)
 
 
-Place = Literal["corpus", "teachers", "dev"]
+SeenIn = Literal["corpus", "teachers", "dev"]
 """Where sentences were seen: in the training corpus, in the corpora that a teacher's authors
 declare, or in a lab's own dev files.
 """
@@ -206,18 +206,18 @@ class SeenSentences:
 
     task: str
     split: Literal["dev", "test"]
-    place: Place
+    seen_in: SeenIn
     names: tuple[str, ...]
     """The corpora or files that were searched."""
     sentences: int
     """The number of distinct sentences of the set."""
-    found: int
+    seen: int
     """The number of these that occur there."""
 
     @property
     def share(self) -> float:
-        """`found` as a fraction of `sentences`."""
-        return self.found / max(1, self.sentences)
+        """`seen` as a fraction of `sentences`."""
+        return self.seen / max(1, self.sentences)
 
 
 TEACHER_SAW_PAIRS, SAW_TESTS = "teacher saw pairs", "saw test sentences"
@@ -247,7 +247,7 @@ class Trained:
             "released": released_encoder(self.method, self.backbone, values) is not None,
             "transductive": TRANSDUCTIVE in self.corpus,
             TEACHER_SAW_PAIRS: any(known is not None and known.pairs for known in declared),
-            SAW_TESTS: any(seen.split == "test" and seen.found for seen in self.seen),
+            SAW_TESTS: any(each.split == "test" and each.seen for each in self.seen),
         }
         return tuple(name for name, stands in marks.items() if stands)
 

@@ -62,7 +62,7 @@ class SweepOverview:
     state: str
     """`RUNNING`, `COMPLETE` or `INTERRUPTED`."""
     holder: LeaseOwner | None
-    """The driver that holds or last held it; None if it was never run here."""
+    """The driver that holds or last of_sweep it; None if it was never run here."""
     asked: tuple[str, ...]
     """The requests that its driver has not taken yet: `stop`, `retry` and so on."""
     started: datetime
@@ -332,7 +332,7 @@ def state_of(stored: str, holder: LeaseOwner | None) -> str:
 
 def _read_activity(session: Session, sweep: int, *, since: datetime) -> tuple[int, datetime]:
     """Count the trials of a sweep that ended since its last start, and read when it last moved."""
-    held = (
+    of_sweep = (
         select(func.max(AttemptRecord.started))
         .select_from(TrialRecord)
         .join(TrialRecord.shown)
@@ -340,11 +340,11 @@ def _read_activity(session: Session, sweep: int, *, since: datetime) -> tuple[in
         .where(SweepTrialRecord.sweep_id == sweep)
     )
     ended, finished = session.execute(
-        held.with_only_columns(func.count(), func.max(AttemptRecord.finished)).where(
+        of_sweep.with_only_columns(func.count(), func.max(AttemptRecord.finished)).where(
             AttemptRecord.finished >= since
         )
     ).one()
-    runs = held.where(AttemptRecord.state == "RUNNING")
+    runs = of_sweep.where(AttemptRecord.state == "RUNNING")
     of_running = DevPointRecord.attempt_id.in_(runs.with_only_columns(AttemptRecord.id))
     reported = session.scalar(select(func.max(DevPointRecord.reported_at)).where(of_running))
     times = (since, finished, session.scalar(runs), reported)
@@ -391,19 +391,19 @@ def _estimate_seconds_left(
 
 
 def _select_sample(
-    session: Session, held: Select[int], *, limit: int, total: int
+    session: Session, of_sweep: Select[int], *, limit: int, total: int
 ) -> tuple[ColumnElement[bool], ColumnElement[float]]:
     """Match the best trials, up to half the limit, and an even sample of the others; return the
     condition, and the weights of the trials.
     """
-    complete = held.join(SweepTrialRecord.trial).join(TrialRecord.shown)
+    complete = of_sweep.join(SweepTrialRecord.trial).join(TrialRecord.shown)
     complete = complete.where(AttemptRecord.state == "COMPLETE")
     best_first = complete.order_by(AttemptRecord.best_value.desc(), SweepTrialRecord.number)
     best = select(best_first.limit(limit // 2).cte("best").c.trial_id)
     best_count = session.scalar(select(func.count()).select_from(best.subquery())) or 0
     wanted, others = limit - best_count, total - best_count
     position = func.row_number().over(order_by=SweepTrialRecord.number).label("position")
-    rest = held.where(SweepTrialRecord.trial_id.not_in(best)).add_columns(position).subquery()
+    rest = of_sweep.where(SweepTrialRecord.trial_id.not_in(best)).add_columns(position).subquery()
     sampled = select(rest.c.trial_id).where(rest.c.position * wanted % others < wanted)
     is_best = SweepTrialRecord.trial_id.in_(best)
     weight = case((is_best, 1.0), else_=others / wanted)

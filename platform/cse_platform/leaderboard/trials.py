@@ -239,14 +239,14 @@ def best_trials(session: Session, sweeps: Sequence[int]) -> dict[str, Trial]:
     reads the sweep's own trials and looks up each, with or without statistics; with an inner join
     and no statistics it would scan all sweeps.
     """
-    held, trial, shown = aliased(SweepTrialRecord), aliased(TrialRecord), aliased(AttemptRecord)
+    link, trial, shown = aliased(SweepTrialRecord), aliased(TrialRecord), aliased(AttemptRecord)
     best_key = (
         select(case((shown.id.is_not(None), trial.key)))
-        .select_from(held)
-        .outerjoin(trial, trial.id == held.trial_id)
+        .select_from(link)
+        .outerjoin(trial, trial.id == link.trial_id)
         .outerjoin(shown, (shown.id == trial.shown_attempt) & (shown.state == "COMPLETE"))
-        .where(held.sweep_id == SweepRecord.id)
-        .order_by(shown.best_value.desc().nulls_last(), held.number)
+        .where(link.sweep_id == SweepRecord.id)
+        .order_by(shown.best_value.desc().nulls_last(), link.number)
         .limit(1)
         .correlate(SweepRecord)
         .scalar_subquery()
@@ -419,8 +419,9 @@ def find_one_trial(session: Session, reference: str) -> Trial:
     if (sweep := sweep_or_none(session, reference)) is not None:
         best = best_of_sweep(session, sweep)
     elif at:
-        held = find_configuration(session, digits, method=method, named=reference)
-        complete = AttemptRecord.state == "COMPLETE", TrialRecord.configuration_id == held.id
+        configuration = find_configuration(session, digits, method=method, named=reference)
+        of_it = TrialRecord.configuration_id == configuration.id
+        complete = AttemptRecord.state == "COMPLETE", of_it
         order = (AttemptRecord.best_value.desc(), TrialRecord.id)
         best = next(iter(read_trials(session, FIRST_PLACE, *complete, order=order, limit=1)), None)
     else:

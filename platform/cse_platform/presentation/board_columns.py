@@ -163,16 +163,16 @@ def _format_searched(row: LeaderboardRow) -> str:
 
 
 def format_seen(seen: Iterable[SeenSentences]) -> str | None:
-    """Format how many test sentences occur in each place, summed over the test sets.
+    """Format how many test sentences occur in each kind of data, summed over the test sets.
 
     A sentence of two sets counts twice. None if they have not been counted.
     """
     sums: dict[str, tuple[int, int]] = {}
     for entry in seen:
         if entry.split == "test":
-            count, total = sums.get(entry.place, (0, 0))
-            sums[entry.place] = count + entry.found, total + entry.sentences
-    return "; ".join(f"{place} {f:,} of {n:,}" for place, (f, n) in sums.items()) or None
+            count, total = sums.get(entry.seen_in, (0, 0))
+            sums[entry.seen_in] = count + entry.seen, total + entry.sentences
+    return "; ".join(f"{data} {seen:,} of {n:,}" for data, (seen, n) in sums.items()) or None
 
 
 def _format_rank(row: LeaderboardRow) -> Cell | None:

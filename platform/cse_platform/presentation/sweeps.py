@@ -31,10 +31,10 @@ def sweep_page(
     texts = [f"tags: {', '.join(sweep.tags)}"] if sweep.tags else []
     texts += [f"{name}: {line}" for name, line in written_lines(sweep.written).items()]
     if sweep.holder is not None and sweep.holder.lives:
-        held = sweep.holder
+        owner = sweep.holder
         texts.append(
-            f"run by process {held.pid} on {held.host} since {utc(held.since)}, last signal "
-            f"{clock(held.silent)} ago; its journal is in {held.folder}"
+            f"run by process {owner.pid} on {owner.host} since {utc(owner.since)}, last signal "
+            f"{clock(owner.silent)} ago; its journal is in {owner.folder}"
         )
     if sweep.ended_by:
         texts.append(f"its search ended because its budget is spent: {sweep.ended_by}")

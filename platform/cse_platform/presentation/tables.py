@@ -35,7 +35,7 @@ class Cell:
     markup: Markup = "text"
 
     @property
-    def rest(self) -> str:
+    def suffix(self) -> str:
         """The spread and the marks, to follow the text."""
         spread = f"±{self.spread}" if self.spread else ""
         return " ".join(filter(None, (spread, self.mark)))
@@ -43,7 +43,7 @@ class Cell:
     @property
     def plain(self) -> str:
         """The whole cell as plain text."""
-        return " ".join(filter(None, (self.text, self.rest)))
+        return " ".join(filter(None, (self.text, self.suffix)))
 
 
 @dataclass(frozen=True)

@@ -42,7 +42,7 @@ def show_trial(key: str) -> str:
     better = [best for *_, best in places if best is not None and best.key != details.key]
     where = f" --store {shlex.quote(site().opened.shown_url)}"
     _title, *blocks = trial_page(
-        details, where=where, best=better[0].hyperparameters if better else None
+        details, options=where, best=better[0].hyperparameters if better else None
     )
     metrics = order_metrics(name for point in details.curve for name in point.metrics)
     shown = address.metric or dev_metric(details.dev.search)
