@@ -103,7 +103,7 @@ def test_the_board_marks_the_row_in_every_format(taught) -> None:
     for form in ("table", "markdown", "html"):
         text = run(taught, "--format", form)
         assert "◊" in text and "°" in text and "learned from pairs" in text, form
-        assert form != "table" or "corpus 12 of" in text
+    assert "corpus 12 of" in run(taught, "--show", "sweeps")
     latex = run(taught, "--format", "latex")
     assert r"\diamond" in latex and r"\circ" in latex and "learned from pairs" in latex
     rows = {row["method"]: row for row in json.loads(run(taught, "--format", "json"))}

@@ -1,18 +1,27 @@
 """The queries of a leaderboard, for scripts, notebooks and the commands."""
 
 import os
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
-from datetime import datetime
-from functools import partial
+from functools import partial, wraps
 from operator import attrgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar
 
 from cse_platform.databases import expand_url, sqlite_url
-from cse_platform.leaderboard import comparisons, sweeps, trial_details, trials_table
-from cse_platform.leaderboard.board import MAIN_FAMILIES, annotations, board_rows
-from cse_platform.leaderboard.comparisons import PairsOf, find_row
+from cse_platform.leaderboard.board import MAIN_FAMILIES, board_rows
+from cse_platform.leaderboard.board import annotations as read_annotations
+from cse_platform.leaderboard.comparisons import (
+    PairsOf,
+    compare_against,
+    compare_dev_rows,
+    compare_every_row,
+    compare_named,
+    find_candidates,
+    find_row,
+    name_pair,
+    read_catalogue,
+)
 from cse_platform.leaderboard.filters import refuse_unknown_names
 from cse_platform.leaderboard.published.rows import (
     PublishedRow,
@@ -24,7 +33,6 @@ from cse_platform.leaderboard.ranking import rank_rows
 from cse_platform.leaderboard.records import (
     BOARD_FAMILIES,
     EVERY_ROW,
-    Annotations,
     ConfigurationSetup,
     DevPoint,
     FamilyName,
@@ -36,23 +44,58 @@ from cse_platform.leaderboard.records import (
     family_of,
 )
 from cse_platform.leaderboard.sorting import sort_rows
-from cse_platform.leaderboard.statistics.compare import Comparison, Matrix
+from cse_platform.leaderboard.statistics.compare import Comparison
 from cse_platform.leaderboard.statistics.intervals import Progress
-from cse_platform.leaderboard.sweeps import SearchHistory, SweepOverview
-from cse_platform.leaderboard.trial_details import TrialDetails
+from cse_platform.leaderboard.sweeps import (
+    count_sweeps,
+    read_messages,
+    read_running,
+    read_running_and_ended,
+    read_search,
+    read_stamps,
+    read_sweep,
+    read_sweeps,
+)
+from cse_platform.leaderboard.trial_details import (
+    read_neighbours,
+    read_similarities,
+    read_trial,
+)
 from cse_platform.leaderboard.trials import best_of_sweep, dev_curves
-from cse_platform.leaderboard.trials_table import EVERY, Hyperparameters, TrialChoice
+from cse_platform.leaderboard.trials_table import (
+    EVERY,
+    Hyperparameters,
+    TrialChoice,
+    count_trials,
+    iterate_trials,
+    read_hyperparameters,
+    read_measured,
+)
 from cse_platform.stores.sql.store import Store, open_for_reading
 from cse_platform.stores.sql.tables import find_sweep
-from cse_platform.sweep.conditions import Condition
-from cse_platform.tracking.events import Annotatable, DriverMessage
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from cse_methods.evaluation.results import Similarities
     from cse_platform.leaderboard.audit import Claim
     from cse_platform.leaderboard.papers import PaperProgress, PaperTable
+
+
+_Asked = ParamSpec("_Asked")
+_Answer = TypeVar("_Answer")
+
+
+def _ask(
+    question: Callable[Concatenate[Any, _Asked], _Answer],
+) -> Callable[Concatenate["Leaderboard", _Asked], _Answer]:
+    """Make a method of a function of a session, which the method opens."""
+
+    @wraps(question)
+    def answer(board: "Leaderboard", /, *args: _Asked.args, **kwargs: _Asked.kwargs) -> _Answer:
+        with board._store.session() as session:
+            return question(session, *args, **kwargs)
+
+    return answer
 
 
 class Leaderboard:
@@ -75,6 +118,25 @@ class Leaderboard:
     def __init__(self, store: Store, *, published: Sequence[Path | str] = ()) -> None:
         self._store = store
         self._published_files = tuple(map(Path, published))
+
+    row = _ask(find_row)
+    candidates = _ask(find_candidates)
+    catalogue = _ask(read_catalogue)
+    compare = _ask(compare_named)
+    compare_all = _ask(compare_every_row)
+    against = _ask(compare_against)
+    sweeps = _ask(read_sweeps)
+    count_sweeps = _ask(count_sweeps)
+    sweep = _ask(read_sweep)
+    stamps = _ask(read_stamps)
+    messages = _ask(read_messages)
+    running = _ask(read_running)
+    running_and_ended = _ask(read_running_and_ended)
+    search = _ask(read_search)
+    trial = _ask(read_trial)
+    neighbours = _ask(read_neighbours)
+    similarities = _ask(read_similarities)
+    annotations = _ask(read_annotations)
 
     def rows(
         self,
@@ -164,60 +226,6 @@ class Leaderboard:
             self.check(filters)
         return frame
 
-    def row(
-        self,
-        reference: str,
-        filters: Filters = EVERY_ROW,
-        *,
-        tasks: FamilyName | None = "sts",
-        scored: bool = False,
-    ) -> tuple[str, LeaderboardRow]:
-        """Find the one row that a reference names, and a name for it.
-
-        Without a family `tasks`, it has no test scores, and covers all evaluations; `scored`
-        refuses a row that has none. Raises NotFoundError if there is no such row, AmbiguousError if
-        there are several.
-        """
-        with self._store.session() as session:
-            return find_row(session, reference, filters, tasks=tasks, scored=scored)
-
-    def candidates(
-        self, reference: str, filters: Filters = EVERY_ROW, *, tasks: FamilyName | None = "sts"
-    ) -> tuple[str, list[LeaderboardRow]]:
-        """Find all rows that a reference can mean, and a name for them.
-
-        Rows without test scores are dropped if others have some. Raises NotFoundError if there is
-        no such method, configuration or trial, AmbiguousError if several keys start with it.
-        """
-        with self._store.session() as session:
-            return comparisons.find_candidates(session, reference, filters, tasks=tasks)
-
-    def catalogue(self) -> dict[str, list[str]]:
-        """The values that filters take: the known methods, backbones, sweeps, tags and hardware."""
-        with self._store.session() as session:
-            return comparisons.read_catalogue(session)
-
-    def compare(
-        self,
-        a: str | tuple[str, LeaderboardRow],
-        b: str | tuple[str, LeaderboardRow],
-        filters: Filters = EVERY_ROW,
-        *,
-        tasks: FamilyName = "sts",
-        progress: Progress | None = None,
-    ) -> Comparison:
-        """Compare A with B: how much better it is, and how sure that is.
-
-        Each is a name, or a name and its row, as `row` returns them. Raises QueryError if a name
-        does not mean exactly one row, or the two cannot be compared.
-        """
-        with self._store.session() as session:
-            find = partial(find_row, session, filters=filters, tasks=tasks, scored=True)
-            rows = [find(row) if isinstance(row, str) else row for row in (a, b)]
-            return comparisons.compare_rows(
-                session, comparisons.name_pair(rows), family=tasks, progress=progress
-            )
-
     def compare_on_dev(
         self,
         a: str,
@@ -236,49 +244,7 @@ class Leaderboard:
         """
         with self._store.session() as session:
             rows = [find_row(session, name, filters, tasks=None) for name in (a, b)]
-        return comparisons.compare_dev_rows(
-            comparisons.name_pair(rows), pairs_of, progress=progress
-        )
-
-    def compare_all(
-        self,
-        filters: Filters = EVERY_ROW,
-        *,
-        tasks: FamilyName = "sts",
-        per_configuration: bool = False,
-        progress: Progress | None = None,
-    ) -> Matrix:
-        """Compare every row with test scores with every other, on the mean over their tasks.
-
-        A row is left out, and `limits` names it, if it lacks the family's average and others have
-        it, or if it cannot be compared with the first of the others. Of ranking tasks, only those
-        of the first metric are compared. With `per_configuration`, all configurations are compared
-        and not only the best of each group. Raises ComparisonError without two such rows.
-        """
-        with self._store.session() as session:
-            return comparisons.compare_every_row(
-                session,
-                filters,
-                tasks=tasks,
-                per_configuration=per_configuration,
-                progress=progress,
-            )
-
-    def against(
-        self,
-        rows: Sequence[LeaderboardRow],
-        reference: str,
-        filters: Filters = EVERY_ROW,
-        *,
-        tasks: FamilyName = "sts",
-    ) -> dict[int, Comparison]:
-        """Compare each row with one reference row. Returns comparisons by the index in `rows`.
-
-        The reference row itself, rows without test scores, and those that cannot be compared with
-        it are left out.
-        """
-        with self._store.session() as session:
-            return comparisons.compare_against(session, rows, reference, filters, tasks=tasks)
+        return compare_dev_rows(name_pair(rows), pairs_of, progress=progress)
 
     def published(
         self,
@@ -347,83 +313,10 @@ class Leaderboard:
                 session, filters, families=families, per_configuration=True, among=among
             )
 
-    def sweeps(self, *, limit: int | None = None, offset: int = 0) -> list[SweepOverview]:
-        """The progress of sweeps, the last started one first; `offset` of them are skipped."""
-        with self._store.session() as session:
-            return sweeps.read_sweeps(session, limit=limit, offset=offset)
-
-    def count_sweeps(self) -> int:
-        """Count the sweeps."""
-        with self._store.session() as session:
-            return sweeps.count_sweeps(session)
-
-    def sweep(self, name: str, *, now: datetime | None = None) -> SweepOverview:
-        """The progress of a sweep; `now` is the time for which a running one is described."""
-        with self._store.session() as session:
-            return sweeps.read_sweep(session, find_sweep(session, name).id, now=now)
-
     def sweep_spec(self, sweep: str) -> dict[str, Any]:
         """The sweep file as it was last started, as JSON."""
         with self._store.session() as session:
             return find_sweep(session, sweep).spec
-
-    def running(self, sweep: str, *, curves: bool = False) -> list[Trial]:
-        """The trials of a sweep that have not ended, the newest first, at most 50.
-
-        They have the best so far, and the step and the dev score of their last report, None before
-        the first; with `curves`, also their dev curves.
-        """
-        with self._store.session() as session:
-            return sweeps.read_running(session, find_sweep(session, sweep), curves=curves)
-
-    def running_and_ended(self, sweep: str, *, since: datetime | None = None) -> list[Trial]:
-        """The running trials of a sweep, and those that ended since a time, or all, by number.
-
-        They have the best so far, their last points, and whether they chose their configurations.
-        A reused trial ended when the sweep reused it.
-        """
-        with self._store.session() as session:
-            return sweeps.read_running_and_ended(session, find_sweep(session, sweep), since=since)
-
-    def messages(self, sweep: str, *, since: datetime | None = None) -> list[DriverMessage]:
-        """The messages of the driver of a sweep, notes and warnings since a time, oldest first."""
-        with self._store.session() as session:
-            return sweeps.read_messages(session, find_sweep(session, sweep), since=since)
-
-    def stamps(self, sweep: str | None = None) -> dict[str, tuple[str, int]]:
-        """Stamps of all sweeps, or of one, by name; a stamp changes when its sweep changes.
-
-        They are the state, as in `SweepOverview`, and how far the journal has been applied.
-        """
-        with self._store.session() as session:
-            return sweeps.read_stamps(session, sweep)
-
-    def search(
-        self, sweep: str, *, limit: int = 1000, where: Sequence[Condition] = ()
-    ) -> SearchHistory:
-        """The history of a sweep: its trials, further seeds included, and their results.
-
-        Args:
-            sweep: its name.
-            limit: of trials, at least 2; of more, half of the result are the best ones on dev, and
-                the rest is an even sample of the others. The result has the total number of trials.
-            where: only trials that satisfy these conditions, on hyperparameters that there are.
-        """
-        with self._store.session() as session:
-            return sweeps.read_search(session, find_sweep(session, sweep), limit, where)
-
-    def trial(self, trial: str) -> TrialDetails:
-        """Everything about one trial: settings, provenance, dev curve, scores, its other seeds.
-
-        Raises NotFoundError if the reference names no trial, AmbiguousError if it names several.
-        """
-        with self._store.session() as session:
-            return trial_details.read_trial(session, trial)
-
-    def neighbours(self, sweep: str, number: int) -> tuple[Trial | None, Trial | None]:
-        """The trials of a sweep before and after a number; None where there is no such trial."""
-        with self._store.session() as session:
-            return trial_details.read_neighbours(session, find_sweep(session, sweep), number)
 
     def best_of_sweep(self, sweep: str) -> Trial | None:
         """The complete trial with the highest dev score, if any."""
@@ -436,15 +329,6 @@ class Leaderboard:
             curves = dev_curves(session, list(row.keys.values()))
         return {seed: curves[row.keys[seed]] for seed in row.seeds}
 
-    def similarities(self, trial: str, task: str, identity: str | None = None) -> "Similarities":
-        """The cosines that a trial gives to the pairs of an STS task, and their gold scores.
-
-        `identity` is that of the evaluation; by default the only one on the task's test pairs.
-        Raises NotFoundError if there is none, AmbiguousError if several evaluations are meant.
-        """
-        with self._store.session() as session:
-            return trial_details.read_similarities(session, trial, task, identity)
-
     def table_trials(
         self, sweep: str, choice: TrialChoice = EVERY, *, limit: int | None = None, offset: int = 0
     ) -> Iterator[Trial]:
@@ -455,12 +339,12 @@ class Leaderboard:
         """
         with self._store.session() as session:
             record = find_sweep(session, sweep)
-            yield from trials_table.iterate_trials(session, record, choice, limit, offset)
+            yield from iterate_trials(session, record, choice, limit, offset)
 
     def count_trials(self, sweep: str, choice: TrialChoice) -> int:
         """Count the trials of a sweep that pass the choice."""
         with self._store.session() as session:
-            return trials_table.count_trials(session, find_sweep(session, sweep), choice)
+            return count_trials(session, find_sweep(session, sweep), choice)
 
     def hyperparameters(self, sweep: str) -> Hyperparameters:
         """Which hyperparameters vary among the trials of a sweep, and the values of the others.
@@ -468,7 +352,7 @@ class Leaderboard:
         Only searched hyperparameters are examined, because trials cannot differ in others.
         """
         with self._store.session() as session:
-            return trials_table.read_hyperparameters(session, find_sweep(session, sweep))
+            return read_hyperparameters(session, find_sweep(session, sweep))
 
     def measured(self, sweep: str) -> list[str]:
         """The names of the metrics that trials of a sweep logged, and of their test scores.
@@ -476,12 +360,7 @@ class Leaderboard:
         Metrics are those of the dev points of the newest trials.
         """
         with self._store.session() as session:
-            return trials_table.read_measured(session, find_sweep(session, sweep))
-
-    def annotations(self, about: Annotatable, names: Collection[str]) -> dict[str, Annotations]:
-        """The notes, tags and stars of trials, configurations or sweeps, by key, hash or name."""
-        with self._store.session() as session:
-            return annotations(session, about, names)
+            return read_measured(session, find_sweep(session, sweep))
 
     def sharing(self) -> AbstractContextManager[object]:
         """Let the queries of this thread share one transaction, until the context ends.

@@ -84,7 +84,12 @@ def find_row(
     tasks: FamilyName | None = "sts",
     scored: bool = False,
 ) -> tuple[str, LeaderboardRow]:
-    """Find the one row that a reference names; see `Leaderboard.row`."""
+    """Find the one row that a reference names, and a name for it.
+
+    Without a family `tasks`, it has no test scores, and covers all evaluations; `scored`
+    refuses a row that has none. Raises NotFoundError if there is no such row, AmbiguousError if
+    there are several.
+    """
     name, rows = find_candidates(session, reference, filters, tasks=tasks)
     if not rows:
         raise NotFoundError(
@@ -118,10 +123,10 @@ def find_candidates(
     *,
     tasks: FamilyName | None = "sts",
 ) -> tuple[str, list[LeaderboardRow]]:
-    """Find all rows that a reference can mean, and a name for them; see `Leaderboard.candidates`.
+    """Find all rows that a reference can mean, and a name for them.
 
-    A method or a sweep stands for its best configuration on dev; for a trial, the row holds only
-    its seed.
+    Rows without test scores are dropped if others have some. Raises NotFoundError if there is
+    no such method, configuration or trial, AmbiguousError if several keys start with it.
     """
     method, at, configuration = reference.partition("@")
     if at and not configuration:
@@ -151,7 +156,7 @@ def find_candidates(
 
 
 def read_catalogue(session: Session) -> dict[str, list[str]]:
-    """Read the known methods, backbones, sweeps, tags and hardware."""
+    """The values that filters take: the known methods, backbones, sweeps, tags and hardware."""
 
     def values(column: InstrumentedAttribute[str], *which: ColumnElement[bool]) -> set[str]:
         return {*session.scalars(select(column).where(*which).distinct())}
@@ -201,6 +206,25 @@ def name_pair(named: Sequence[tuple[str, LeaderboardRow]]) -> dict[str, Leaderbo
     if named[0][0] != named[1][0]:
         return dict(named)
     return {f"{name} ({side})": row for side, (name, row) in zip("AB", named, strict=True)}
+
+
+def compare_named(
+    session: Session,
+    a: str | tuple[str, LeaderboardRow],
+    b: str | tuple[str, LeaderboardRow],
+    filters: Filters = EVERY_ROW,
+    *,
+    tasks: FamilyName = "sts",
+    progress: Progress | None = None,
+) -> Comparison:
+    """Compare A with B: how much better it is, and how sure that is.
+
+    Each is a name, or a name and its row, as `row` returns them. Raises QueryError if a name
+    does not mean exactly one row, or the two cannot be compared.
+    """
+    find = partial(find_row, session, filters=filters, tasks=tasks, scored=True)
+    rows = [find(row) if isinstance(row, str) else row for row in (a, b)]
+    return compare_rows(session, name_pair(rows), family=tasks, progress=progress)
 
 
 def summarize_row(
@@ -269,7 +293,11 @@ def compare_against(
     *,
     tasks: FamilyName = "sts",
 ) -> dict[int, Comparison]:
-    """Compare each row with one reference row; see `Leaderboard.against`."""
+    """Compare each row with one reference row. Returns comparisons by the index in `rows`.
+
+    The reference row itself, rows without test scores, and those that cannot be compared with
+    it are left out.
+    """
     comparisons = {}
     name, other = find_row(session, reference, filters, tasks=tasks, scored=True)
     for index, row in enumerate(rows):
@@ -288,7 +316,13 @@ def compare_every_row(
     per_configuration: bool = False,
     progress: Progress | None = None,
 ) -> Matrix:
-    """Compare every row with test scores with every other; see `Leaderboard.compare_all`."""
+    """Compare every row with test scores with every other, on the mean over their tasks.
+
+    A row is left out, and `limits` names it, if it lacks the family's average and others have
+    it, or if it cannot be compared with the first of the others. Of ranking tasks, only those
+    of the first metric are compared. With `per_configuration`, all configurations are compared
+    and not only the best of each group. Raises ComparisonError without two such rows.
+    """
     families = families_beside(tasks)
     candidates = board_rows(
         session, filters, families=families, per_configuration=per_configuration

@@ -137,8 +137,10 @@ class SearchHistory:
         return self.sampled_from or self.trials
 
 
-def read_sweeps(session: Session, *, limit: int | None, offset: int) -> list[SweepOverview]:
-    """Read the progress of sweeps, the last started one first; `offset` of them are skipped."""
+def read_sweeps(
+    session: Session, *, limit: int | None = None, offset: int = 0
+) -> list[SweepOverview]:
+    """The progress of sweeps, the last started one first; `offset` of them are skipped."""
     last_start = (
         select(func.max(SweepStartRecord.started))
         .where(SweepStartRecord.sweep_id == SweepRecord.id)
@@ -159,62 +161,77 @@ def count_sweeps(session: Session) -> int:
     return session.scalar(select(func.count()).select_from(SweepRecord)) or 0
 
 
-def read_sweep(session: Session, sweep: int, *, now: datetime | None) -> SweepOverview:
-    """Read the progress of a sweep by its id."""
+def read_sweep(session: Session, name: str, *, now: datetime | None = None) -> SweepOverview:
+    """The progress of a sweep; `now` is the time for which a running one is described."""
+    sweep = find_sweep(session, name).id
     return _build_overviews(session, [sweep], now)[sweep]
 
 
-def read_running(session: Session, sweep: SweepRecord, *, curves: bool) -> list[Trial]:
-    """Read the trials of a sweep that have not ended; see `Leaderboard.running`."""
+def read_running(session: Session, sweep: str, *, curves: bool = False) -> list[Trial]:
+    """The trials of a sweep that have not ended, the newest first, at most 50.
+
+    They have the best so far, and the step and the dev score of their last report, None before
+    the first; with `curves`, also their dev curves.
+    """
+    record = find_sweep(session, sweep)
     return read_trials(
         session,
-        SweepTrialRecord.sweep_id == sweep.id,
+        SweepTrialRecord.sweep_id == record.id,
         AttemptRecord.state == "RUNNING",
         order=(SweepTrialRecord.number.desc(),),
         limit=50,
-        space=space_of(sweep.spec),
+        space=space_of(record.spec),
         curves="metrics" if curves else None,
         last_step=AttemptRecord.reached,
         last_value=LAST_VALUE,
-        **best_columns(sweep),
+        **best_columns(record),
     )
 
 
 def read_running_and_ended(
-    session: Session, sweep: SweepRecord, *, since: datetime | None
+    session: Session, sweep: str, *, since: datetime | None = None
 ) -> list[Trial]:
-    """Read the running trials of a sweep, and the ended ones; see `running_and_ended`."""
+    """The running trials of a sweep, and those that ended since a time, or all, by number.
+
+    They have the best so far, their last points, and whether they chose their configurations.
+    A reused trial ended when the sweep reused it.
+    """
+    record = find_sweep(session, sweep)
     ended = func.coalesce(SweepTrialRecord.reused, AttemptRecord.finished)
     runs = AttemptRecord.state == "RUNNING"
     return read_trials(
         session,
-        SweepTrialRecord.sweep_id == sweep.id,
+        SweepTrialRecord.sweep_id == record.id,
         *([] if since is None else [or_(runs, ended >= since)]),
-        space=space_of(sweep.spec),
+        space=space_of(record.spec),
         finished=ended,
         last_step=AttemptRecord.reached,
         last_value=LAST_VALUE,
         chose=CHOSE,
-        **best_columns(sweep),
+        **best_columns(record),
     )
 
 
 def read_messages(
-    session: Session, sweep: SweepRecord, *, since: datetime | None
+    session: Session, sweep: str, *, since: datetime | None = None
 ) -> list[DriverMessage]:
-    """Read the messages of the driver of a sweep, oldest first."""
-    record = DriverMessageRecord
-    query = select(record).where(record.sweep_id == sweep.id)
+    """The messages of the driver of a sweep, notes and warnings since a time, oldest first."""
+    record = find_sweep(session, sweep)
+    message = DriverMessageRecord
+    query = select(message).where(message.sweep_id == record.id)
     if since is not None:
-        query = query.where(record.time >= since)
+        query = query.where(message.time >= since)
     return [
-        DriverMessage(sweep=sweep.name, time=line.time, level=line.level, text=line.text)
-        for line in session.scalars(query.order_by(record.time, record.position))
+        DriverMessage(sweep=sweep, time=line.time, level=line.level, text=line.text)
+        for line in session.scalars(query.order_by(message.time, message.position))
     ]
 
 
-def read_stamps(session: Session, sweep: str | None) -> dict[str, tuple[str, int]]:
-    """Read the states of sweeps, and how far their journals have been applied, by name."""
+def read_stamps(session: Session, sweep: str | None = None) -> dict[str, tuple[str, int]]:
+    """Stamps of all sweeps, or of one, by name; a stamp changes when its sweep changes.
+
+    They are the state, as in `SweepOverview`, and how far the journal has been applied.
+    """
     columns = (SweepRecord.name, SweepRecord.state, JournalCursorRecord.position)
     query = select(*columns).outerjoin(
         JournalCursorRecord, JournalCursorRecord.journal == SweepRecord.journal
@@ -229,13 +246,22 @@ def read_stamps(session: Session, sweep: str | None) -> dict[str, tuple[str, int
 
 
 def read_search(
-    session: Session, sweep: SweepRecord, limit: int, where: Sequence[Condition]
+    session: Session, sweep: str, *, limit: int = 1000, where: Sequence[Condition] = ()
 ) -> SearchHistory:
-    """Read the history of a sweep; see `Leaderboard.search`."""
-    space = space_of(sweep.spec)
-    conditions = [SweepTrialRecord.sweep_id == sweep.id]
+    """The history of a sweep: its trials, further seeds included, and their results.
+
+    Args:
+        session: of the leaderboard.
+        sweep: its name.
+        limit: of trials, at least 2; of more, half of the result are the best ones on dev, and
+            the rest is an even sample of the others. The result has the total number of trials.
+        where: only trials that satisfy these conditions, on hyperparameters that there are.
+    """
+    record = find_sweep(session, sweep)
+    space = space_of(record.spec)
+    conditions = [SweepTrialRecord.sweep_id == record.id]
     if where:
-        passing = select_chosen(session, sweep, TrialChoice(where))
+        passing = select_chosen(session, record, TrialChoice(where))
         conditions.append(SweepTrialRecord.trial_id.in_(passing))
     matching = select(SweepTrialRecord.trial_id).where(*conditions)
     total = session.scalar(matching.with_only_columns(func.count())) or 0
@@ -252,7 +278,7 @@ def read_search(
         weights["weight"] = weight
     trials = tuple(read_trials(session, *conditions, space=space, **weights))
     return SearchHistory(
-        sweep.name, sweep.dev, space, trials, total, sweep.sampler, sweep.method, outcomes
+        record.name, record.dev, space, trials, total, record.sampler, record.method, outcomes
     )
 
 

@@ -46,6 +46,7 @@ from cse_platform.stores.sql.tables import (
     SweepRecord,
     SweepTrialRecord,
     TrialRecord,
+    find_sweep,
 )
 from cse_platform.tracking.counting_seeds import select_counting_seeds
 from cse_platform.tracking.events import MAIN_METRICS, TrialScore
@@ -180,9 +181,12 @@ _WITH_ALL = (
 )
 
 
-def read_trial(session: Session, reference: str) -> TrialDetails:
-    """Read everything about the trial that a reference names."""
-    key = find_one_trial(session, reference).key
+def read_trial(session: Session, trial: str) -> TrialDetails:
+    """Everything about one trial: settings, provenance, dev curve, scores, its other seeds.
+
+    Raises NotFoundError if the reference names no trial, AmbiguousError if it names several.
+    """
+    key = find_one_trial(session, trial).key
     query = select(TrialRecord).where(TrialRecord.key == key).options(*_WITH_ALL)
     record = session.scalars(query).one()
     configuration, attempt, machine = record.configuration, record.shown, record.shown.machine
@@ -276,20 +280,23 @@ def _estimate_over_seeds(seeds: Sequence[Trial], group: GroupRecord) -> Estimate
     return estimate(values, group.dev_identity, group.dev_source, counted, chose)
 
 
-def read_neighbours(
-    session: Session, sweep: SweepRecord, number: int
-) -> tuple[Trial | None, Trial | None]:
-    """Read the trials of a sweep before and after a number; None where there is no such trial."""
-    other, of_sweep = SweepTrialRecord.number, SweepTrialRecord.sweep_id == sweep.id
+def read_neighbours(session: Session, sweep: str, number: int) -> tuple[Trial | None, Trial | None]:
+    """The trials of a sweep before and after a number; None where there is no such trial."""
+    other = SweepTrialRecord.number
+    of_sweep = SweepTrialRecord.sweep_id == find_sweep(session, sweep).id
     before = read_trials(session, of_sweep, other < number, order=(other.desc(),), limit=1)
     after = read_trials(session, of_sweep, other > number, limit=1)
     return next(iter(before), None), next(iter(after), None)
 
 
 def read_similarities(
-    session: Session, trial: str, task: str, identity: str | None
+    session: Session, trial: str, task: str, identity: str | None = None
 ) -> "Similarities":
-    """Read the cosines of a trial on the pairs of a task; see `Leaderboard.similarities`."""
+    """The cosines that a trial gives to the pairs of an STS task, and their gold scores.
+
+    `identity` is that of the evaluation; by default the only one on the task's test pairs.
+    Raises NotFoundError if there is none, AmbiguousError if several evaluations are meant.
+    """
     from cse_methods.evaluation.results import Similarities
 
     stored = PairSimilaritiesRecord

@@ -477,7 +477,8 @@ def _note_rows(board: Board, listed: Sequence[Entry], headline: str | None) -> I
         poolers = "; ".join(f"{pooler}: {', '.join(of)}" for pooler, of in by_pooler.items())
         yield f"The rows use different poolers ({poolers})."
     yield from describe_clean_change(rows, board.headline)
-    if is_clean(board.headline) and (lacking := len(ranked) - len(scored)):
+    lacking = sum(board.headline not in row.scores for row in rows)
+    if is_clean(board.headline) and lacking:
         yield (
             f"{lacking} of {len(rows)} rows have no clean scores; cse-evaluate TRIAL --tasks sts "
             "computes those of a trial."
