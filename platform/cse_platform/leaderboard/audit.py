@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from statistics import median
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from cse_methods.published.tables import published_settings
 from cse_methods.registry import available_methods
@@ -53,7 +53,18 @@ GROUPING = {
 together; measured in docs/statistics.md.
 """
 
-Spread = tuple[float, str]
+
+class SpreadSource(NamedTuple):
+    """Where a spread over seeds comes from."""
+
+    kind: Literal["ours", "printed", "median"]
+    n: int
+    """The number of seeds, or of printed spreads that it is the median of."""
+    table: str = ""
+    """Paper and table of a printed one, e.g. `rankcse table2`."""
+
+
+Spread = tuple[float, SpreadSource]
 """The standard deviation of a score over seeds, and its source."""
 Verdict = Literal["apart", "apart, if not selected", "not apart"]
 CLEAN_AVERAGE = f"{AVG_STS}_{CLEAN_METRIC}"
@@ -77,7 +88,7 @@ class Claim:
     """The standard error of the difference over test pairs; None if tasks' scores are missing."""
     seeds_error: float
     """The standard error over seeds: of as many as the table states, else of one per side."""
-    seeds_sources: tuple[str, str]
+    seeds_sources: tuple[SpreadSource, SpreadSource]
     """Sources of the spreads over seeds: for the best, and for its rival."""
     settings: int
     """Number of settings that the paper is known to have tried on this backbone; a lower bound."""
@@ -149,7 +160,7 @@ def audit_claims(
             if score is not None and score.std is not None and is_comparable(score, our_row.dev):
                 key = our_row.method, our_row.backbone, column
                 if key not in most or score.n > most[key][0]:
-                    most[key] = score.n, (score.std, f"ours, {score.n} seeds")
+                    most[key] = score.n, (score.std, SpreadSource("ours", score.n))
     spreads = {key: spread for key, (_, spread) in most.items()}
     tested = (row for row in rows if row.split == "test")
     tables = group_by(tested, lambda row: (row.paper, row.table, row.backbone))
@@ -264,6 +275,7 @@ def _find_spread(
     if same:
         mine = row.settings.items()
         most = max(same, key=lambda other: (len(other.settings.items() & mine), other.seeds or 0))
-        return most.std[column], f"{most.paper} {most.table}, {most.seeds} seeds"
+        source = SpreadSource("printed", most.seeds or 0, f"{most.paper} {most.table}")
+        return most.std[column], source
     typical = median(other.std[column] for other in printed)
-    return typical, f"median of {len(printed)} printed"
+    return typical, SpreadSource("median", len(printed))

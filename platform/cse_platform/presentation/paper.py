@@ -95,7 +95,8 @@ def _describe_limits(table: PaperTable) -> Iterator[str]:
     if costs := [column for column in table.columns if column in COSTS]:
         ours = "; ".join(filter(None, table.our_hardware)) or "unknown hardware"
         yield (
-            f"{' and '.join(costs)}: the paper's are of {table.hardware or 'unknown hardware'}"
+            f"{' and '.join(costs)}: the paper's are of "
+            + (f"an {table.hardware}" if table.hardware else "unknown hardware")
             + f", ours of {ours}: part of a difference is the machine's" * bool(table.our_hardware)
             + "."
         )
