@@ -200,15 +200,7 @@ def _build_claim(
         if isinstance(values, tuple)
     )
     difference = best.scores[column] - rival.scores[column]
-    tasks, agreement, pairs = HEADLINES[column], AGREEMENT[column], None
-    if best.scores.keys() & rival.scores.keys() >= set(tasks):
-        compute = correlation_difference_error if column == AVG_STS else accuracy_difference_error
-        errors = [
-            compute(best.scores[task], rival.scores[task], agreement, SIZES[task])
-            * GROUPING.get(task, 1)
-            for task in tasks
-        ]
-        pairs = math.hypot(*errors) / len(tasks)  # the test sets are independent
+    pairs = _compute_pairs_error(best, rival, column)
     names = [f"{row.system} ({row.label})" if row.label else row.system for row in (best, rival)]
     per_seed = math.hypot(a, b)
     share = (a / per_seed) ** 2 if per_seed else 0.5
@@ -233,6 +225,23 @@ def _build_claim(
         ours=whole,
         ours_clean=clean,
     )
+
+
+def _compute_pairs_error(best: PublishedRow, rival: PublishedRow, column: str) -> float | None:
+    """Compute the standard error over test pairs of the difference of two averages, `column`.
+
+    None if the scores of some tasks are not printed.
+    """
+    tasks = HEADLINES[column]
+    if not best.scores.keys() & rival.scores.keys() >= set(tasks):
+        return None
+    compute = correlation_difference_error if column == AVG_STS else accuracy_difference_error
+    errors = [
+        compute(best.scores[task], rival.scores[task], AGREEMENT[column], SIZES[task])
+        * GROUPING.get(task, 1)
+        for task in tasks
+    ]
+    return math.hypot(*errors) / len(tasks)  # the test sets are independent
 
 
 def _compare_ours(

@@ -190,13 +190,8 @@ def _make_frame(
     """
     import pandas as pd
 
-    taken = columns.keys() | {name for own in scores for name in own}
-    lines = [
-        {name: read(record) for name, read in columns.items()}
-        | {f"values.{name}" if name in taken else name: value for name, value in own.items()}
-        | dict(of_tests)
-        for record, own, of_tests in zip(records, values, scores, strict=True)
-    ]
-    searched = [name for line in lines for name in line if name not in taken]
-    order = [*columns, *searched, *(name for own in scores for name in own)]
-    return pd.DataFrame(lines, columns=list(dict.fromkeys(order)))
+    base = pd.DataFrame({name: list(map(read, records)) for name, read in columns.items()})
+    tested, own = pd.DataFrame(list(scores)), pd.DataFrame(list(values))
+    taken = {*base, *tested}
+    own = own.rename(columns=lambda name: f"values.{name}" if name in taken else name)
+    return pd.concat([base, own, tested], axis=1)

@@ -3,7 +3,7 @@ start from.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from statistics import fmean
@@ -287,16 +287,7 @@ def _build_overviews(
 ) -> dict[int, SweepOverview]:
     """Build the overviews of these sweeps, by their ids."""
     now = now or datetime.now(UTC)
-    states: dict[int, dict[str, int]] = defaultdict(dict)
-    by_state = (
-        select(SweepTrialRecord.sweep_id, AttemptRecord.state, func.count())
-        .join(SweepTrialRecord.trial)
-        .join(TrialRecord.shown)
-        .where(SweepTrialRecord.sweep_id.in_(sweeps))
-        .group_by(SweepTrialRecord.sweep_id, AttemptRecord.state)
-    )
-    for sweep, trial_state, trials in session.execute(by_state):
-        states[sweep][trial_state] = trials
+    states = _count_states(session, sweeps)
     best = best_trials(session, sweeps)
     holders_by_sweep = lease_owners(session)
     waiting, enqueued = defaultdict[str, list[str]](list), Counter[str]()
@@ -344,6 +335,21 @@ def _build_overviews(
             quiet=(now - heard).total_seconds() if heard else None,
         )
     return overviews
+
+
+def _count_states(session: Session, sweeps: Sequence[int]) -> Mapping[int, dict[str, int]]:
+    """Count the trials of sweeps by state; sweeps are given by their ids."""
+    by_state = (
+        select(SweepTrialRecord.sweep_id, AttemptRecord.state, func.count())
+        .join(SweepTrialRecord.trial)
+        .join(TrialRecord.shown)
+        .where(SweepTrialRecord.sweep_id.in_(sweeps))
+        .group_by(SweepTrialRecord.sweep_id, AttemptRecord.state)
+    )
+    states: dict[int, dict[str, int]] = defaultdict(dict)
+    for sweep, state, trials in session.execute(by_state):
+        states[sweep][state] = trials
+    return states
 
 
 def state_of(stored: str, holder: LeaseOwner | None) -> str:

@@ -271,16 +271,19 @@ def complete_curves(
     """
     return read_trials(
         session,
-        FIRST_PLACE,
-        GroupRecord.method == method,
-        GroupRecord.backbone == backbone,
+        *_match_complete(method, backbone),
         GroupRecord.dev_identity == dev_identity,
         ConfigurationRecord.corpus == corpus,
-        AttemptRecord.state == "COMPLETE",
         order=(AttemptRecord.finished.desc(), TrialRecord.id.desc()),
         limit=limit,
         curves="values",
     )
+
+
+def _match_complete(method: str, backbone: str) -> list[ColumnElement[bool]]:
+    """Match the complete trials of a method on a backbone, each in its first sweep."""
+    of_group = GroupRecord.method == method, GroupRecord.backbone == backbone
+    return [FIRST_PLACE, *of_group, AttemptRecord.state == "COMPLETE"]
 
 
 def past_trials(session: Session, *, method: str, backbone: str, gpu: bool) -> list[Trial]:
@@ -290,10 +293,7 @@ def past_trials(session: Session, *, method: str, backbone: str, gpu: bool) -> l
     """
     return read_trials(
         session,
-        FIRST_PLACE,
-        GroupRecord.method == method,
-        GroupRecord.backbone == backbone,
-        AttemptRecord.state == "COMPLETE",
+        *_match_complete(method, backbone),
         AttemptRecord.wall_seconds > 0,
         (TrialRecord.gpu_seconds > 0) == gpu,
         AttemptRecord.reached > 0,
@@ -467,11 +467,8 @@ def best_kept_trial(
     """
     best = read_trials(
         session,
-        FIRST_PLACE,
-        GroupRecord.method == method,
-        GroupRecord.backbone == backbone,
+        *_match_complete(method, backbone),
         GroupRecord.dev_identity == dev_identity,
-        AttemptRecord.state == "COMPLETE",
         AttemptRecord.model.is_not(None),
         order=(AttemptRecord.best_value.desc(), TrialRecord.id),
         limit=1,

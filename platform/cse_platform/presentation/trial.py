@@ -67,6 +67,16 @@ def trial_page(
                 )
             ],
         )
+    yield from _build_seeds_section(trial)
+    if trial.provenance:
+        yield Heading("It ran on", 2)
+        yield make_facts_table(trial.provenance)
+    for index, start in enumerate(trial.starts):
+        yield from _build_start_section(trial, start, options, again="again " if index else "")
+
+
+def _build_seeds_section(trial: TrialDetails) -> Iterator[Block]:
+    """List the other seeds of the configuration, and the dev score over all."""
     if trial.siblings:
         yield Heading("Other seeds of the configuration", 2)
         yield text_table(
@@ -85,11 +95,6 @@ def trial_page(
             chosen = ", ".join(f"{percent(v)} (seed {seed})" for seed, v in over.left_out.items())
             text += f"; chosen by {chosen}, which does not count"
         yield Paragraph(f"{text}.")
-    if trial.provenance:
-        yield Heading("It ran on", 2)
-        yield make_facts_table(trial.provenance)
-    for index, start in enumerate(trial.starts):
-        yield from _build_start_section(trial, start, options, again="again " if index else "")
 
 
 def _build_model_section(trial: TrialDetails, options: str) -> Iterator[Block]:
