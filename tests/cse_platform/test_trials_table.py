@@ -59,12 +59,12 @@ def numbers(lab: Leaderboard, where: str = "", **choice: Any) -> list[int]:
 def test_a_line_has_what_is_known_of_a_trial(lab) -> None:
     lines = list(lab.table_trials("all"))
     assert [one.state for one in lines] == ["COMPLETE", "COMPLETE", "PRUNED", "FAIL", "RUNNING"]
-    assert [one.value for one in lines] == [0.81, 0.83, 0.60, 0.5, 0.70]
-    assert [one.step for one in lines] == [10, 11, 12, 0, 14]  # of the value
+    assert [one.best_value for one in lines] == [0.81, 0.83, 0.60, 0.5, 0.70]
+    assert [one.best_step for one in lines] == [10, 11, 12, 0, 14]  # of the value
     assert lines[3].error == "loss is NaN"
     assert (lines[0].wall_seconds, lines[4].wall_seconds, lines[4].finished) == (1.5, None, None)
-    assert lines[0].values["depth"] == 2
-    assert "depth" not in lines[1].values  # it has no effect in this kind
+    assert lines[0].searched_values["depth"] == 2
+    assert "depth" not in lines[1].searched_values  # it has no effect in this kind
     varying, same = lab.hyperparameters("all")
     assert varying == ("rate", "kind", "depth", "heads", "flag")
     assert same == {"always": "here", "batch_size": 64}

@@ -166,4 +166,4 @@ class FollowedSweep(SweepView):
 
     def read_trials(self) -> tuple[Sequence[Trial], Best]:
         trials = [self.trials[number] for number in sorted(self.trials)]
-        return trials, {trial.key: trial.value for trial in trials}
+        return trials, {trial.key: trial.best_value for trial in trials}

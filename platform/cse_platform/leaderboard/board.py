@@ -241,7 +241,10 @@ def _select_among_trials(
 def annotations(
     session: Session, about: Annotatable, names: Collection[str] | None = None
 ) -> dict[str, Annotations]:
-    """Read current annotations by name: those of `names`, or all of this kind if it is None."""
+    """The notes, tags and stars of trials, configurations or sweeps, by key, hash or name.
+
+    Those of `names`, or all if it is None.
+    """
     stands = AnnotationRecord.about == about, AnnotationRecord.stands.is_(True)
     query = select(AnnotationRecord).where(*stands).order_by(AnnotationRecord.word)
     queries = [query]

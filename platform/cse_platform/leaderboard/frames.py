@@ -60,12 +60,12 @@ ROW_COLUMNS: dict[str, Callable[[LeaderboardRow], Any]] = {
 """What each column of a frame of rows reads."""
 TRIAL_COLUMNS: dict[str, Callable[[Trial], Any]] = {
     "trial": attrgetter("key"),
-    "dev": attrgetter("value"),
+    "dev": attrgetter("best_value"),
     **{
         name: attrgetter(name)
         for name in (
             *("sweep", "number", "role", "state", "method", "backbone", "corpus", "configuration"),
-            *("seed", "step", "started", "finished", "wall_seconds", "gpu_seconds"),
+            *("seed", "best_step", "started", "finished", "wall_seconds", "gpu_seconds"),
             *("error", "why", "model"),
         )
     },

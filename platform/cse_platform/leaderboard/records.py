@@ -575,14 +575,14 @@ class Trial:
     """`search`; `confirm` and `repeat` are further seeds of configurations of the search."""
     configuration: str
     """The hash of its configuration, which all seeds share."""
-    values: dict[str, Any]
+    searched_values: dict[str, Any]
     """The searched hyperparameters that are active."""
-    value: float | None
+    best_value: float | None
     """The dev score of the best checkpoint; for a pruned trial, the best until it was stopped. For
     a running one, the best so far, if the query reads it.
     """
-    step: int | None
-    """The step of `value`."""
+    best_step: int | None
+    """The step of `best_value`."""
     started: datetime
     finished: datetime | None
     sweep: str
@@ -623,21 +623,6 @@ class Trial:
     """The dev curve."""
     measured: dict[str, float | None] = field(default_factory=dict)
     """The metrics of the best step and the test scores that a query asks for, by name."""
-
-    @property
-    def best_value(self) -> float | None:
-        """The same as `value`, which has this name in the driver too, as the next ones."""
-        return self.value
-
-    @property
-    def best_step(self) -> int | None:
-        """The same as `step`."""
-        return self.step
-
-    @property
-    def searched_values(self) -> dict[str, Any]:
-        """The same as `values`."""
-        return self.values
 
     @property
     def gpus(self) -> float:

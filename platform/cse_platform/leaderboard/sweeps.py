@@ -124,7 +124,7 @@ class SearchHistory:
     method: str = ""
     sampled_from: Sequence[Any] = ()
     """If `trials` is a sample, a line of each trial by number: `number`, `role`, `state`,
-    `configuration` and `value`, as in `Trial`.
+    `configuration` and `best_value`, as in `Trial`.
     """
 
     @property
@@ -270,7 +270,7 @@ def read_search(
     if total > limit:
         columns = SweepTrialRecord.number, SweepTrialRecord.role, AttemptRecord.state
         hash_, value = ConfigurationRecord.hash, AttemptRecord.best_value
-        query = select_trials(*columns, hash_.label("configuration"), value.label("value"))
+        query = select_trials(*columns, hash_.label("configuration"), value.label("best_value"))
         query = query.where(*conditions).order_by(SweepTrialRecord.number)
         outcomes = session.execute(query).all()
         sampled, weight = _select_sample(session, matching, limit=limit, total=total)

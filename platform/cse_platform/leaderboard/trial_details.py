@@ -156,7 +156,7 @@ class TrialDetails(Trained):
 
     def as_record(self) -> dict[str, Any]:
         """Return the fields that `cse-leaderboard show --json` prints."""
-        columns = ("key", "seed", "value", "state")
+        columns = ("key", "seed", "best_value", "state")
         siblings = [{name: getattr(each, name) for name in columns} for each in self.siblings]
         return asdict(self) | {
             "marks": self.marks,
@@ -211,8 +211,8 @@ def read_trial(session: Session, trial: str) -> TrialDetails:
         seed=record.seed,
         **{name: getattr(attempt, name) for name in _OF_ATTEMPT},
         **_read_annotations(session, record, sweeps),
-        best_step=own.step,
-        best_value=own.value,
+        best_step=own.best_step,
+        best_value=own.best_value,
         provenance=_format_facts(attempt.provenance),
         method=configuration.group.method,
         revision=configuration.revision,
@@ -272,7 +272,7 @@ def _read_places(session: Session, trial: TrialRecord) -> tuple[SweepPlace, ...]
 def _estimate_over_seeds(seeds: Sequence[Trial], group: GroupRecord) -> Estimate | None:
     """Estimate the dev score of a configuration over its complete seeds; None without one."""
     complete = [trial for trial in seeds if trial.state == "COMPLETE"]
-    values = {trial.seed: trial.value or 0.0 for trial in complete}
+    values = {trial.seed: trial.best_value or 0.0 for trial in complete}
     chose = {trial.seed for trial in complete if trial.chose}
     counted = select_counting_seeds(values, chose)
     if not values:

@@ -68,7 +68,7 @@ def measured_value(name: str) -> ScalarSelect[float | None]:
 
 
 def best_columns(sweep: SweepRecord) -> dict[str, Any]:
-    """Select the `value` and the `step` of the best checkpoint; of a running trial, of the best one
+    """Select the `best_value` and the `best_step`; of a running trial, of the best one
     so far, as `TrialHistory.best` defines it.
 
     The file of the sweep, which holds the trials, says which dev score picks checkpoints.
@@ -84,8 +84,8 @@ def best_columns(sweep: SweepRecord) -> dict[str, Any]:
 
     runs = AttemptRecord.state == "RUNNING"
     return {
-        "value": case((runs, select_so_far(point.value)), else_=AttemptRecord.best_value),
-        "step": case((runs, select_so_far(point.step)), else_=AttemptRecord.best_step),
+        "best_value": case((runs, select_so_far(point.value)), else_=AttemptRecord.best_value),
+        "best_step": case((runs, select_so_far(point.step)), else_=AttemptRecord.best_step),
     }
 
 
@@ -98,8 +98,8 @@ _COLUMNS: dict[str, Any] = {
     **{name: getattr(GroupRecord, name) for name in ("method", "backbone", "dev_identity")},
     "configuration": ConfigurationRecord.hash,
     "hyperparameters": ConfigurationRecord.values,
-    "value": AttemptRecord.best_value,
-    "step": AttemptRecord.best_step,
+    "best_value": AttemptRecord.best_value,
+    "best_step": AttemptRecord.best_step,
     "sweep": SweepRecord.name,
 }
 """The columns of each `Trial`, by field."""
@@ -139,7 +139,7 @@ def read_trials(
         order: the expressions to sort by.
         limit: the most trials to read.
         space: of the sweep, which decides which hyperparameters are active; without it,
-            `Trial.values` are those that the first sweep with the configuration searched.
+            `Trial.searched_values` are those that the first sweep with the configuration searched.
         curves: whether to read the dev curves: their values, or their metrics too.
         measured: the metrics and test scores to read, as for `measured_value`.
         columns: further fields of `Trial` by name, such as `last_value=LAST_VALUE`, or other
@@ -157,7 +157,7 @@ def read_trials(
         if space is not None:
             active = line["hyperparameters"] = drop_inactive_values(space, active)
         searched = [name for name in in_space or line["searched"] if name in active]
-        line["values"] = {
+        line["searched_values"] = {
             name: active[name]
             for name in searched
             if space is None or not in_space or _has_place(space[name], active[name])

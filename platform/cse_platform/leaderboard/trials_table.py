@@ -74,9 +74,9 @@ class TrialColumns:
         best = best_columns(sweep)
         self._own: dict[str, ColumnElement[Any]] = TEXTS | {
             "number": self._widen_number(SweepTrialRecord.number.expression),
-            "score": best["value"],
+            "score": best["best_value"],
             "seed": self._widen_number(TrialRecord.seed.expression),
-            "step": self._widen_number(best["step"]),
+            "step": self._widen_number(best["best_step"]),
             "seconds": AttemptRecord.wall_seconds.expression,
         }
 

@@ -56,7 +56,7 @@ def _format_trial(trial: Trial) -> tuple[str, ...]:
         "" if trial.last_step is None else str(trial.last_step),
         percent(trial.last_value),
         str(trial.seed),
-        short_settings(trial.values),
+        short_settings(trial.searched_values),
     )
 
 
@@ -68,7 +68,7 @@ def _format_sweep(sweep: SweepOverview) -> tuple[str, ...]:
         sweep.state,
         f"{sweep.ended} of {sweep.planned}",
         str(sweep.counts["FAIL"] or ""),
-        percent(sweep.best.value if sweep.best else None),
+        percent(sweep.best.best_value if sweep.best else None),
         utc(sweep.restarted),
         f"about {clock(sweep.left)}" if sweep.left is not None else "",
     )

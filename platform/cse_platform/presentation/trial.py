@@ -82,7 +82,7 @@ def _build_seeds_section(trial: TrialDetails) -> Iterator[Block]:
         yield text_table(
             ("seed", "trial", "state", f"dev {trial.dev.search}"),
             [
-                (str(sibling.seed), sibling.key, sibling.state, percent(sibling.value))
+                (str(sibling.seed), sibling.key, sibling.state, percent(sibling.best_value))
                 for sibling in trial.siblings
             ],
         )

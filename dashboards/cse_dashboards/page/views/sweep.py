@@ -42,7 +42,7 @@ BEFORE, AFTER = ("state", "score"), ("seed", "step", "seconds", "error", "key")
 STATES = {"RUNNING": "running", "COMPLETE": "complete", "PRUNED": "pruned", "FAIL": "failed"}
 _FALLING = ("score", "number")
 """Columns that the first click sorts in descending order."""
-_FIELDS = {"score": "value", "seconds": "wall_seconds"}
+_FIELDS = {"score": "best_value", "step": "best_step", "seconds": "wall_seconds"}
 """The `Trial` fields of columns with another name."""
 
 
