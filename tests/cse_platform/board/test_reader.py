@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scored_boards import gold_of, scored
 from stored_trials import apply_events
-from sweep_events import sweep_started, trial_life
+from sweep_events import sweep_started, trial_life, trial_reused
 
 from cse_methods.evaluation.identity import settings_of_groups
 from cse_methods.tasks import SENTENCE_GROUPS, STS_TASKS
@@ -177,13 +177,11 @@ def test_a_frame_has_a_line_a_row(reader) -> None:
 
 def test_frames_of_trials_and_curves_are_tidy(reader, board) -> None:
     reused = {"sweep": "again", "method": "simcse", "configuration": "b" * 64}
-    apply_events(
-        board,
-        [
-            sweep_started("again", method="simcse"),
-            *trial_life(3, {0: 0.1, 9: 0.4}, values={"tau": 0.05, "state": "x"}, **reused),
-        ],
-    )
+    values = {"tau": 0.05, "state": "x"}  # `state` is a column of each trial, too
+    life = trial_life(3, {0: 0.1, 9: 0.4}, values=values, **reused)
+    apply_events(board, [sweep_started("again", method="simcse"), *life])
+    third = [sweep_started("third", method="simcse"), trial_reused(life, "third", number=0)]
+    apply_events(board, third, journal="third")
     trials = reader.trials()
     assert len(trials) == trials["trial"].nunique() == 7
     whole = trials[trials["method"] == "hicl"]
@@ -192,6 +190,7 @@ def test_frames_of_trials_and_curves_are_tidy(reader, board) -> None:
     assert list(whole["dev"]) == pytest.approx([0.7, 0.71, 0.72])
     [again] = reader.trials(Filters(sweep="again")).to_dict("records")
     assert (again["number"], again["state"], again["dev"]) == (3, "COMPLETE", 0.4)
+    assert reader.trials(Filters(sweep="third"))["number"].tolist() == [0]
     assert "Avg." not in again
     curves = reader.curves(Filters(method="simcse"))
     assert list(curves["step"]) == [0, 9] * 3
