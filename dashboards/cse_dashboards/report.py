@@ -80,7 +80,7 @@ def chapters(
     overview, rows = reader.sweep(sweep), rows_of(reader, sweep, beside)
     search = StudiedSearch(reader.search(sweep))
     papers = reader.published(backbone=overview.backbone)
-    board = to_html(board_tables(Board(rows, family=family_of(rows)), wide=False))
+    board = to_html(board_tables(Board(rows, family=family_of(rows))))
     yield Chapter("Ranking", leaderboard_pictures(rows, papers), board)
     yield Chapter("Search", search_pictures(search))
     effects = hyperparameter_effects(search.history)

@@ -138,7 +138,7 @@ def test_clean_scores_stand_on_the_page_when_asked_for(cleaned: Path) -> None:
     assert {"STS13 clean", "SICK-R clean"} <= set(heads(html))
     assert "Against all rows" in html
     rows = "rows=rankcse,simcse&tasks=clean"
-    assert "on all rows" in told(client, f"/parts/differences/compare?{rows}")
+    assert "On all rows" in told(client, f"/parts/differences/compare?{rows}")
 
 
 BOTH = "rows=simcse,hicl"

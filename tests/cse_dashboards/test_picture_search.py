@@ -42,7 +42,9 @@ def found_of(trials: int = 12, *, total: int | None = None) -> StudiedSearch:
 
 def complete(found: StudiedSearch) -> dict[int, float]:
     """Scores as they are drawn, by number."""
-    return {t.number: 100 * (t.value or 0) for t in found.history.trials if t.state == "COMPLETE"}
+    return {
+        t.number: 100 * (t.best_value or 0) for t in found.history.trials if t.state == "COMPLETE"
+    }
 
 
 def figure_of(picture: Picture) -> go.Figure:
@@ -78,7 +80,7 @@ def test_parallel_coordinates() -> None:
     lines = {int(trace.meta["trial"]): list(trace.y) for trace in figure.data}
     assert lines.keys() == scores.keys()
     assert lines[best][0] == 1 and min(line[0] for line in lines.values()) == 0
-    tried = {trial.number: trial.values for trial in found.scored}
+    tried = {trial.number: trial.searched_values for trial in found.scored}
     for number, (_, rate, tau2, tau3) in lines.items():
         values = tried[number]
         assert rate == pytest.approx((math.log10(values["rate"]) + 5) / 2)

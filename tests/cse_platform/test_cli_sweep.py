@@ -148,7 +148,7 @@ def test_status_lists_sweeps_and_their_states(typed, tmp_path, empty_leaderboard
     records = json.loads(told.output)
     assert {one["name"]: one["state"] for one in records} == states
     assert records[0]["counts"] == {"RUNNING": 0, "COMPLETE": 1, "PRUNED": 0, "FAIL": 1}
-    assert records[0]["best"]["value"] == 0.75
+    assert records[0]["best"]["best_value"] == 0.75
 
 
 def test_a_submission_says_how_its_job_stands(typed, write, monkeypatch) -> None:

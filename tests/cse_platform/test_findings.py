@@ -51,17 +51,17 @@ def found_in(trials: list[Trial]) -> SearchFindings:
 
 def test_the_best_against_the_number_of_trials_and_of_fewer() -> None:
     trials = trials_of(40)
-    pruned = searched(40, trials[0].values, state="PRUNED", value=0.3)
-    failed = searched(41, trials[0].values, state="FAIL", value=None)
+    pruned = searched(40, trials[0].searched_values, state="PRUNED", value=0.3)
+    failed = searched(41, trials[0].searched_values, state="FAIL", value=None)
     found = found_in([*trials, pruned, failed])
     assert found.trials == 41
-    assert found.best == max(one.value or 0 for one in trials)
+    assert found.best == max(one.best_value or 0 for one in trials)
     reached = found.best_so_far
-    assert (reached[0].trials, reached[0].value) == (1, trials[0].value)
+    assert (reached[0].trials, reached[0].value) == (1, trials[0].best_value)
     assert reached[-1].value == found.best
     assert [one.trials for one in found.expected] == list(range(1, 21))
     assert found.expected[0].mean == pytest.approx(
-        (sum(one.value or 0 for one in trials) + 0.3) / 41
+        (sum(one.best_value or 0 for one in trials) + 0.3) / 41
     )
     for count in (20, 60):
         first = format_findings(found_in(trials_of(count)))[0]
@@ -75,15 +75,15 @@ def test_luck_is_told_from_seeds_that_did_not_choose_the_best() -> None:
     found = found_in(trials)
     assert found.curse is None
     assert any("unknown" in line for line in format_findings(found))
-    best, second = sorted(trials, key=lambda one: -(one.value or 0))[:2]
+    best, second = sorted(trials, key=lambda one: -(one.best_value or 0))[:2]
     told = [(best, "confirm", 0.57), (best, "confirm", 0.58), (best, "repeat", 0.99)]
     further = []
     for place, (first, role, value) in enumerate([*told, (second, "confirm", 0.5)]):
         same = {"configuration": first.configuration, "seed": place}
-        further.append(searched(20 + place, first.values, role=role, value=value, **same))
+        further.append(searched(20 + place, first.searched_values, role=role, value=value, **same))
     found = found_in([*trials, *further])
     curse = found.curse
-    assert (curse.best, curse.fresh) == (best.value, pytest.approx(0.575))
+    assert (curse.best, curse.fresh) == (best.best_value, pytest.approx(0.575))
     assert curse.seeds == 2
     told = format_findings(found)
     assert any(line.startswith("luck in the best: 2.00") for line in told)

@@ -119,7 +119,7 @@ def test_an_attempt_from_scratch_replaces_the_former(board) -> None:
         ]
         assert curves == [[(0, 0.4), (10, 0.8)], [(0, 0.5), (10, 0.6), (20, 0.7)]]
         found = trial_of_key(session, "c0-42")
-        assert found and (found.state, found.step, found.value) == ("COMPLETE", 10, 0.8)
+        assert found and (found.state, found.best_step, found.best_value) == ("COMPLETE", 10, 0.8)
         first, second = trials_of(session, "first")
         assert first.start_value == 0.4
         assert (second.state, second.error, second.reached) == ("COMPLETE", None, 20)
@@ -249,7 +249,7 @@ def test_the_best_model_is_one_that_was_kept(board) -> None:
     apply_events(board, events)
     with board.session() as session:
         found = best_kept_trial(session, method="rankcse", backbone="mini", dev_identity="dev-1")
-        assert found and (found.key, found.model, found.value) == ("c1-42", "/good", 0.8)
+        assert found and (found.key, found.model, found.best_value) == ("c1-42", "/good", 0.8)
         assert not best_kept_trial(session, method="rankcse", backbone="mini", dev_identity="dev-2")
 
 

@@ -51,20 +51,20 @@ def lab(board) -> Leaderboard:
 
 def numbers(lab: Leaderboard, where: str = "", **choice: Any) -> list[int]:
     asked = TrialChoice(parse_conditions(where), **choice)
-    found = [one.number for one in lab.trials("all", asked)]
+    found = [one.number for one in lab.table_trials("all", asked)]
     assert lab.count_trials("all", asked) == len(found)
     return found
 
 
 def test_a_line_has_what_is_known_of_a_trial(lab) -> None:
-    lines = list(lab.trials("all"))
+    lines = list(lab.table_trials("all"))
     assert [one.state for one in lines] == ["COMPLETE", "COMPLETE", "PRUNED", "FAIL", "RUNNING"]
-    assert [one.value for one in lines] == [0.81, 0.83, 0.60, 0.5, 0.70]
-    assert [one.step for one in lines] == [10, 11, 12, 0, 14]  # of the value
+    assert [one.best_value for one in lines] == [0.81, 0.83, 0.60, 0.5, 0.70]
+    assert [one.best_step for one in lines] == [10, 11, 12, 0, 14]  # of the value
     assert lines[3].error == "loss is NaN"
     assert (lines[0].wall_seconds, lines[4].wall_seconds, lines[4].finished) == (1.5, None, None)
-    assert lines[0].values["depth"] == 2
-    assert "depth" not in lines[1].values  # it has no effect in this kind
+    assert lines[0].searched_values["depth"] == 2
+    assert "depth" not in lines[1].searched_values  # it has no effect in this kind
     varying, same = lab.hyperparameters("all")
     assert varying == ("rate", "kind", "depth", "heads", "flag")
     assert same == {"always": "here", "batch_size": 64}
@@ -127,12 +127,12 @@ def test_conditions_narrow_and_order_goes_both_ways(lab) -> None:
         assert numbers(lab, sort=sort) == up, sort
         assert numbers(lab, sort=sort, descending=True) == down, sort
     choice = TrialChoice(descending=True)
-    assert [one.number for one in lab.trials("all", choice, limit=2, offset=1)] == [3, 2]
+    assert [one.number for one in lab.table_trials("all", choice, limit=2, offset=1)] == [3, 2]
     assert numbers(lab, state="COMPLETE") == [0, 1]
     assert numbers(lab, "kind = a", state="FAIL") == [3]
     for asked in (TrialChoice(parse_conditions("rat = 1")), TrialChoice(sort="rat")):
         with pytest.raises(NotFoundError, match=r"all has no hyperparameter.* 'rat'; did"):
-            list(lab.trials("all", asked))
+            list(lab.table_trials("all", asked))
 
 
 ORDERS = {
@@ -151,7 +151,7 @@ def test_a_sweep_without_trials_has_none(board) -> None:
     LeaderboardSink(board).apply("j", [(1, sweep_started("new"))])
     lab = Leaderboard(board)
     assert lab.hyperparameters("new") == ((), {})
-    assert list(lab.trials("new")) == []
+    assert list(lab.table_trials("new")) == []
 
 
 def test_what_is_written_is_read_back_and_what_means_nothing_names_the_way_out() -> None:

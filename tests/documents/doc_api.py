@@ -18,13 +18,13 @@ from doc_world import rewrite_all
 
 from cse_platform.leaderboard.api import Leaderboard
 from cse_platform.leaderboard.records import DevPoint, Estimate, LeaderboardRow, Trial
-from cse_platform.leaderboard.statistics.compare import Comparison
+from cse_platform.leaderboard.statistics.compare import Comparison, Limits
 from cse_platform.leaderboard.sweeps import SweepOverview
 from cse_platform.leaderboard.trial_details import TrialDetails
 
 API, STATISTICS = ROOT / "docs" / "api.md", ROOT / "docs" / "statistics.md"
 RECORDS = (
-    LeaderboardRow, Estimate, Comparison, SweepOverview, Trial, TrialDetails, DevPoint,
+    LeaderboardRow, Estimate, Comparison, Limits, SweepOverview, Trial, TrialDetails, DevPoint,
 )  # fmt: skip
 """What most questions return, outermost first."""
 

@@ -126,8 +126,8 @@ def search_notes(trials: Iterable[Trial], factor: float) -> TrialNotes:
     notes = {}
     for trial in trials:
         seed = "" if trial.role == "search" else f", seed {trial.seed}"
-        value = "" if trial.value is None else f": {factor * trial.value:.2f}"
-        text = f"trial {trial.number}{seed}{value}<br>{values_line(trial.values)}"
+        value = "" if trial.best_value is None else f": {factor * trial.best_value:.2f}"
+        text = f"trial {trial.number}{seed}{value}<br>{values_line(trial.searched_values)}"
         notes[str(trial.number)] = trial.key[:HASH_DIGITS], text
     return notes
 

@@ -226,13 +226,15 @@ def print_table(
 def print_document(document: "Document", *, format: "Format", wide: bool = False) -> None:
     """Print a document; on a terminal, the cells of wide tables are not folded."""
     if format == "table":
+        from cse_platform.presentation.tables import Paragraph
         from cse_platform.presentation.terminal import print_page
 
-        print_page(document.tables(wide), wide=wide)
+        hint = [Paragraph(document.hint)] if document.hint else []
+        print_page([*document.tables(), *hint], wide=wide)
     else:
         from cse_platform.presentation.formats import render_document  # imports Jinja
 
-        echo(render_document(document, format=format, wide=wide), nl=False)
+        echo(render_document(document, format=format), nl=False)
 
 
 def print_json(value: Any) -> None:

@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 from cse_platform.errors import StoreDownError
+from cse_platform.export.journal_files import find_output
 from cse_platform.launch.outcome import explain_no_result, outcome_lines, state_line
 from cse_platform.launch.progress import BestScores, SweepView, print_texts, show_live
 from cse_platform.launch.sweep_lines import SweepLine, SweepLines
@@ -54,7 +55,7 @@ def print_output(url: str, trial: str, *, runs: Path, follow: bool) -> None:
     with open_leaderboard(url) as board:
         details, shown, runs_on = board.trial(trial), "", follow
         while True:
-            file = details.find_output(runs)
+            file = find_output(details, runs)
             text = "" if file is None else read_output(file)
             if text.startswith(shown):
                 new = text[len(shown) :]
@@ -165,4 +166,4 @@ class FollowedSweep(SweepView):
 
     def read_trials(self) -> tuple[Sequence[Trial], BestScores]:
         trials = [self.trials[number] for number in sorted(self.trials)]
-        return trials, {trial.key: trial.value for trial in trials}
+        return trials, {trial.key: trial.best_value for trial in trials}

@@ -1,9 +1,9 @@
 """cse-leaderboard: which method is better, from SQL."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -28,7 +28,7 @@ from cse_platform.cli.imports import import_command
 from cse_platform.cli.paper import paper_command
 from cse_platform.cli.stores import rebuild_command
 from cse_platform.cli.trial import export_command, register_command, reproduce_command, show_command
-from cse_platform.errors import NoStoreError, NotFoundError
+from cse_platform.errors import NoStoreError
 from cse_platform.standard_streams import echo
 
 if TYPE_CHECKING:
@@ -50,6 +50,7 @@ _RENAMED = {
     **dict.fromkeys(("--compare", "--on"), "cse-leaderboard compare A B"),
     "--compare-all": "cse-leaderboard compare",
 }
+_TABLES = ("ranking", "scores", "hyperparameters", "sweeps", "runs", "costs", "sources")
 _SECTIONS = {
     "Daily": "compare paper audit search show annotate export register reproduce",
     "Results from elsewhere": "import",
@@ -85,6 +86,12 @@ _SECTIONS = {
 @published_option
 @click.option("--against", metavar="A", help="Mark test scores significantly above those of A.")
 @format_options
+@click.option(
+    "--show",
+    type=click.Choice((*_TABLES, "all")),
+    multiple=True,
+    help="Show this table instead of the ranking, or all; can be repeated.",
+)
 @click.option("--wide", is_flag=True, help="Show one table with all columns.")
 @store_options
 def main(*, place: LeaderboardPlace, **options: Any) -> None:
@@ -99,6 +106,7 @@ def main(*, place: LeaderboardPlace, **options: Any) -> None:
     \b
     Examples:
         cse-leaderboard --backbone bert-base
+        cse-leaderboard --backbone bert-base --show scores
         cse-leaderboard --backbone bert-base --published --format latex
         cse-leaderboard --backbone bert-base --published rankcse:2
         cse-leaderboard compare rankcse simcse --backbone bert-base
@@ -121,6 +129,7 @@ class _Question:
     published_files: tuple[Path, ...]
     against: str | None
     format: "Format"
+    show: tuple[str, ...]
     wide: bool
 
     @property
@@ -161,7 +170,9 @@ def _print_answer(question: _Question, *, url: str) -> None:
                 move(advance=done, total=total)
 
             board = _make_board(question, reader, progress)
-    print_document(board_document(board), format=question.format, wide=question.wide)
+    names = _TABLES if "all" in question.show else question.show
+    document = board_document(board, names, wide=question.wide)
+    print_document(document, format=question.format, wide=question.wide)
 
 
 def _make_board(
@@ -178,9 +189,7 @@ def _make_board(
         progress=progress,
     )
     if not rows:
-        there = reader.catalogue()
-        _refuse_unknown(question, there)
-        echo(_explain_no_rows(question, there), err=True)
+        echo(_explain_no_rows(question, reader.catalogue()), err=True)
     tasks = question.tasks or family_of(rows)
     columns = family_named(tasks, rows).columns
     if question.tasks and rows and not any(c in row.scores for row in rows for c in columns):
@@ -205,36 +214,6 @@ def _make_board(
         )
     _report_unshown(question, published, tasks)
     return Board(rows, published=published, family=tasks, sorted_by=question.sort, against=against)
-
-
-def _refuse_unknown(question: _Question, there: Mapping[str, Sequence[str]]) -> None:
-    """Refuse an unknown method or backbone, because an empty board would hide a typing error."""
-    from cse_methods.errors import BackboneError
-    from cse_methods.registry import available_methods
-    from cse_platform.leaderboard.published.rows import published_rows
-    from cse_platform.leaderboard.records import backbones_in
-    from cse_platform.sweep.problems import did_you_mean
-
-    def refuse(kind: str, name: str, known: Collection[str], here: Sequence[str]) -> NoReturn:
-        raise NotFoundError(
-            f"there is no {kind} {name!r} (on this leaderboard: {', '.join(here) or 'none yet'})"
-            f"{did_you_mean(name.lower(), sorted(known))}"
-        )
-
-    papers = published_rows(files=question.published_files)
-    method = question.filters.method
-    methods = {*there["methods"], *available_methods(), *(row.method for row in papers)}
-    if method is not None and method not in methods:
-        refuse("method", method, methods, there["methods"])
-    backbones = {*there["backbones"], *(row.backbone for row in papers)}
-    for name in backbones_in(question.filters.backbone or ""):
-        if name not in backbones:
-            from cse_methods.encoders.backbones import resolve_backbone  # imports pyarrow
-
-            try:
-                resolve_backbone(name)
-            except BackboneError:
-                refuse("backbone", name, backbones, there["backbones"])
 
 
 def _report_unshown(

@@ -65,7 +65,7 @@ def show_command(
         from cse_platform.presentation.terminal import print_page
         from cse_platform.presentation.trial import trial_page
 
-        print_page(trial_page(details, where=place.options))
+        print_page(trial_page(details, options=place.options))
 
 
 @click.command()

@@ -13,6 +13,7 @@ from packaging.version import InvalidVersion, Version
 
 from cse_methods.entry_points import ENTRY_POINT_GROUP
 from cse_methods.registry import own_methods
+from cse_platform.export.journal_files import describe_journal_folders, journal_folders
 from cse_platform.leaderboard.trial_details import TrialDetails
 from cse_platform.tracking.method_code import METHOD_SOURCE, MethodCode, read_method_code
 from cse_platform.tracking.provenance import SWEEP_PACKAGES, can_be_applied
@@ -48,7 +49,7 @@ def trial_code(trial: TrialDetails, *, runs: Path) -> TrialCode:
     """
     facts, kept = trial.start_facts, None
     if METHOD_SOURCE in facts:
-        kept = read_method_code(trial.journal_folders(runs), facts[METHOD_SOURCE])
+        kept = read_method_code(journal_folders(trial, runs), facts[METHOD_SOURCE])
     packages = dict(trial.starts[0].packages) if trial.starts else {}
     packages = packages or {name: facts[name] for name in SWEEP_PACKAGES if name in facts}
     if "package_commit" in facts:
@@ -164,8 +165,8 @@ def _describe_method(trial: TrialDetails, kept: MethodCode | None, runs: Path) -
     elif METHOD_SOURCE in trial.start_facts:
         yield (
             f"The source of the method {trial.method!r} is not here, but beside the journal of "
-            f"its sweep, in {trial.journal_places}. Give the command there, or copy the folder "
-            f"`code` from there to {[*trial.journal_folders(runs)][-1]}."
+            f"its sweep, in {describe_journal_folders(trial)}. Give the command there, or copy the "
+            f"folder `code` from there to {[*journal_folders(trial, runs)][-1]}."
         )
     elif not trial.imported_from and trial.method not in own_methods():
         yield f"The source of the method {trial.method!r} was not kept."

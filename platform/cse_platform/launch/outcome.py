@@ -110,7 +110,7 @@ def _list_seeds(trials: Sequence[Trial]) -> str:
 
 
 def _format_settings(trial: Trial) -> str:
-    return ", " * bool(trial.values) + short_settings(trial.values)
+    return ", " * bool(trial.searched_values) + short_settings(trial.searched_values)
 
 
 def _describe_tests(row: LeaderboardRow) -> Iterator[str]:

@@ -1,16 +1,28 @@
 """The queries of a leaderboard, for scripts, notebooks and the commands."""
 
 import os
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
-from functools import partial
+from functools import partial, wraps
 from operator import attrgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar
 
 from cse_platform.databases import expand_url, sqlite_url
-from cse_platform.leaderboard.board import MAIN_FAMILIES, annotations, board_rows
-from cse_platform.leaderboard.comparisons import ComparisonQueries
+from cse_platform.leaderboard.board import MAIN_FAMILIES, board_rows
+from cse_platform.leaderboard.board import annotations as read_annotations
+from cse_platform.leaderboard.comparisons import (
+    PairsOf,
+    compare_against,
+    compare_dev_rows,
+    compare_every_row,
+    compare_named,
+    find_candidates,
+    find_row,
+    name_pair,
+    read_catalogue,
+)
+from cse_platform.leaderboard.filters import refuse_unknown_names
 from cse_platform.leaderboard.published.rows import (
     PublishedRow,
     merge_repeated_rows,
@@ -21,22 +33,46 @@ from cse_platform.leaderboard.ranking import rank_rows
 from cse_platform.leaderboard.records import (
     BOARD_FAMILIES,
     EVERY_ROW,
-    Annotations,
     ConfigurationSetup,
+    DevPoint,
     FamilyName,
     Filters,
     LeaderboardRow,
+    Trial,
     families_beside,
     family_named,
     family_of,
 )
 from cse_platform.leaderboard.sorting import sort_rows
+from cse_platform.leaderboard.statistics.compare import Comparison
 from cse_platform.leaderboard.statistics.intervals import Progress
-from cse_platform.leaderboard.sweeps import SweepQueries
-from cse_platform.leaderboard.trial_details import TrialQueries
-from cse_platform.leaderboard.trials_table import TrialsTableQueries
+from cse_platform.leaderboard.sweeps import (
+    count_sweeps,
+    read_messages,
+    read_running,
+    read_running_and_ended,
+    read_search,
+    read_stamps,
+    read_sweep,
+    read_sweeps,
+)
+from cse_platform.leaderboard.trial_details import (
+    read_neighbours,
+    read_similarities,
+    read_trial,
+)
+from cse_platform.leaderboard.trials import best_of_sweep, dev_curves
+from cse_platform.leaderboard.trials_table import (
+    EVERY,
+    Hyperparameters,
+    TrialChoice,
+    count_trials,
+    iterate_trials,
+    read_hyperparameters,
+    read_measured,
+)
 from cse_platform.stores.sql.store import Store, open_for_reading
-from cse_platform.tracking.events import Annotatable
+from cse_platform.stores.sql.tables import find_sweep
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -45,11 +81,34 @@ if TYPE_CHECKING:
     from cse_platform.leaderboard.papers import PaperProgress, PaperTable
 
 
-class Leaderboard(ComparisonQueries, TrialQueries, TrialsTableQueries, SweepQueries):
+_Asked = ParamSpec("_Asked")
+_Answer = TypeVar("_Answer")
+
+
+def _ask(
+    question: Callable[Concatenate[Any, _Asked], _Answer],
+) -> Callable[Concatenate["Leaderboard", _Asked], _Answer]:
+    """Make a method of a function of a session, which the method opens."""
+
+    @wraps(question)
+    def answer(board: "Leaderboard", /, *args: _Asked.args, **kwargs: _Asked.kwargs) -> _Answer:
+        with board._store.session() as session:
+            return question(session, *args, **kwargs)
+
+    return answer
+
+
+class Leaderboard:
     """An open leaderboard to query; a context manager. Scores are fractions.
 
     Every question raises StoreError if the database fails. Those about published numbers raise
-    PublishedError if one of the files is invalid, or has no such paper or table.
+    PublishedError if one of the files is invalid, or has no such paper or table. Those about a
+    sweep raise NotFoundError if there is none of that name, and those with filters if these name no
+    known method, backbone or sweep.
+
+    A row is named by METHOD or SWEEP, which stand for their best configuration on dev, by
+    METHOD@CONFIGURATION, or by a trial, of which the row has only the seed. A trial is named by its
+    key or its first 6 digits, by SWEEP#N, or as the best one by SWEEP or METHOD@CONFIGURATION.
 
     Args:
         store: the open store.
@@ -59,6 +118,25 @@ class Leaderboard(ComparisonQueries, TrialQueries, TrialsTableQueries, SweepQuer
     def __init__(self, store: Store, *, published: Sequence[Path | str] = ()) -> None:
         self._store = store
         self._published_files = tuple(map(Path, published))
+
+    row = _ask(find_row)
+    candidates = _ask(find_candidates)
+    catalogue = _ask(read_catalogue)
+    compare = _ask(compare_named)
+    compare_all = _ask(compare_every_row)
+    against = _ask(compare_against)
+    sweeps = _ask(read_sweeps)
+    count_sweeps = _ask(count_sweeps)
+    sweep = _ask(read_sweep)
+    stamps = _ask(read_stamps)
+    messages = _ask(read_messages)
+    running = _ask(read_running)
+    running_and_ended = _ask(read_running_and_ended)
+    search = _ask(read_search)
+    trial = _ask(read_trial)
+    neighbours = _ask(read_neighbours)
+    similarities = _ask(read_similarities)
+    annotations = _ask(read_annotations)
 
     def rows(
         self,
@@ -96,7 +174,13 @@ class Leaderboard(ComparisonQueries, TrialQueries, TrialsTableQueries, SweepQuer
             family = family_named(tasks or family_of(rows), rows)
             published = self.published(ablations=True)
             rows = rank_rows(session, rows, family, published, resampled=ranked, progress=progress)
+        if not rows:
+            self.check(filters)
         return sort_rows(rows, sort)
+
+    def check(self, filters: Filters) -> None:
+        """Refuse filters that name no known method, backbone or sweep: NotFoundError."""
+        refuse_unknown_names(filters, self.catalogue(), self.published(ablations=True))
 
     def frame(
         self,
@@ -106,15 +190,61 @@ class Leaderboard(ComparisonQueries, TrialQueries, TrialsTableQueries, SweepQuer
         per_configuration: bool = False,
         sort: str | None = None,
     ) -> "pd.DataFrame":
-        """The rows as a pandas frame, in the columns of `--format csv`.
+        """The rows as a pandas frame; hyperparameters and scores have columns of their own.
 
-        Columns of numbers, counts, booleans and times (UTC) keep their type even if values are
-        missing; objects and lists stay Python objects.
+        Test scores have the papers' names: `STS12`, …, `SICK-R`, `Avg.`; see `frame_rows`.
         """
-        from cse_platform.presentation.board import board_frame
+        from cse_platform.leaderboard.frames import frame_rows
 
-        rows = self.rows(filters, tasks=tasks, per_configuration=per_configuration, sort=sort)
-        return board_frame(rows, family=tasks or family_of(rows))
+        return frame_rows(
+            self.rows(filters, tasks=tasks, per_configuration=per_configuration, sort=sort)
+        )
+
+    def trials(self, filters: Filters = EVERY_ROW) -> "pd.DataFrame":
+        """A pandas frame with a line for each trial, of any state; see `frame_trials`.
+
+        Hyperparameters and test scores have columns of their own.
+        """
+        from cse_platform.leaderboard.frames import frame_trials
+
+        with self._store.session() as session:
+            frame = frame_trials(session, filters)
+        if frame.empty:
+            self.check(filters)
+        return frame
+
+    def curves(self, filters: Filters = EVERY_ROW) -> "pd.DataFrame":
+        """A pandas frame with a line for each point of the trials' dev curves; see `frame_curves`.
+
+        It has the trial's key, the step, and a column for each metric.
+        """
+        from cse_platform.leaderboard.frames import frame_curves
+
+        with self._store.session() as session:
+            frame = frame_curves(session, filters)
+        if frame.empty:
+            self.check(filters)
+        return frame
+
+    def compare_on_dev(
+        self,
+        a: str,
+        b: str,
+        pairs_of: PairsOf,
+        filters: Filters = EVERY_ROW,
+        *,
+        progress: Progress | None = None,
+    ) -> Comparison:
+        """Compare A with B on the dev set that both searches climb; opens no test set.
+
+        `pairs_of` returns the dev pairs with the cosines of a trial's kept model, by the trial's
+        key; `cse_platform.export` has one. If it has none for a row, or a kept model does not score
+        as its trial did, the intervals are over seeds only, and `limits` says why. Raises
+        QueryError as `compare` does.
+        """
+        with self._store.session() as session:
+            rows = [find_row(session, name, filters, tasks=None) for name in (a, b)]
+        return compare_dev_rows(name_pair(rows), pairs_of, progress=progress)
 
     def published(
         self,
@@ -183,10 +313,54 @@ class Leaderboard(ComparisonQueries, TrialQueries, TrialsTableQueries, SweepQuer
                 session, filters, families=families, per_configuration=True, among=among
             )
 
-    def annotations(self, about: Annotatable, names: Collection[str]) -> dict[str, Annotations]:
-        """The notes, tags and stars of trials, configurations or sweeps, by key, hash or name."""
+    def sweep_spec(self, sweep: str) -> dict[str, Any]:
+        """The sweep file as it was last started, as JSON."""
         with self._store.session() as session:
-            return annotations(session, about, names)
+            return find_sweep(session, sweep).spec
+
+    def best_of_sweep(self, sweep: str) -> Trial | None:
+        """The complete trial with the highest dev score, if any."""
+        with self._store.session() as session:
+            return best_of_sweep(session, find_sweep(session, sweep))
+
+    def dev_curves(self, row: LeaderboardRow) -> dict[int, list[DevPoint]]:
+        """The dev curves of a row by seed, in the order of its seeds, also those without points."""
+        with self._store.session() as session:
+            curves = dev_curves(session, list(row.keys.values()))
+        return {seed: curves[row.keys[seed]] for seed in row.seeds}
+
+    def table_trials(
+        self, sweep: str, choice: TrialChoice = EVERY, *, limit: int | None = None, offset: int = 0
+    ) -> Iterator[Trial]:
+        """Iterate over the trials of a sweep, of every state, in the chosen order.
+
+        They have the best so far, and why they failed or were stopped. Raises NotFoundError if the
+        sweep has no such hyperparameter.
+        """
+        with self._store.session() as session:
+            record = find_sweep(session, sweep)
+            yield from iterate_trials(session, record, choice, limit, offset)
+
+    def count_trials(self, sweep: str, choice: TrialChoice) -> int:
+        """Count the trials of a sweep that pass the choice."""
+        with self._store.session() as session:
+            return count_trials(session, find_sweep(session, sweep), choice)
+
+    def hyperparameters(self, sweep: str) -> Hyperparameters:
+        """Which hyperparameters vary among the trials of a sweep, and the values of the others.
+
+        Only searched hyperparameters are examined, because trials cannot differ in others.
+        """
+        with self._store.session() as session:
+            return read_hyperparameters(session, find_sweep(session, sweep))
+
+    def measured(self, sweep: str) -> list[str]:
+        """The names of the metrics that trials of a sweep logged, and of their test scores.
+
+        Metrics are those of the dev points of the newest trials.
+        """
+        with self._store.session() as session:
+            return read_measured(session, find_sweep(session, sweep))
 
     def sharing(self) -> AbstractContextManager[object]:
         """Let the queries of this thread share one transaction, until the context ends.
@@ -207,19 +381,19 @@ class Leaderboard(ComparisonQueries, TrialQueries, TrialsTableQueries, SweepQuer
 
 
 def open_leaderboard(
-    where: str | Path | None = None, *, published: Sequence[Path | str] = ()
+    location: str | Path | None = None, *, published: Sequence[Path | str] = ()
 ) -> Leaderboard:
     """Open a leaderboard for queries.
 
     Args:
-        where: a runs folder of cse-sweep, a SQLite file, or a URL (`sqlite:///FILE`,
+        location: a runs folder of cse-sweep, a SQLite file, or a URL (`sqlite:///FILE`,
             `postgresql+psycopg://USER:PASSWORD@HOST/DATABASE`); default: `CSE_STORE`, else `runs`.
         published: a lab's own files of published numbers.
 
     Raises StoreError if there is none, or it cannot be opened.
     """
-    named = where if where is not None else os.environ.get("CSE_STORE") or "runs"
-    location = expand_url(str(named))
-    file = Path(location) if Path(location).is_file() else Path(location) / "leaderboard.db"
-    url = location if "://" in location else sqlite_url(file)
+    named = location if location is not None else os.environ.get("CSE_STORE") or "runs"
+    url = expand_url(str(named))
+    if "://" not in url:
+        url = sqlite_url(Path(url) if Path(url).is_file() else Path(url) / "leaderboard.db")
     return Leaderboard(open_for_reading(url), published=published)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from statistics import median
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from cse_methods.published.tables import published_settings
 from cse_methods.registry import available_methods
@@ -53,7 +53,18 @@ GROUPING = {
 together; measured in docs/statistics.md.
 """
 
-Spread = tuple[float, str]
+
+class SpreadSource(NamedTuple):
+    """Where a spread over seeds comes from."""
+
+    kind: Literal["ours", "printed", "median"]
+    n: int
+    """The number of seeds, or of printed spreads that it is the median of."""
+    table: str = ""
+    """Paper and table of a printed one, e.g. `rankcse table2`."""
+
+
+Spread = tuple[float, SpreadSource]
 """The standard deviation of a score over seeds, and its source."""
 Verdict = Literal["apart", "apart, if not selected", "not apart"]
 CLEAN_AVERAGE = f"{AVG_STS}_{CLEAN_METRIC}"
@@ -77,7 +88,7 @@ class Claim:
     """The standard error of the difference over test pairs; None if tasks' scores are missing."""
     seeds_error: float
     """The standard error over seeds: of as many as the table states, else of one per side."""
-    seeds_sources: tuple[str, str]
+    seeds_sources: tuple[SpreadSource, SpreadSource]
     """Sources of the spreads over seeds: for the best, and for its rival."""
     settings: int
     """Number of settings that the paper is known to have tried on this backbone; a lower bound."""
@@ -149,7 +160,7 @@ def audit_claims(
             if score is not None and score.std is not None and is_comparable(score, our_row.dev):
                 key = our_row.method, our_row.backbone, column
                 if key not in most or score.n > most[key][0]:
-                    most[key] = score.n, (score.std, f"ours, {score.n} seeds")
+                    most[key] = score.n, (score.std, SpreadSource("ours", score.n))
     spreads = {key: spread for key, (_, spread) in most.items()}
     tested = (row for row in rows if row.split == "test")
     tables = group_by(tested, lambda row: (row.paper, row.table, row.backbone))
@@ -189,15 +200,7 @@ def _build_claim(
         if isinstance(values, tuple)
     )
     difference = best.scores[column] - rival.scores[column]
-    tasks, agreement, pairs = HEADLINES[column], AGREEMENT[column], None
-    if best.scores.keys() & rival.scores.keys() >= set(tasks):
-        compute = correlation_difference_error if column == AVG_STS else accuracy_difference_error
-        errors = [
-            compute(best.scores[task], rival.scores[task], agreement, SIZES[task])
-            * GROUPING.get(task, 1)
-            for task in tasks
-        ]
-        pairs = math.hypot(*errors) / len(tasks)  # the test sets are independent
+    pairs = _compute_pairs_error(best, rival, column)
     names = [f"{row.system} ({row.label})" if row.label else row.system for row in (best, rival)]
     per_seed = math.hypot(a, b)
     share = (a / per_seed) ** 2 if per_seed else 0.5
@@ -222,6 +225,23 @@ def _build_claim(
         ours=whole,
         ours_clean=clean,
     )
+
+
+def _compute_pairs_error(best: PublishedRow, rival: PublishedRow, column: str) -> float | None:
+    """Compute the standard error over test pairs of the difference of two averages, `column`.
+
+    None if the scores of some tasks are not printed.
+    """
+    tasks = HEADLINES[column]
+    if not best.scores.keys() & rival.scores.keys() >= set(tasks):
+        return None
+    compute = correlation_difference_error if column == AVG_STS else accuracy_difference_error
+    errors = [
+        compute(best.scores[task], rival.scores[task], AGREEMENT[column], SIZES[task])
+        * GROUPING.get(task, 1)
+        for task in tasks
+    ]
+    return math.hypot(*errors) / len(tasks)  # the test sets are independent
 
 
 def _compare_ours(
@@ -264,6 +284,7 @@ def _find_spread(
     if same:
         mine = row.settings.items()
         most = max(same, key=lambda other: (len(other.settings.items() & mine), other.seeds or 0))
-        return most.std[column], f"{most.paper} {most.table}, {most.seeds} seeds"
+        source = SpreadSource("printed", most.seeds or 0, f"{most.paper} {most.table}")
+        return most.std[column], source
     typical = median(other.std[column] for other in printed)
-    return typical, f"median of {len(printed)} printed"
+    return typical, SpreadSource("median", len(printed))

@@ -18,19 +18,20 @@ from sqlalchemy import (
     Row,
     Select,
     Subquery,
-    and_,
     case,
     exists,
-    false,
     func,
-    or_,
     select,
     union,
 )
 from sqlalchemy.orm import Session, aliased
 
-from cse_methods.published.released import SCORED_BY, names_of_released
 from cse_methods.tasks import CONTAMINATION_METRICS, STS_TASKS, TRANSFER_TASKS
+from cse_platform.leaderboard.filters import (
+    group_conditions,
+    match_tagged_sweep,
+    trial_conditions,
+)
 from cse_platform.leaderboard.records import (
     BOARD_FAMILIES,
     BUILTIN,
@@ -50,9 +51,8 @@ from cse_platform.leaderboard.records import (
     FamilyName,
     Filters,
     LeaderboardRow,
-    Place,
+    SeenIn,
     SeenSentences,
-    backbones_in,
     estimate,
     family_named,
     is_own,
@@ -80,66 +80,16 @@ from cse_platform.tracking.events import IMPORTED, MAIN_METRICS, Annotatable
 from cse_platform.tracking.history import COSTS, EPOCHS
 
 
-def group_conditions(filters: Filters) -> list[ColumnElement[bool]]:
-    """Build the SQL conditions on groups.
-
-    Released encoders that were trained from one of the backbones pass, too.
-    """
-    conditions: list[ColumnElement[bool]] = []
-    if filters.backbone is not None:
-        backbones, backbone = backbones_in(filters.backbone), GroupRecord.backbone
-        released = [
-            (backbone == name) | backbone.startswith(f"{name}@")
-            for name in names_of_released(backbones)
-        ]
-        scored = and_(GroupRecord.method == SCORED_BY, or_(false(), *released))
-        conditions.append(or_(backbone.in_(backbones), scored))
-    if filters.method is not None:
-        conditions.append(GroupRecord.method == filters.method)
-    return conditions
-
-
-def trial_conditions(filters: Filters) -> list[ColumnElement[bool]]:
-    """Build the SQL conditions on single trials and the attempts that they show."""
-    conditions: list[ColumnElement[bool]] = []
-    if filters.hardware is not None:
-        named = or_(
-            MachineRecord.hardware.icontains(filters.hardware, autoescape=True),
-            MachineRecord.host.icontains(filters.hardware, autoescape=True),
-        )
-        conditions.append(AttemptRecord.machine_id.in_(select(MachineRecord.id).where(named)))
-    if filters.since is not None:
-        conditions.append(AttemptRecord.finished >= filters.since)
-    held = select(SweepTrialRecord.trial_id).join(SweepTrialRecord.sweep)
-    if filters.sweep is not None:
-        conditions.append(TrialRecord.id.in_(held.where(SweepRecord.name == filters.sweep)))
-    if (tag := filters.tag) is not None:  # of the trial, its configuration or its sweep
-        configurations = ConfigurationRecord.hash.in_(select_tagged("configuration", tag))
-        tagged = union(
-            held.where(_match_tagged_sweep(tag)),
-            select(TrialRecord.id).where(TrialRecord.key.in_(select_tagged("trial", tag))),
-            select(TrialRecord.id).join(TrialRecord.configuration).where(configurations),
-        )
-        conditions.append(TrialRecord.id.in_(tagged))
-    return conditions
-
-
-def _match_tagged_sweep(tag: str) -> ColumnElement[bool]:
-    """Match the sweeps that have a tag, in their file or by annotation."""
-    in_file = select(SweepTagRecord.sweep_id).where(SweepTagRecord.tag == tag)
-    return or_(SweepRecord.id.in_(in_file), SweepRecord.name.in_(select_tagged("sweep", tag)))
-
-
 def _select_debugging_trials() -> CompoundSelect[int]:
     """Select the trials that were run to debug, which are no effort of a search: an error of the
     code ended them, or no sweep holds them but those tagged `debug`.
     """
-    held, other = aliased(SweepTrialRecord), aliased(SweepTrialRecord)
-    debug = select(SweepRecord.id).where(_match_tagged_sweep("debug"))
-    elsewhere = exists().where(other.trial_id == held.trial_id, other.sweep_id.not_in(debug))
+    link, other = aliased(SweepTrialRecord), aliased(SweepTrialRecord)
+    debug = select(SweepRecord.id).where(match_tagged_sweep("debug"))
+    elsewhere = exists().where(other.trial_id == link.trial_id, other.sweep_id.not_in(debug))
     return union(
         select(TrialRecord.id).join(TrialRecord.shown).where(AttemptRecord.cause == "error"),
-        select(held.trial_id).where(held.sweep_id.in_(debug), ~elsewhere),
+        select(link.trial_id).where(link.sweep_id.in_(debug), ~elsewhere),
     )
 
 
@@ -271,7 +221,7 @@ def _select_among_trials(
             mean.label("mean"),
             GroupRecord.method,
             ConfigurationRecord.hash,
-            func.row_number().over(partition_by=group, order_by=best).label("place"),
+            func.row_number().over(partition_by=group, order_by=best).label("position"),
             func.sum(tried.c.trials).over(partition_by=group).label("trials"),
             func.sum(tried.c.gpu_seconds).over(partition_by=group).label("gpu_seconds"),
             func.sum(estimated).over(partition_by=group).label("estimated"),
@@ -284,14 +234,17 @@ def _select_among_trials(
     columns = ranked.c.id, ranked.c.trials, ranked.c.gpu_seconds, ranked.c.estimated
     query = select(*columns).where(ranked.c.n > 0)
     if not per_configuration:
-        return query.where(ranked.c.place == 1)
+        return query.where(ranked.c.position == 1)
     return query.order_by(ranked.c.mean.desc(), ranked.c.method, ranked.c.hash).limit(limit)
 
 
 def annotations(
     session: Session, about: Annotatable, names: Collection[str] | None = None
 ) -> dict[str, Annotations]:
-    """Read current annotations by name: those of `names`, or all of this kind if it is None."""
+    """The notes, tags and stars of trials, configurations or sweeps, by key, hash or name.
+
+    Those of `names`, or all if it is None.
+    """
     stands = AnnotationRecord.about == about, AnnotationRecord.stands.is_(True)
     query = select(AnnotationRecord).where(*stands).order_by(AnnotationRecord.word)
     queries = [query]
@@ -309,22 +262,12 @@ def annotations(
     }
 
 
-def select_tagged(about: Annotatable, tag: str) -> Select[str]:
-    """Select the names of the trials, configurations or sweeps that have a tag."""
-    return select(AnnotationRecord.name).where(
-        AnnotationRecord.about == about,
-        AnnotationRecord.field == "tag",
-        AnnotationRecord.word == tag,
-        AnnotationRecord.stands.is_(True),
-    )
-
-
 def tags_of_sweeps(session: Session, configurations: Sequence[int]) -> Mapping[int, set[str]]:
     """Collect the tags of the sweeps that hold each configuration, by the configuration's id.
 
     Tags come from the sweep files and from annotations.
     """
-    held = (
+    holding = (
         select(TrialRecord.configuration_id, SweepRecord.id, SweepRecord.name)
         .join(TrialRecord.links)
         .join(SweepTrialRecord.sweep)
@@ -332,8 +275,8 @@ def tags_of_sweeps(session: Session, configurations: Sequence[int]) -> Mapping[i
         .distinct()
         .subquery()
     )
-    in_file = select(held, SweepTagRecord.tag).outerjoin(
-        SweepTagRecord, SweepTagRecord.sweep_id == held.c.id
+    in_file = select(holding, SweepTagRecord.tag).outerjoin(
+        SweepTagRecord, SweepTagRecord.sweep_id == holding.c.id
     )
     written = annotations(session, "sweep")
     tags: dict[int, set[str]] = defaultdict(set)
@@ -503,8 +446,8 @@ def read_seen_sentences(
 ) -> dict[int, tuple[SeenSentences, ...]]:
     """Read how many sentences of test and dev sets each configuration has seen.
 
-    For each set and place, the last evaluation of any of its trials counts. Sets are sorted by
-    place, test before dev, and in the papers' order.
+    For each set and kind of data, the last evaluation of any of its trials counts. Sets are sorted
+    by kind, test before dev, and in the papers' order.
     """
     query = (
         select(
@@ -535,17 +478,17 @@ def read_seen_sentences(
             SeenSentences(
                 task=task,
                 split=cast(Literal["dev", "test"], split),
-                place=cast("Place", metric.removeprefix("in_")),
+                seen_in=cast("SeenIn", metric.removeprefix("in_")),
                 names=tuple(settings["in"]),
                 sentences=sentences,
-                found=round(value * sentences),
+                seen=round(value * sentences),
             )
         )
     tasks = (*STS_TASKS, *TRANSFER_TASKS)
 
     def sort_key(entry: SeenSentences) -> tuple[int, bool, int, str]:
         known = tasks.index(entry.task) if entry.task in tasks else len(tasks)
-        in_order = CONTAMINATION_METRICS.index(f"in_{entry.place}")
+        in_order = CONTAMINATION_METRICS.index(f"in_{entry.seen_in}")
         return in_order, entry.split == "dev", known, entry.task
 
     return {name: tuple(sorted(sets, key=sort_key)) for name, sets in seen.items()}

@@ -30,7 +30,15 @@ from cse_platform.leaderboard.records import (
     single_seed,
     task_of,
 )
-from cse_platform.leaderboard.statistics.compare import Comparison, Matrix, compare, compare_all
+from cse_platform.leaderboard.statistics.compare import (
+    AllRows,
+    ComparedRow,
+    Comparison,
+    Matrix,
+    ReadingDifference,
+    compare,
+    compare_all,
+)
 from cse_platform.leaderboard.statistics.intervals import (
     RESAMPLES,
     Contender,
@@ -38,8 +46,7 @@ from cse_platform.leaderboard.statistics.intervals import (
     TrainingDesign,
 )
 from cse_platform.leaderboard.trials import NAMES, find_trial, is_trial_reference
-from cse_platform.numbers import HASH_DIGITS, percent, signed_percent
-from cse_platform.stores.sql.store import Store
+from cse_platform.numbers import HASH_DIGITS
 from cse_platform.stores.sql.tables import (
     AnnotationRecord,
     EvaluationRecord,
@@ -69,277 +76,101 @@ PairsOf = Callable[[str], DevPairs]
 """Returns the dev pairs by a trial's key; raises CseError if its model or its dev data is gone."""
 
 
-class ComparisonQueries:
-    """What a `Leaderboard` answers about the names of rows and filters, and differences of rows.
+def find_row(
+    session: Session,
+    reference: str,
+    filters: Filters = EVERY_ROW,
+    *,
+    tasks: FamilyName | None = "sts",
+    scored: bool = False,
+) -> tuple[str, LeaderboardRow]:
+    """Find the one row that a reference names, and a name for it.
 
-    A method or a sweep stands for its best configuration on dev; for a trial, the row holds only
-    its seed. `filters` narrow down the candidates, of which those with test scores of the family
-    `tasks` are preferred.
-
-    The differences are those of the test scores of a family, `tasks`. `progress` is called with the
-    progress of the resampling. QueryError is raised if a name does not mean exactly one row, or
-    rows cannot be compared.
+    Without a family `tasks`, it has no test scores, and covers all evaluations; `scored`
+    refuses a row that has none. Raises NotFoundError if there is no such row, AmbiguousError if
+    there are several.
     """
-
-    _store: Store
-
-    def row(
-        self,
-        reference: str,
-        filters: Filters = EVERY_ROW,
-        *,
-        tasks: FamilyName | None = "sts",
-        scored: bool = False,
-    ) -> tuple[str, LeaderboardRow]:
-        """Find the one row that a reference names, and a name for it.
-
-        Without a family `tasks`, it has no test scores, and covers all evaluations; `scored`
-        refuses a row that has none. Raises NotFoundError if there is no such row, AmbiguousError if
-        there are several.
-        """
-        name, rows = self.candidates(reference, filters, tasks=tasks)
-        if not rows:
-            raise NotFoundError(
-                f"{reference!r} is not a complete configuration that matches the filters; "
-                "cse-leaderboard --all lists them"
-            )
-        if scored and not rows[0].scores:  # then no row has any
-            raise NotFoundError(
-                f"{reference!r} has no test scores of {tasks}; add them with `evaluate:` in its "
-                "sweep file or cse-evaluate on its trials, or choose others with --tasks"
-            )
-        if len(rows) > 1:
-            identities = (next((s.identity for s in row.scores.values()), "") for row in rows)
-            listed = "; ".join(
-                describe_row(row) + (f", evaluation {identity[:HASH_DIGITS]}" if identity else "")
-                for row, identity in zip(rows, identities, strict=True)
-            )
-            raise AmbiguousError(
-                f"{reference!r} matches several rows: {listed}; choose one with --backbone, "
-                "--identity or METHOD@CONFIGURATION"
-            )
-        return name, rows[0]
-
-    def candidates(
-        self, reference: str, filters: Filters = EVERY_ROW, *, tasks: FamilyName | None = "sts"
-    ) -> tuple[str, list[LeaderboardRow]]:
-        """Find all rows that a reference can mean, and a name for them.
-
-        Rows without test scores are dropped if others have some. Raises NotFoundError if there is
-        no such method, configuration or trial, AmbiguousError if several keys start with it.
-        """
-        families = () if tasks is None else families_beside(tasks)
-        method, at, configuration = reference.partition("@")
-        if at and not configuration:
-            raise NotFoundError(f"{reference!r} lacks a configuration: write METHOD@CONFIGURATION")
-        with self._store.session() as session:
-            read = partial(board_rows, session, families=families)
-            every = partial(read, per_configuration=True)
-            methods = sorted(session.scalars(select(GroupRecord.method).distinct()))
-            name = reference
-            if at:
-                rows = every(replace(filters, method=method, configuration=configuration))
-                name = f"{method}@{configuration[:HASH_DIGITS]}"
-            elif sweep_or_none(session, reference) is not None:
-                rows = read(replace(filters, sweep=reference))
-            elif method in methods:
-                rows = read(replace(filters, method=method))
-            elif is_trial_reference(reference):
-                trial = find_trial(session, reference)
-                held = every(replace(filters, configuration=trial.configuration))
-                rows = [single_seed(row, trial.seed) for row in held if trial.seed in row.keys]
-                name = reference if "#" in reference else reference[:HASH_DIGITS]
-            else:
-                raise NotFoundError(
-                    f"{reference!r} is not a method of this leaderboard; name one of "
-                    f"{', '.join(methods) or 'none'}, {NAMES}"
-                )
-        return name, [row for row in rows if row.scores] or rows
-
-    def catalogue(self) -> dict[str, list[str]]:
-        """The values that filters take: the known methods, backbones, sweeps, tags and hardware."""
-        with self._store.session() as session:
-
-            def values(column: InstrumentedAttribute[str], *which: ColumnElement[bool]) -> set[str]:
-                return {*session.scalars(select(column).where(*which).distinct())}
-
-            written = AnnotationRecord
-            tags = values(written.word, written.field == "tag", written.stands.is_(True))
-            known = {
-                "backbones": values(GroupRecord.backbone),
-                "methods": values(GroupRecord.method),
-                "sweeps": values(SweepRecord.name),
-                "tags": values(SweepTagRecord.tag) | tags,
-                "hardware": values(MachineRecord.hardware),
-            }
-            return {name: sorted(found) for name, found in known.items()}
-
-    def compare(
-        self,
-        a: str | tuple[str, LeaderboardRow],
-        b: str | tuple[str, LeaderboardRow],
-        filters: Filters = EVERY_ROW,
-        *,
-        tasks: FamilyName = "sts",
-        progress: Progress | None = None,
-    ) -> Comparison:
-        """Compare A with B: how much better it is, and how sure that is.
-
-        Each is a name, or a name and its row, as `row` returns them.
-        """
-        with self._store.sharing() as session:
-            rows = [
-                self.row(row, filters, tasks=tasks, scored=True) if isinstance(row, str) else row
-                for row in (a, b)
-            ]
-            return compare_rows(session, _name_pair(rows), family=tasks, progress=progress)
-
-    def compare_on_dev(
-        self,
-        a: str,
-        b: str,
-        pairs_of: PairsOf,
-        filters: Filters = EVERY_ROW,
-        *,
-        progress: Progress | None = None,
-    ) -> Comparison:
-        """Compare A with B on the dev set that both searches climb; opens no test set.
-
-        `pairs_of` returns the dev pairs with the cosines of a trial's kept model, by the trial's
-        key; `cse_platform.export` has one. If it has none for a row, or a kept model does not score
-        as its trial did, the intervals are over seeds only, and a note says why.
-        """
-        with self._store.sharing():
-            rows = _name_pair([self.row(name, filters, tasks=None) for name in (a, b)])
-        (a, first), (b, second) = rows.items()
-        if first.dev.identity != second.dev.identity:
-            sets = (
-                f"{dev.search} ({dev.source}, identity {dev.identity[:HASH_DIGITS]})"
-                for dev in (first.dev, second.dev)
-            )
-            raise ComparisonError(
-                f"{a} and {b} were judged on different dev sets: {' and '.join(sets)}; select "
-                "rows with --identity, or run one of them on the dev sets of the other"
-            )
-        task, notes = f"dev {first.dev.search}", list[str]()
-        left, right = (_make_dev_contender(*named, task, pairs_of, notes) for named in rows.items())
-        comparison = compare(
-            left,
-            right,
-            tasks=[task],
-            average=None,
-            resamples=RESAMPLES["comparison"],
-            progress=progress,
+    name, rows = find_candidates(session, reference, filters, tasks=tasks)
+    if not rows:
+        raise NotFoundError(
+            f"{reference!r} is not a complete configuration that matches the filters; "
+            "cse-leaderboard --all lists them"
         )
-        seeds = {name: row.seeds for name, row in rows.items()}
-        notes += sorted(_note_choices(rows, []))
-        return _describe_compared(comparison, rows, seeds, notes)
-
-    def compare_all(
-        self,
-        filters: Filters = EVERY_ROW,
-        *,
-        tasks: FamilyName = "sts",
-        per_configuration: bool = False,
-        progress: Progress | None = None,
-    ) -> Matrix:
-        """Compare every row with test scores with every other, on the mean over their tasks.
-
-        A row is left out, and a note names it, if it lacks the family's average and others have it,
-        or if it cannot be compared with the first of the others. Of ranking tasks, only those of
-        the first metric are compared. With `per_configuration`, all configurations are compared and
-        not only the best of each group.
-        """
-        with self._store.session() as session:
-            candidates = board_rows(
-                session,
-                filters,
-                families=families_beside(tasks),
-                per_configuration=per_configuration,
+    if scored and not rows[0].scores:  # then no row has any
+        raise NotFoundError(
+            f"{reference!r} has no test scores of {tasks}; add them with `evaluate:` in its "
+            "sweep file or cse-evaluate on its trials, or choose others with --tasks"
+        )
+    if len(rows) > 1:
+        listed = "; ".join(
+            f"{row.reference} on {row.backbone}, {row.dev.search} ({row.dev.source})"
+            + "".join(
+                f", evaluation {s.identity[:HASH_DIGITS]}" for s in [*row.scores.values()][:1]
             )
-            rows = named_rows([row for row in candidates if row.scores])
-            columns = family_named(tasks, rows.values())
-            headline = next(iter(columns.averages), None)
-            whole = {n: row for n, row in rows.items() if headline in row.scores}
-            kept = whole if len(whole) > 1 else dict(rows)
-            on = [
-                task
-                for task in (columns.over(headline) if headline else columns.columns)
-                if all(task in r.scores for r in kept.values())
-            ]
-            scored = read_evaluations(
-                session, (r.scores[t].identity for r in kept.values() for t in on)
-            )
-            first = next(iter(kept), "")
-            notes: set[str] = set()
-            for name, row in list(kept.items())[1:]:
-                try:
-                    notes |= _collect_reading_notes(scored, {first: kept[first], name: row}, on)
-                except ComparisonError:
-                    del kept[name]
-            if len(kept) < 2 or not on:
-                found = f"; there is {next(iter(rows), 'none')}"
-                if len(rows) > 1:
-                    found = f" on the same tasks and data; {', '.join(rows)} have different ones"
-                needs = f"a comparison needs two rows with test scores of {tasks}"
-                raise ComparisonError(needs + found)
-            _refuse_disjoint_rows(kept, on, tasks)
-            if left_out := [name for name in rows if name not in kept]:
-                notes.add(f"left out, scored on other tasks or data: {', '.join(left_out)}")
-            compared = build_contenders(session, kept, on)
-            notes |= _note_unknown_groups(compared) | _note_choices(kept, on)
-            matrix = compare_all(
-                compared, tasks=on, resamples=RESAMPLES["comparison"], progress=progress
-            )
-            lines = tuple(
-                f"{name}: {describe_row(row, common_seeds(row, on))}" for name, row in kept.items()
-            )
-            return replace(
-                matrix, notes=(*matrix.notes, *sorted(notes)), tasks=tuple(on), told=lines
-            )
-
-    def against(
-        self,
-        rows: Sequence[LeaderboardRow],
-        reference: str,
-        filters: Filters = EVERY_ROW,
-        *,
-        tasks: FamilyName = "sts",
-    ) -> dict[int, Comparison]:
-        """Compare each row with one reference row. Returns comparisons by the index in `rows`.
-
-        The reference row itself, rows without test scores, and those that cannot be compared with
-        it are left out.
-        """
-        comparisons = {}
-        with self._store.sharing() as session:
-            name, other = self.row(reference, filters, tasks=tasks, scored=True)
-            for index, row in enumerate(rows):
-                if row.configuration != other.configuration and row.scores:
-                    with suppress(ComparisonError):  # scored on other data: it gets no mark
-                        pair = {f"row {index}": row, name: other}
-                        comparisons[index] = compare_rows(session, pair, family=tasks)
-        return comparisons
+            for row in rows
+        )
+        raise AmbiguousError(
+            f"{reference!r} matches several rows: {listed}; choose one with --backbone, "
+            "--identity or METHOD@CONFIGURATION"
+        )
+    return name, rows[0]
 
 
-def describe_row(row: LeaderboardRow, compared: Sequence[int] | None = None) -> str:
-    """Describe a row in words: method and configuration, backbone, dev set and seeds.
+def find_candidates(
+    session: Session,
+    reference: str,
+    filters: Filters = EVERY_ROW,
+    *,
+    tasks: FamilyName | None = "sts",
+) -> tuple[str, list[LeaderboardRow]]:
+    """Find all rows that a reference can mean, and a name for them.
 
-    If only some of its seeds are compared, the others are listed as not scored.
+    Rows without test scores are dropped if others have some. Raises NotFoundError if there is
+    no such method, configuration or trial, AmbiguousError if several keys start with it.
     """
-    used = row.seeds if compared is None else compared
-    left = [seed for seed in row.seeds if seed not in used]
-    without = f"; not scored: {_format_seeds(left)}" if left else ""
-    choosing = ", ".join(map(percent, row.chosen_by.values()))
-    chosen = f"; chosen by {choosing}" if row.chosen_by else ""
-    return (
-        f"{row.reference}{row.name_mark} on {row.backbone}, "
-        f"{row.dev.search} ({row.dev.source}), {_format_seeds(used)}{without}{chosen}"
-    )
+    method, at, configuration = reference.partition("@")
+    if at and not configuration:
+        raise NotFoundError(f"{reference!r} lacks a configuration: write METHOD@CONFIGURATION")
+    read = partial(board_rows, session, families=() if tasks is None else families_beside(tasks))
+    every = partial(read, per_configuration=True)
+    methods = sorted(session.scalars(select(GroupRecord.method).distinct()))
+    name = reference
+    if at:
+        rows = every(replace(filters, method=method, configuration=configuration))
+        name = f"{method}@{configuration[:HASH_DIGITS]}"
+    elif sweep_or_none(session, reference) is not None:
+        rows = read(replace(filters, sweep=reference))
+    elif method in methods:
+        rows = read(replace(filters, method=method))
+    elif is_trial_reference(reference):
+        trial = find_trial(session, reference)
+        of_configuration = every(replace(filters, configuration=trial.configuration))
+        rows = [single_seed(row, trial.seed) for row in of_configuration if trial.seed in row.keys]
+        name = reference if "#" in reference else reference[:HASH_DIGITS]
+    else:
+        raise NotFoundError(
+            f"{reference!r} is not a method of this leaderboard; name one of "
+            f"{', '.join(methods) or 'none'}, {NAMES}"
+        )
+    return name, [row for row in rows if row.scores] or rows
 
 
-def _format_seeds(seeds: Sequence[int]) -> str:
-    return f"seed{'s' if len(seeds) > 1 else ''} {' '.join(map(str, seeds))}"
+def read_catalogue(session: Session) -> dict[str, list[str]]:
+    """The values that filters take: the known methods, backbones, sweeps, tags and hardware."""
+
+    def values(column: InstrumentedAttribute[str], *which: ColumnElement[bool]) -> set[str]:
+        return {*session.scalars(select(column).where(*which).distinct())}
+
+    written = AnnotationRecord
+    tags = values(written.word, written.field == "tag", written.stands.is_(True))
+    known = {
+        "backbones": values(GroupRecord.backbone),
+        "methods": values(GroupRecord.method),
+        "sweeps": values(SweepRecord.name),
+        "tags": values(SweepTagRecord.tag) | tags,
+        "hardware": values(MachineRecord.hardware),
+    }
+    return {name: sorted(names) for name, names in known.items()}
 
 
 def shared_tasks(
@@ -370,11 +201,48 @@ def named_rows(rows: Sequence[LeaderboardRow]) -> Mapping[str, LeaderboardRow]:
     return {f"{row.reference} {n}": row for n, row in enumerate(rows, 1)}
 
 
-def _name_pair(named: Sequence[tuple[str, LeaderboardRow]]) -> dict[str, LeaderboardRow]:
+def name_pair(named: Sequence[tuple[str, LeaderboardRow]]) -> dict[str, LeaderboardRow]:
     """Map the two rows to their names; equal names get a letter."""
     if named[0][0] != named[1][0]:
         return dict(named)
     return {f"{name} ({side})": row for side, (name, row) in zip("AB", named, strict=True)}
+
+
+def compare_named(
+    session: Session,
+    a: str | tuple[str, LeaderboardRow],
+    b: str | tuple[str, LeaderboardRow],
+    filters: Filters = EVERY_ROW,
+    *,
+    tasks: FamilyName = "sts",
+    progress: Progress | None = None,
+) -> Comparison:
+    """Compare A with B: how much better it is, and how sure that is.
+
+    Each is a name, or a name and its row, as `row` returns them. Raises QueryError if a name
+    does not mean exactly one row, or the two cannot be compared.
+    """
+    find = partial(find_row, session, filters=filters, tasks=tasks, scored=True)
+    rows = [find(row) if isinstance(row, str) else row for row in (a, b)]
+    return compare_rows(session, name_pair(rows), family=tasks, progress=progress)
+
+
+def summarize_row(
+    row: LeaderboardRow, name: str = "", seeds: Sequence[int] | None = None
+) -> ComparedRow:
+    """Return what tells a row from others, with the seeds that are compared; by default all."""
+    compared = row.seeds if seeds is None else seeds
+    return ComparedRow(
+        name=name,
+        reference=row.reference,
+        marks=row.marks,
+        backbone=row.backbone,
+        dev_search=row.dev.search,
+        dev_source=row.dev.source,
+        seeds=tuple(compared),
+        unscored_seeds=tuple(seed for seed in row.seeds if seed not in compared),
+        chosen_by=row.chosen_by,
+    )
 
 
 def compare_rows(
@@ -391,40 +259,113 @@ def compare_rows(
     tasks, average = shared_tasks(rows, family)
     _refuse_disjoint_rows(rows, tasks, family)
     scored = (row.scores[task].identity for row in rows.values() for task in tasks)
-    notes = _collect_reading_notes(read_evaluations(session, scored), rows, tasks)
+    readings = _compare_readings(read_evaluations(session, scored), rows, tasks)
     a, b = build_contenders(session, rows, tasks)
-    column, first, second = average or tasks[0], *rows.values()
-    if is_clean(column) and all(task_of(column) in row.scores for row in rows.values()):
-        whole = task_of(column)
-        all_rows = first.scores[whole].mean - second.scores[whole].mean
-        changes = [mean_change(row.scores[column], row.scores[whole]) for row in rows.values()]
-        known = [change for change in changes if change is not None]
-        by = f": clean rows change it by {signed_percent(known[0] - known[1])}" if known[1:] else ""
-        notes.add(
-            f"on all rows, the papers' protocol, {a.name} - {b.name} is {signed_percent(all_rows)} "
-            f"on {whole}{by}"
-        )
-    notes |= _note_unknown_groups([a, b])
-    notes |= _note_choices(rows, tasks)
-    seeds = {name: common_seeds(row, tasks) for name, row in rows.items()}
     comparison = compare(
         a, b, tasks=tasks, average=average, resamples=RESAMPLES["comparison"], progress=progress
     )
-    return _describe_compared(comparison, rows, seeds, sorted(notes))
-
-
-def _describe_compared(
-    comparison: Comparison,
-    rows: Mapping[str, LeaderboardRow],
-    seeds: Mapping[str, Sequence[int]],
-    notes: Sequence[str],
-) -> Comparison:
-    """Add notes, and descriptions of both rows with the `seeds` that were compared."""
-    lines = (
-        f"{side}: {describe_row(row, seeds[name])}"
-        for side, (name, row) in zip("AB", rows.items(), strict=True)
+    limits = replace(
+        comparison.limits,
+        chosen=_find_chosen(rows, tasks),
+        readings=tuple(readings),
+        all_rows=_compare_on_all_rows([*rows.values()], average or tasks[0]),
     )
-    return replace(comparison, notes=(*comparison.notes, *notes), told=tuple(lines))
+    sides = (summarize_row(row, name, common_seeds(row, tasks)) for name, row in rows.items())
+    return replace(comparison, limits=limits, rows=tuple(sides))
+
+
+def _compare_on_all_rows(sides: Sequence[LeaderboardRow], column: str) -> AllRows | None:
+    """Compare two sides with clean scores on all rows; None if `column` is not clean."""
+    whole = task_of(column)
+    if not is_clean(column) or not all(whole in row.scores for row in sides):
+        return None
+    ours, theirs = (mean_change(row.scores[column], row.scores[whole]) for row in sides)
+    change = None if ours is None or theirs is None else ours - theirs
+    a, b = (row.scores[whole].mean for row in sides)
+    return AllRows(whole, a - b, change)
+
+
+def compare_against(
+    session: Session,
+    rows: Sequence[LeaderboardRow],
+    reference: str,
+    filters: Filters = EVERY_ROW,
+    *,
+    tasks: FamilyName = "sts",
+) -> dict[int, Comparison]:
+    """Compare each row with one reference row. Returns comparisons by the index in `rows`.
+
+    The reference row itself, rows without test scores, and those that cannot be compared with
+    it are left out.
+    """
+    comparisons = {}
+    name, other = find_row(session, reference, filters, tasks=tasks, scored=True)
+    for index, row in enumerate(rows):
+        if row.configuration != other.configuration and row.scores:
+            with suppress(ComparisonError):  # scored on other data: it gets no mark
+                pair = {f"row {index}": row, name: other}
+                comparisons[index] = compare_rows(session, pair, family=tasks)
+    return comparisons
+
+
+def compare_every_row(
+    session: Session,
+    filters: Filters = EVERY_ROW,
+    *,
+    tasks: FamilyName = "sts",
+    per_configuration: bool = False,
+    progress: Progress | None = None,
+) -> Matrix:
+    """Compare every row with test scores with every other, on the mean over their tasks.
+
+    A row is left out, and `limits` names it, if it lacks the family's average and others have
+    it, or if it cannot be compared with the first of the others. Of ranking tasks, only those
+    of the first metric are compared. With `per_configuration`, all configurations are compared
+    and not only the best of each group. Raises ComparisonError without two such rows.
+    """
+    families = families_beside(tasks)
+    candidates = board_rows(
+        session, filters, families=families, per_configuration=per_configuration
+    )
+    rows = named_rows([row for row in candidates if row.scores])
+    columns = family_named(tasks, rows.values())
+    headline = next(iter(columns.averages), None)
+    whole = {name: row for name, row in rows.items() if headline in row.scores}
+    kept = whole if len(whole) > 1 else dict(rows)
+    shared = [
+        task
+        for task in (columns.over(headline) if headline else columns.columns)
+        if all(task in row.scores for row in kept.values())
+    ]
+    scored = read_evaluations(
+        session, (row.scores[task].identity for row in kept.values() for task in shared)
+    )
+    readings = list[ReadingDifference]()
+    first, *others = kept or [""]
+    for name in others:
+        pair = {first: kept[first], name: kept[name]}
+        try:
+            readings += _compare_readings(scored, pair, shared)
+        except ComparisonError:
+            del kept[name]
+    if len(kept) < 2 or not shared:
+        there = f"; there is {next(iter(rows), 'none')}"
+        if len(rows) > 1:
+            there = f" on the same tasks and data; {', '.join(rows)} have different ones"
+        raise ComparisonError(f"a comparison needs two rows with test scores of {tasks}{there}")
+    _refuse_disjoint_rows(kept, shared, tasks)
+    contenders = build_contenders(session, kept, shared)
+    matrix = compare_all(
+        contenders, tasks=shared, resamples=RESAMPLES["comparison"], progress=progress
+    )
+    limits = replace(
+        matrix.limits,
+        chosen=_find_chosen(kept, shared),
+        readings=tuple(readings),
+        left_out=tuple(name for name in rows if name not in kept),
+    )
+    sides = (summarize_row(row, name, common_seeds(row, shared)) for name, row in kept.items())
+    return replace(matrix, limits=limits, rows=tuple(sides))
 
 
 def _refuse_disjoint_rows(
@@ -441,41 +382,25 @@ def _refuse_disjoint_rows(
             raise ComparisonError(f"no seed of {name} is scored on all of {', '.join(tasks)}")
 
 
-def _note_unknown_groups(contenders: Sequence[Contender]) -> set[str]:
-    """Note the tasks whose pairs are resampled one by one because their sentences are not known."""
-    unknown = sorted({task for each in contenders for task in each.gold.keys() - each.groups})
-    if not unknown:
-        return set()
-    return {
-        f"which pairs of {', '.join(unknown)} share a sentence is unknown; if many do, the "
-        "intervals are too short"
-    }
+def _find_chosen(rows: Mapping[str, LeaderboardRow], tasks: Sequence[str]) -> tuple[str, ...]:
+    """Find the rows that a search chose by a score that counts on any of these tasks."""
+    return tuple(
+        name for name, row in rows.items() if any(row.scores[t].counts_choice for t in tasks)
+    )
 
 
-def _note_choices(rows: Mapping[str, LeaderboardRow], tasks: Sequence[str]) -> set[str]:
-    """Note the rows that are compared by a value that chose them, on tasks or, without, on dev."""
-    return {
-        f"a search chose {name} by a score that counts here, as the best of many: its mean is too "
-        "high, and the interval and p are too sure of it; seeds that did not choose it, at least "
-        "two, estimate it"
-        for name, row in rows.items()
-        if any(score.counts_choice for score in map(row.scores.get, tasks) if score)
-        or (not tasks and row.dev_score.counts_choice)
-    }
-
-
-def _collect_reading_notes(
+def _compare_readings(
     evaluations: Mapping[str, EvaluationRecord],
     rows: Mapping[str, LeaderboardRow],
     tasks: Sequence[str],
-) -> set[str]:
-    """Note how two encoders read their texts differently, such as in length or prompt.
+) -> list[ReadingDifference]:
+    """Find how two encoders read their texts differently; without repetitions.
 
     Only the reading may differ, because it is part of an encoder; other differences raise
     ComparisonError.
     """
     (a, mine), (b, other) = rows.items()
-    notes: set[str] = set()
+    readings = list[ReadingDifference]()
     for task in tasks:
         ids = (mine.scores[task].identity, other.scores[task].identity)
         if ids[0] == ids[1]:
@@ -493,41 +418,72 @@ def _collect_reading_notes(
                     "identity, or score both alike with cse-evaluate"
                 )
         ours, theirs = left.get("reading", {}), right.get("reading", {})
-        parts = [
-            f"{name} {ours.get(name)} against {theirs.get(name)}"
+        values = {
+            name: (ours.get(name), theirs.get(name))
             for name in ours | theirs
             if ours.get(name) != theirs.get(name)
-        ]
-        notes.add(f"{a} and {b} read their texts differently: {', '.join(parts)}")
-    return notes
+        }
+        if (reading := ReadingDifference(a, b, values)) not in readings:
+            readings.append(reading)
+    return readings
 
 
-def _make_dev_contender(
-    name: str, row: LeaderboardRow, task: str, pairs_of: PairsOf, notes: list[str]
+def compare_dev_rows(
+    rows: Mapping[str, LeaderboardRow], pairs_of: PairsOf, *, progress: Progress | None = None
+) -> Comparison:
+    """Compare the first row with the second on their dev set; see `Leaderboard.compare_on_dev`."""
+    (a, first), (b, second) = rows.items()
+    if first.dev.identity != second.dev.identity:
+        sets = (
+            f"{dev.search} ({dev.source}, identity {dev.identity[:HASH_DIGITS]})"
+            for dev in (first.dev, second.dev)
+        )
+        raise ComparisonError(
+            f"{a} and {b} were judged on different dev sets: {' and '.join(sets)}; select "
+            "rows with --identity, or run one of them on the dev sets of the other"
+        )
+    task, contenders, without_pairs = f"dev {first.dev.search}", list[Contender](), {}
+    for name, row in rows.items():
+        scores = {task: [row.dev_score.values[seed] for seed in row.seeds]}
+        design = TrainingDesign(row.method, row.backbone, tuple(row.seeds))
+        contender = Contender(name, scores, design=design)
+        try:
+            contenders.append(_add_dev_pairs(contender, row, task, pairs_of))
+        except CseError as problem:
+            without_pairs[name] = str(problem)
+            contenders.append(contender)
+    comparison = compare(
+        *contenders,
+        tasks=[task],
+        average=None,
+        resamples=RESAMPLES["comparison"],
+        progress=progress,
+    )
+    chosen = tuple(name for name, row in rows.items() if row.dev_score.counts_choice)
+    limits = replace(comparison.limits, chosen=chosen, without_pairs=without_pairs)
+    sides = tuple(summarize_row(row, name) for name, row in rows.items())
+    return replace(comparison, limits=limits, rows=sides)
+
+
+def _add_dev_pairs(
+    contender: Contender, row: LeaderboardRow, task: str, pairs_of: PairsOf
 ) -> Contender:
-    """Build a contender on dev.
+    """Add the cosines of a row's kept models on the pairs of its dev set.
 
-    Without pairs, or if a kept model does not score on them as its trial did, it has scores only,
-    and a note says why.
+    Raises CseError if there are none, or a kept model does not score on them as its trial did.
     """
-    scores = {task: [row.dev_score.values[seed] for seed in row.seeds]}
-    design = TrainingDesign(row.method, row.backbone, tuple(row.seeds))
     from cse_methods.metrics import spearman  # torch: a second
 
     pairs_by_seed = list[DevPairs]()
-    try:
-        for seed in row.seeds:
-            pairs = pairs_of(row.keys[seed])
-            recorded, score = row.dev_score.values[seed], spearman(pairs.cosines, pairs.gold)
-            if not abs(score - recorded) <= SAME_SCORE:
-                raise ComparisonError(
-                    f"the kept model of trial {row.keys[seed][:16]} scores {score:.4f} on dev "
-                    f"{row.dev.search} here, but {recorded:.4f} was recorded"
-                )
-            pairs_by_seed.append(pairs)
-    except CseError as problem:
-        notes.append(f"{name} is compared over its seeds only: {problem}")
-        return Contender(name, scores, design=design)
+    for seed in row.seeds:
+        pairs = pairs_of(row.keys[seed])
+        recorded, score = row.dev_score.values[seed], spearman(pairs.cosines, pairs.gold)
+        if not abs(score - recorded) <= SAME_SCORE:
+            raise ComparisonError(
+                f"the kept model of trial {row.keys[seed][:16]} scores {score:.4f} on dev "
+                f"{row.dev.search} here, but {recorded:.4f} was recorded"
+            )
+        pairs_by_seed.append(pairs)
     cosines: NDArray[Any] = np.stack([pairs.cosines for pairs in pairs_by_seed])
     groups = {} if pairs.groups is None else {task: pairs.groups}
-    return Contender(name, scores, {task: cosines}, {task: pairs.gold}, groups, design)
+    return replace(contender, cosines={task: cosines}, gold={task: pairs.gold}, groups=groups)

@@ -4,8 +4,8 @@ tables and figures.
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any, Literal
@@ -34,7 +34,7 @@ from cse_platform.leaderboard.statistics.intervals import Interval, gap_interval
 from cse_platform.sweep.file import load_sweep
 from cse_platform.sweep.shipped import SHIPPED
 from cse_platform.sweep.spec import SweepSpec
-from cse_platform.tracking.history import COSTS, EPOCH_MINUTES, TRAIN_MINUTES
+from cse_platform.tracking.history import COSTS, TRAIN_MINUTES
 from cse_platform.values import group_by
 
 RELEASED, BASELINES = "released", "baselines"
@@ -46,6 +46,13 @@ WHOLE = "all"
 TrialId = tuple[str, int]
 """A configuration's id, made by `_format_setup_id`, and a seed."""
 Verdict = Literal["within noise", "above", "below", "noise not known"]
+LeftOut = Literal[
+    "out of memory", "not tried", "system not run", "backbone not run", "no hyperparameter"
+]
+"""Why no file fills a number: the paper's own trial ran out of memory; no file tries the settings;
+the system is not run here, at all or on that backbone; the setting is no hyperparameter, such as a
+cut corpus.
+"""
 
 
 @dataclass(frozen=True)
@@ -115,8 +122,22 @@ class PaperTable:
     table: str
     columns: tuple[str, ...]
     lines: tuple[PaperLine, ...]
-    notes: tuple[str, ...] = ()
-    """The limits of the comparison."""
+    unstated: tuple[str, ...] = ()
+    """Columns whose metric the paper does not state; ours are accuracies."""
+    has_several_dev_sets: bool = False
+    """Whether rows of ours on several dev sets match a line; it has the one with the highest mean.
+    """
+    identities: dict[str, int] = field(default_factory=dict)
+    """The numbers of evaluation identities of our scores, of columns that have several."""
+    left_out: int = 0
+    """The number of our rows whose scores are left out, as they are on built-in or imported data.
+    """
+    hardware: str | None = None
+    """The hardware of the paper's costs, if it prints any and names it."""
+    our_hardware: tuple[str, ...] = ()
+    """The hardware of our costs."""
+    has_extrapolated: bool = False
+    """Whether a cost of ours is extrapolated from less than an epoch."""
 
 
 @dataclass(frozen=True)
@@ -189,7 +210,7 @@ class PaperProgress:
     """Printed numbers that a file of the paper or a trial of ours fills."""
     cells_filled: int
     """Printed numbers for which we have our own."""
-    left_out: dict[str, int]
+    left_out: dict[LeftOut, int]
     """Counts of the other printed numbers, by the reason."""
     trials: int
     """The number of distinct trials that the file runs."""
@@ -213,23 +234,10 @@ def paper_table(rows: Sequence[PublishedRow], ours: Sequence[LeaderboardRow]) ->
     backbones = list(dict.fromkeys(row.backbone for row in rows))
     rows = sorted(rows, key=lambda row: backbones.index(row.backbone))
     candidates = [[r for r in ours if _select_comparable_scores(row, r)] for row in rows]
-    lines, notes = tuple(map(line_of_row, rows, candidates)), list[str]()
-    if unstated := {column for row in rows for column in row.unstated}:
-        named = " and ".join(column for column in columns if column in unstated)
-        notes.append(f"The paper does not state how it measures {named}; ours are accuracies.")
-    notes += _note_costs(rows[0].paper, columns, lines, candidates)
-    if any(len({our_row.dev.identity for our_row in of}) > 1 for of in candidates):
-        notes.append(
-            "Some lines have rows of ours with several dev sets; the one with the highest dev "
-            "mean is shown. Filter by identity to see another."
-        )
-    for column in (column for column in columns if column not in COSTS):
-        n = len({line.ours[column].identity for line in lines if column in line.ours})
-        if n > 1:
-            notes.append(
-                f"Our scores of {column} have {n} evaluation identities: filter by identity "
-                "to compare them."
-            )
+    lines = tuple(map(line_of_row, rows, candidates))
+    scores = {c: [line.ours[c] for line in lines if c in line.ours] for c in columns}
+    costs = [cost for column in columns if column in COSTS for cost in scores[column]]
+    identities = {c: len({s.identity for s in scores[c]}) for c in columns if c not in COSTS}
     left_out = sum(
         any(
             not is_comparable(score, our_row.dev)
@@ -238,12 +246,20 @@ def paper_table(rows: Sequence[PublishedRow], ours: Sequence[LeaderboardRow]) ->
         )
         for our_row in ours
     )
-    if left_out:
-        notes.append(
-            f"Scores of {left_out} of our rows are left out: built-in and imported data cannot "
-            "be compared with a paper."
-        )
-    return PaperTable(rows[0].paper, rows[0].table, columns, lines, tuple(notes))
+    unstated = {column for row in rows for column in row.unstated}
+    return PaperTable(
+        rows[0].paper,
+        rows[0].table,
+        columns,
+        lines,
+        unstated=tuple(column for column in columns if column in unstated),
+        has_several_dev_sets=any(len({r.dev.identity for r in of}) > 1 for of in candidates),
+        identities={column: n for column, n in identities.items() if n > 1},
+        left_out=left_out,
+        hardware=HARDWARE.get(rows[0].paper),
+        our_hardware=tuple(sorted({cost.identity for cost in costs})),
+        has_extrapolated=any(r.epoch_is_extrapolated for of in candidates for r in of),
+    )
 
 
 def line_of_row(row: PublishedRow, ours: Iterable[LeaderboardRow]) -> PaperLine:
@@ -292,30 +308,6 @@ def _select_matching_numbers(row: PublishedRow, ours: LeaderboardRow) -> dict[st
 def cost_columns(values: Mapping[str, Any]) -> set[str]:
     """List the cost columns that a configuration can fill; with `max_steps`, no train minutes."""
     return set(COSTS) - ({TRAIN_MINUTES} if "max_steps" in values else set())
-
-
-def _note_costs(
-    paper: str,
-    columns: Sequence[str],
-    lines: Sequence[PaperLine],
-    candidates: Sequence[Sequence[LeaderboardRow]],
-) -> Iterator[str]:
-    """Note the hardware of costs, and how they were measured; times depend on both."""
-    costs = [column for column in columns if column in COSTS]
-    if not costs:
-        return
-    theirs = HARDWARE.get(paper, "unknown hardware")
-    ours = {cost.identity for line in lines for name, cost in line.ours.items() if name in costs}
-    hardware = "; ".join(sorted(filter(None, ours))) or "unknown hardware"
-    beside = f", ours of {hardware}: part of a difference is the machine's"
-    yield f"{' and '.join(costs)}: the paper's are of {theirs}{beside if ours else ''}."
-    if ours and TRAIN_MINUTES in costs:
-        yield (
-            "Our minutes cover optimiser steps, not evaluations or the start of a trial; the "
-            "paper does not say what its minutes cover."
-        )
-    if any(row.epoch_is_extrapolated for rows in candidates for row in rows):
-        yield f"Some of our {EPOCH_MINUTES} are extrapolated from less than one epoch."
 
 
 def read_paper_files() -> tuple[PaperFile, ...]:
@@ -450,10 +442,10 @@ def _measure_table_progress(
     ]
     filling = (own[name] for name, of_file in by_file.items() if any(of_file))
     file = own.get(table) or next(filling, None)
-    left_out = Counter[str]()
+    left_out = Counter[LeftOut]()
     for row, columns in zip(rows, filled, strict=True):
         if left := len(row.scores) - len(columns):
-            left_out[why_left_out(row)] += left
+            left_out[explain_left_out(row)] += left
     without = {"file": None, "trials": 0, "trials_done": 0}
     return PaperProgress(
         paper,
@@ -480,14 +472,14 @@ def _measure_whole_progress(
     )
 
 
-def why_left_out(row: PublishedRow) -> str:
-    """Explain why no file fills the numbers of a row."""
+def explain_left_out(row: PublishedRow) -> LeftOut:
+    """Find why no file fills the numbers of a row."""
     if row.settings.get("stated") == "out of memory":
-        return "of a trial that runs out of memory"
+        return "out of memory"
     if row.configuration is not None:
-        return "whose settings no file tries"
+        return "not tried"
     if row.method not in available_methods():
-        return "of systems that are not run here"
+        return "system not run"
     if row.settings.keys() <= ABOUT_THE_RUN:  # its authors say nothing of it, or start elsewhere
-        return "of systems that are not run here on that backbone"
-    return "whose setting is no hyperparameter, such as a cut corpus"
+        return "backbone not run"
+    return "no hyperparameter"

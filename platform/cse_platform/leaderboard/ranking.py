@@ -46,7 +46,7 @@ from cse_platform.stores.sql.tables import (
 )
 from cse_platform.tracking.packing import unpack_cosines, unpack_gold
 
-Place = tuple[str, int, str, str]
+ScoreKey = tuple[str, int, str, str]
 """Configuration's hash, seed, column and identity."""
 
 Rows = NDArray[np.intp] | slice
@@ -76,17 +76,17 @@ def build_contenders(
     for name, row in rows.items():
         seeds = common_seeds(row, [*tasks, *scored_on])
         name_of = row.configuration.hash
-        places = {
+        keys = {
             task: [(name_of, seed, task, row.scores[task].identity) for seed in seeds]
             for task in tasks
         }
-        paired = {task: ps for task, ps in places.items() if all(place in cosines for place in ps)}
-        data = {task: cosines[ps[0]][0] for task, ps in paired.items()}
+        paired = {task: ks for task, ks in keys.items() if all(key in cosines for key in ks)}
+        data = {task: cosines[ks[0]][0] for task, ks in paired.items()}
         built.append(
             Contender(
                 name,
                 {task: [row.scores[task].values[seed] for seed in seeds] for task in tasks},
-                {task: np.stack([cosines[p][1] for p in ps]) for task, ps in paired.items()},
+                {task: np.stack([cosines[k][1] for k in ks]) for task, ks in paired.items()},
                 {task: gold[sha256] for task, sha256 in data.items()},
                 {task: g for task, sha256 in data.items() if (g := groups.get(sha256)) is not None},
                 TrainingDesign(row.method, row.backbone, tuple(seeds)),
@@ -104,73 +104,74 @@ def common_seeds(row: LeaderboardRow, tasks: Sequence[str]) -> list[int]:
 def _read_similarities(
     session: Session, rows: Sequence[LeaderboardRow], tasks: Sequence[str]
 ) -> tuple[
-    dict[Place, tuple[str, NDArray[np.float32]]], dict[str, NDArray[Any]], dict[str, Groups]
+    dict[ScoreKey, tuple[str, NDArray[np.float32]]], dict[str, NDArray[Any]], dict[str, Groups]
 ]:
     """Read similarities of rows on tasks.
 
-    Returns the id of the pairs and their cosines by place; gold scores by id; and groups by id
-    where they are known. A clean score is over a subset of the pairs of the similarities that its
-    identity refers to, so its id includes that identity.
+    Returns the id of the pairs and their cosines by the key of the score; gold scores by id; and
+    groups by id where they are known. A clean score is over a subset of the pairs of the
+    similarities that its identity refers to, so its id includes that identity.
     """
     hashes = sorted({row.configuration.hash for row in rows})
-    # The similarities that each score is computed from, and which of their rows, by identity.
-    behind: dict[str, tuple[str, Rows]] = {
-        row.scores[column].identity: (row.scores[column].identity, slice(None))
-        for row in rows
-        for column in tasks
-    }
-    if clean := {row.scores[column].identity for row in rows for column in filter(is_clean, tasks)}:
-        from cse_methods.evaluation.identity import rows_of_clean
-
-        for identity, evaluation in read_evaluations(session, clean).items():
-            behind[identity] = rows_of_clean(evaluation.settings) or behind[identity]
-    wanted: dict[tuple[str, str, str], list[tuple[str, str]]] = defaultdict(list)
+    sources = _find_sources(session, rows, tasks)
+    wanted: dict[tuple[str, str, str], dict[tuple[str, str], None]] = defaultdict(dict)
     for row in rows:
         for column in tasks:
             identity = row.scores[column].identity
-            source = row.configuration.hash, task_of(column), behind[identity][0]
-            if (column, identity) not in wanted[source]:
-                wanted[source].append((column, identity))
-    cosines: dict[Place, tuple[str, NDArray[np.float32]]] = {}
-    over: dict[str, tuple[str, Rows]] = {}
-    scored = sorted(set(map(task_of, tasks)))
-    for batch in in_batches(hashes):
-        packed_cosines = PairSimilaritiesRecord
-        stored = (
-            select(
-                ConfigurationRecord.hash,
-                TrialRecord.seed,
-                packed_cosines.task,
-                packed_cosines.identity,
-                packed_cosines.data_sha256,
-                packed_cosines.cosines,
-            )
-            .select_from(TrialRecord)
-            .join(TrialRecord.similarities)
-            .join(TrialRecord.configuration)
-            .where(ConfigurationRecord.hash.in_(batch), packed_cosines.task.in_(scored))
-            .order_by(packed_cosines.measured)
+            source = row.configuration.hash, task_of(column), sources[identity][0]
+            wanted[source][column, identity] = None
+    cosines: dict[ScoreKey, tuple[str, NDArray[np.float32]]] = {}
+    subsets: dict[str, tuple[str, Rows]] = {}
+    stored = PairSimilaritiesRecord
+    query = (
+        select(
+            *(ConfigurationRecord.hash, TrialRecord.seed, stored.task, stored.identity),
+            *(stored.data_sha256, stored.cosines),
         )
-        for configuration, seed, task, identity, data, packed in session.execute(stored):
+        .select_from(TrialRecord)
+        .join(TrialRecord.similarities)
+        .join(TrialRecord.configuration)
+        .where(stored.task.in_(sorted(set(map(task_of, tasks)))))
+        .order_by(stored.measured)
+    )
+    for batch in in_batches(hashes):
+        lines = session.execute(query.where(ConfigurationRecord.hash.in_(batch)))
+        for configuration, seed, task, identity, data, packed in lines:
             for column, own in wanted.get((configuration, task, identity), ()):
-                kept = behind[own][1]
+                kept = sources[own][1]
                 pairs = f"{data} {own}" if is_clean(column) else data
-                over[pairs] = data, kept
-                values = unpack_cosines(packed)[kept]
-                cosines[configuration, seed, column, own] = (pairs, values)
+                subsets[pairs] = data, kept
+                cosines[configuration, seed, column, own] = pairs, unpack_cosines(packed)[kept]
     sets = select(PairSetRecord.data_sha256, PairSetRecord.gold)
-    sets = sets.where(PairSetRecord.data_sha256.in_(sorted({data for data, _ in over.values()})))
+    sets = sets.where(PairSetRecord.data_sha256.in_(sorted({d for d, _ in subsets.values()})))
     gold = {data: unpack_gold(packed) for data, packed in session.execute(sets)}
     groups = _read_groups(session, gold, hashes)
     return (
         cosines,
-        {pairs: gold[data][kept] for pairs, (data, kept) in over.items()},
+        {pairs: gold[data][kept] for pairs, (data, kept) in subsets.items()},
         {
             pairs: number_by_appearance(groups[data][kept])
-            for pairs, (data, kept) in over.items()
+            for pairs, (data, kept) in subsets.items()
             if data in groups
         },
     )
+
+
+def _find_sources(
+    session: Session, rows: Sequence[LeaderboardRow], tasks: Sequence[str]
+) -> dict[str, tuple[str, Rows]]:
+    """Find the similarities that each score is computed from, and which of their rows, by identity.
+
+    These are all rows of those with the same identity, but for clean scores.
+    """
+    scores = {(row.scores[column].identity, is_clean(column)) for row in rows for column in tasks}
+    sources: dict[str, tuple[str, Rows]] = {name: (name, slice(None)) for name, _ in scores}
+    if clean := [identity for identity, cleaned in scores if cleaned]:
+        from cse_methods.evaluation.identity import rows_of_clean
+
+        for identity, evaluation in read_evaluations(session, clean).items():
+            sources[identity] = rows_of_clean(evaluation.settings) or sources[identity]
+    return sources
 
 
 def _read_groups(

@@ -194,7 +194,7 @@ class ConfigurationSetup(NamedTuple):
         return released_encoder(self.method, self.backbone, self.values)
 
 
-Place = Literal["corpus", "teachers", "dev"]
+SeenIn = Literal["corpus", "teachers", "dev"]
 """Where sentences were seen: in the training corpus, in the corpora that a teacher's authors
 declare, or in a lab's own dev files.
 """
@@ -206,18 +206,18 @@ class SeenSentences:
 
     task: str
     split: Literal["dev", "test"]
-    place: Place
+    seen_in: SeenIn
     names: tuple[str, ...]
     """The corpora or files that were searched."""
     sentences: int
     """The number of distinct sentences of the set."""
-    found: int
+    seen: int
     """The number of these that occur there."""
 
     @property
     def share(self) -> float:
-        """`found` as a fraction of `sentences`."""
-        return self.found / max(1, self.sentences)
+        """`seen` as a fraction of `sentences`."""
+        return self.seen / max(1, self.sentences)
 
 
 TEACHER_SAW_PAIRS, SAW_TESTS = "teacher saw pairs", "saw test sentences"
@@ -247,7 +247,7 @@ class Trained:
             "released": released_encoder(self.method, self.backbone, values) is not None,
             "transductive": TRANSDUCTIVE in self.corpus,
             TEACHER_SAW_PAIRS: any(known is not None and known.pairs for known in declared),
-            SAW_TESTS: any(seen.split == "test" and seen.found for seen in self.seen),
+            SAW_TESTS: any(each.split == "test" and each.seen for each in self.seen),
         }
         return tuple(name for name, stands in marks.items() if stands)
 
@@ -575,14 +575,14 @@ class Trial:
     """`search`; `confirm` and `repeat` are further seeds of configurations of the search."""
     configuration: str
     """The hash of its configuration, which all seeds share."""
-    values: dict[str, Any]
+    searched_values: dict[str, Any]
     """The searched hyperparameters that are active."""
-    value: float | None
+    best_value: float | None
     """The dev score of the best checkpoint; for a pruned trial, the best until it was stopped. For
     a running one, the best so far, if the query reads it.
     """
-    step: int | None
-    """The step of `value`."""
+    best_step: int | None
+    """The step of `best_value`."""
     started: datetime
     finished: datetime | None
     sweep: str
@@ -623,21 +623,6 @@ class Trial:
     """The dev curve."""
     measured: dict[str, float | None] = field(default_factory=dict)
     """The metrics of the best step and the test scores that a query asks for, by name."""
-
-    @property
-    def best_value(self) -> float | None:
-        """The same as `value`, which has this name in the driver too, as the next ones."""
-        return self.value
-
-    @property
-    def best_step(self) -> int | None:
-        """The same as `step`."""
-        return self.step
-
-    @property
-    def searched_values(self) -> dict[str, Any]:
-        """The same as `values`."""
-        return self.values
 
     @property
     def gpus(self) -> float:

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from operator import methodcaller
 from typing import Any
 
 from cse_platform.errors import NotFoundError
@@ -19,10 +20,6 @@ class Order:
     key: Callable[[LeaderboardRow], Any]
     """Returns None or an empty list for a row without a value."""
     descending: bool = True
-
-
-def _order_costs(cost: str) -> Order:
-    return Order(cost, lambda row: row.cost(cost))
 
 
 def _order_scores(column: str) -> Order:
@@ -48,7 +45,7 @@ ORDERS: dict[str, Order] = {
         Order("gap", lambda row: row.gap and row.gap.difference),
         Order("gpu_hours", lambda row: row.gpu_hours),
         Order("wall_seconds", lambda row: row.wall_seconds),
-        *map(_order_costs, COSTS),
+        *(Order(cost, methodcaller("cost", cost)) for cost in COSTS),
         Order("finished", lambda row: row.finished),
         _rising("machines", lambda row: row.machines),
         _rising("tags", lambda row: row.tags),

@@ -3,7 +3,7 @@ start from.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from statistics import fmean
@@ -25,7 +25,6 @@ from cse_platform.leaderboard.trials import (
 from cse_platform.leaderboard.trials_table import TrialChoice, select_chosen
 from cse_platform.stores.sql.estimates import CHOSE
 from cse_platform.stores.sql.lease import LeaseOwner, lease_owners
-from cse_platform.stores.sql.store import Store
 from cse_platform.stores.sql.tables import (
     AttemptRecord,
     ConfigurationRecord,
@@ -63,7 +62,7 @@ class SweepOverview:
     state: str
     """`RUNNING`, `COMPLETE` or `INTERRUPTED`."""
     holder: LeaseOwner | None
-    """The driver that holds or last held it; None if it was never run here."""
+    """The driver that holds or last of_sweep it; None if it was never run here."""
     asked: tuple[str, ...]
     """The requests that its driver has not taken yet: `stop`, `retry` and so on."""
     started: datetime
@@ -125,7 +124,7 @@ class SearchHistory:
     method: str = ""
     sampled_from: Sequence[Any] = ()
     """If `trials` is a sample, a line of each trial by number: `number`, `role`, `state`,
-    `configuration` and `value`, as in `Trial`.
+    `configuration` and `best_value`, as in `Trial`.
     """
 
     @property
@@ -138,155 +137,149 @@ class SearchHistory:
         return self.sampled_from or self.trials
 
 
-class SweepQueries:
-    """What a `Leaderboard` answers about sweeps and their searches.
+def read_sweeps(
+    session: Session, *, limit: int | None = None, offset: int = 0
+) -> list[SweepOverview]:
+    """The progress of sweeps, the last started one first; `offset` of them are skipped."""
+    last_start = (
+        select(func.max(SweepStartRecord.started))
+        .where(SweepStartRecord.sweep_id == SweepRecord.id)
+        .correlate(SweepRecord)
+        .scalar_subquery()
+    )
+    restarted = func.coalesce(last_start, SweepRecord.started)
+    query = select(SweepRecord.id).order_by(restarted.desc(), SweepRecord.name.desc())
+    ids = session.scalars(query.limit(limit).offset(offset)).all()
+    overviews = dict[int, SweepOverview]()
+    for batch in in_batches(ids):
+        overviews |= _build_overviews(session, batch)
+    return [overviews[sweep] for sweep in ids]
 
-    Each question about a sweep raises NotFoundError if there is none of that name.
+
+def count_sweeps(session: Session) -> int:
+    """Count the sweeps."""
+    return session.scalar(select(func.count()).select_from(SweepRecord)) or 0
+
+
+def read_sweep(session: Session, name: str, *, now: datetime | None = None) -> SweepOverview:
+    """The progress of a sweep; `now` is the time for which a running one is described."""
+    sweep = find_sweep(session, name).id
+    return _build_overviews(session, [sweep], now)[sweep]
+
+
+def read_running(session: Session, sweep: str, *, curves: bool = False) -> list[Trial]:
+    """The trials of a sweep that have not ended, the newest first, at most 50.
+
+    They have the best so far, and the step and the dev score of their last report, None before
+    the first; with `curves`, also their dev curves.
     """
+    record = find_sweep(session, sweep)
+    return read_trials(
+        session,
+        SweepTrialRecord.sweep_id == record.id,
+        AttemptRecord.state == "RUNNING",
+        order=(SweepTrialRecord.number.desc(),),
+        limit=50,
+        space=space_of(record.spec),
+        curves="metrics" if curves else None,
+        last_step=AttemptRecord.reached,
+        last_value=LAST_VALUE,
+        **best_columns(record),
+    )
 
-    _store: Store
 
-    def sweeps(self, *, limit: int | None = None, offset: int = 0) -> list[SweepOverview]:
-        """The progress of sweeps, the last started one first; `offset` of them are skipped."""
-        last_start = (
-            select(func.max(SweepStartRecord.started))
-            .where(SweepStartRecord.sweep_id == SweepRecord.id)
-            .correlate(SweepRecord)
-            .scalar_subquery()
-        )
-        restarted = func.coalesce(last_start, SweepRecord.started)
-        query = select(SweepRecord.id).order_by(restarted.desc(), SweepRecord.name.desc())
-        with self._store.session() as session:
-            ids = session.scalars(query.limit(limit).offset(offset)).all()
-            overviews = dict[int, SweepOverview]()
-            for batch in in_batches(ids):
-                overviews |= _build_overviews(session, batch)
-        return [overviews[sweep] for sweep in ids]
+def read_running_and_ended(
+    session: Session, sweep: str, *, since: datetime | None = None
+) -> list[Trial]:
+    """The running trials of a sweep, and those that ended since a time, or all, by number.
 
-    def count_sweeps(self) -> int:
-        """Count the sweeps."""
-        with self._store.session() as session:
-            return session.scalar(select(func.count()).select_from(SweepRecord)) or 0
+    They have the best so far, their last points, and whether they chose their configurations.
+    A reused trial ended when the sweep reused it.
+    """
+    record = find_sweep(session, sweep)
+    ended = func.coalesce(SweepTrialRecord.reused, AttemptRecord.finished)
+    runs = AttemptRecord.state == "RUNNING"
+    return read_trials(
+        session,
+        SweepTrialRecord.sweep_id == record.id,
+        *([] if since is None else [or_(runs, ended >= since)]),
+        space=space_of(record.spec),
+        finished=ended,
+        last_step=AttemptRecord.reached,
+        last_value=LAST_VALUE,
+        chose=CHOSE,
+        **best_columns(record),
+    )
 
-    def sweep(self, name: str, *, now: datetime | None = None) -> SweepOverview:
-        """The progress of a sweep; `now` is the time for which a running one is described."""
-        with self._store.session() as session:
-            sweep = find_sweep(session, name).id
-            return _build_overviews(session, [sweep], now)[sweep]
 
-    def sweep_spec(self, sweep: str) -> dict[str, Any]:
-        """The sweep file as it was last started, as JSON."""
-        with self._store.session() as session:
-            return find_sweep(session, sweep).spec
+def read_messages(
+    session: Session, sweep: str, *, since: datetime | None = None
+) -> list[DriverMessage]:
+    """The messages of the driver of a sweep, notes and warnings since a time, oldest first."""
+    record = find_sweep(session, sweep)
+    message = DriverMessageRecord
+    query = select(message).where(message.sweep_id == record.id)
+    if since is not None:
+        query = query.where(message.time >= since)
+    return [
+        DriverMessage(sweep=sweep, time=line.time, level=line.level, text=line.text)
+        for line in session.scalars(query.order_by(message.time, message.position))
+    ]
 
-    def running(self, sweep: str, *, curves: bool = False) -> list[Trial]:
-        """The trials of a sweep that have not ended, the newest first, at most 50.
 
-        They have the best so far, and the step and the dev score of their last report, None before
-        the first; with `curves`, also their dev curves.
-        """
-        with self._store.session() as session:
-            record = find_sweep(session, sweep)
-            return read_trials(
-                session,
-                SweepTrialRecord.sweep_id == record.id,
-                AttemptRecord.state == "RUNNING",
-                order=(SweepTrialRecord.number.desc(),),
-                limit=50,
-                space=space_of(record.spec),
-                curves="metrics" if curves else None,
-                last_step=AttemptRecord.reached,
-                last_value=LAST_VALUE,
-                **best_columns(record),
-            )
+def read_stamps(session: Session, sweep: str | None = None) -> dict[str, tuple[str, int]]:
+    """Stamps of all sweeps, or of one, by name; a stamp changes when its sweep changes.
 
-    def running_and_ended(self, sweep: str, *, since: datetime | None = None) -> list[Trial]:
-        """The running trials of a sweep, and those that ended since a time, or all, by number.
+    They are the state, as in `SweepOverview`, and how far the journal has been applied.
+    """
+    columns = (SweepRecord.name, SweepRecord.state, JournalCursorRecord.position)
+    query = select(*columns).outerjoin(
+        JournalCursorRecord, JournalCursorRecord.journal == SweepRecord.journal
+    )
+    if sweep is not None:
+        query = query.where(SweepRecord.id == find_sweep(session, sweep).id)
+    owners = lease_owners(session, sweep)
+    return {
+        name: (state_of(state, owners.get(name)), position or 0)
+        for name, state, position in session.execute(query.order_by(SweepRecord.id))
+    }
 
-        They have the best so far, their last points, and whether they chose their configurations.
-        A reused trial ended when the sweep reused it.
-        """
-        ended = func.coalesce(SweepTrialRecord.reused, AttemptRecord.finished)
-        runs = AttemptRecord.state == "RUNNING"
-        with self._store.session() as session:
-            record = find_sweep(session, sweep)
-            return read_trials(
-                session,
-                SweepTrialRecord.sweep_id == record.id,
-                *([] if since is None else [or_(runs, ended >= since)]),
-                space=space_of(record.spec),
-                finished=ended,
-                last_step=AttemptRecord.reached,
-                last_value=LAST_VALUE,
-                chose=CHOSE,
-                **best_columns(record),
-            )
 
-    def messages(self, sweep: str, *, since: datetime | None = None) -> list[DriverMessage]:
-        """The messages of the driver of a sweep, notes and warnings since a time, oldest first."""
-        record = DriverMessageRecord
-        with self._store.session() as session:
-            query = select(record).where(record.sweep_id == find_sweep(session, sweep).id)
-            if since is not None:
-                query = query.where(record.time >= since)
-            return [
-                DriverMessage(sweep=sweep, time=line.time, level=line.level, text=line.text)
-                for line in session.scalars(query.order_by(record.time, record.position))
-            ]
+def read_search(
+    session: Session, sweep: str, *, limit: int = 1000, where: Sequence[Condition] = ()
+) -> SearchHistory:
+    """The history of a sweep: its trials, further seeds included, and their results.
 
-    def stamps(self, sweep: str | None = None) -> dict[str, tuple[str, int]]:
-        """Stamps of all sweeps, or of one, by name; a stamp changes when its sweep changes.
-
-        They are the state, as in `SweepOverview`, and how far the journal has been applied.
-        """
-        columns = (SweepRecord.name, SweepRecord.state, JournalCursorRecord.position)
-        query = select(*columns).outerjoin(
-            JournalCursorRecord, JournalCursorRecord.journal == SweepRecord.journal
-        )
-        with self._store.session() as session:
-            if sweep is not None:
-                query = query.where(SweepRecord.id == find_sweep(session, sweep).id)
-            held = lease_owners(session, sweep)
-            return {
-                name: (state_of(state, held.get(name)), position or 0)
-                for name, state, position in session.execute(query.order_by(SweepRecord.id))
-            }
-
-    def search(
-        self, sweep: str, *, limit: int = 1000, where: Sequence[Condition] = ()
-    ) -> SearchHistory:
-        """The history of a sweep: its trials, further seeds included, and their results.
-
-        Args:
-            sweep: its name.
-            limit: of trials, at least 2; of more, half of the result are the best ones on dev, and
-                the rest is an even sample of the others. The result has the total number of trials.
-            where: only trials that satisfy these conditions, on hyperparameters that there are.
-        """
-        with self._store.session() as session:
-            record = find_sweep(session, sweep)
-            space = space_of(record.spec)
-            conditions = [SweepTrialRecord.sweep_id == record.id]
-            if where:
-                passing = select_chosen(session, record, TrialChoice(where))
-                conditions.append(SweepTrialRecord.trial_id.in_(passing))
-            held = select(SweepTrialRecord.trial_id).where(*conditions)
-            total = session.scalar(held.with_only_columns(func.count())) or 0
-            outcomes: Sequence[Row[Any]] = ()
-            weights: dict[str, Any] = {}
-            if total > limit:
-                columns = SweepTrialRecord.number, SweepTrialRecord.role, AttemptRecord.state
-                hash_, value = ConfigurationRecord.hash, AttemptRecord.best_value
-                query = select_trials(*columns, hash_.label("configuration"), value.label("value"))
-                query = query.where(*conditions).order_by(SweepTrialRecord.number)
-                outcomes = session.execute(query).all()
-                sampled, weight = _select_sample(session, held, limit=limit, total=total)
-                conditions.append(sampled)
-                weights["weight"] = weight
-            trials = tuple(read_trials(session, *conditions, space=space, **weights))
-            return SearchHistory(
-                sweep, record.dev, space, trials, total, record.sampler, record.method, outcomes
-            )
+    Args:
+        session: of the leaderboard.
+        sweep: its name.
+        limit: of trials, at least 2; of more, half of the result are the best ones on dev, and
+            the rest is an even sample of the others. The result has the total number of trials.
+        where: only trials that satisfy these conditions, on hyperparameters that there are.
+    """
+    record = find_sweep(session, sweep)
+    space = space_of(record.spec)
+    conditions = [SweepTrialRecord.sweep_id == record.id]
+    if where:
+        passing = select_chosen(session, record, TrialChoice(where))
+        conditions.append(SweepTrialRecord.trial_id.in_(passing))
+    matching = select(SweepTrialRecord.trial_id).where(*conditions)
+    total = session.scalar(matching.with_only_columns(func.count())) or 0
+    outcomes: Sequence[Row[Any]] = ()
+    weights: dict[str, Any] = {}
+    if total > limit:
+        columns = SweepTrialRecord.number, SweepTrialRecord.role, AttemptRecord.state
+        hash_, value = ConfigurationRecord.hash, AttemptRecord.best_value
+        query = select_trials(*columns, hash_.label("configuration"), value.label("best_value"))
+        query = query.where(*conditions).order_by(SweepTrialRecord.number)
+        outcomes = session.execute(query).all()
+        sampled, weight = _select_sample(session, matching, limit=limit, total=total)
+        conditions.append(sampled)
+        weights["weight"] = weight
+    trials = tuple(read_trials(session, *conditions, space=space, **weights))
+    return SearchHistory(
+        record.name, record.dev, space, trials, total, record.sampler, record.method, outcomes
+    )
 
 
 def _build_overviews(
@@ -294,16 +287,7 @@ def _build_overviews(
 ) -> dict[int, SweepOverview]:
     """Build the overviews of these sweeps, by their ids."""
     now = now or datetime.now(UTC)
-    states: dict[int, dict[str, int]] = defaultdict(dict)
-    by_state = (
-        select(SweepTrialRecord.sweep_id, AttemptRecord.state, func.count())
-        .join(SweepTrialRecord.trial)
-        .join(TrialRecord.shown)
-        .where(SweepTrialRecord.sweep_id.in_(sweeps))
-        .group_by(SweepTrialRecord.sweep_id, AttemptRecord.state)
-    )
-    for sweep, trial_state, trials in session.execute(by_state):
-        states[sweep][trial_state] = trials
+    states = _count_states(session, sweeps)
     best = best_trials(session, sweeps)
     holders_by_sweep = lease_owners(session)
     waiting, enqueued = defaultdict[str, list[str]](list), Counter[str]()
@@ -353,6 +337,21 @@ def _build_overviews(
     return overviews
 
 
+def _count_states(session: Session, sweeps: Sequence[int]) -> Mapping[int, dict[str, int]]:
+    """Count the trials of sweeps by state; sweeps are given by their ids."""
+    by_state = (
+        select(SweepTrialRecord.sweep_id, AttemptRecord.state, func.count())
+        .join(SweepTrialRecord.trial)
+        .join(TrialRecord.shown)
+        .where(SweepTrialRecord.sweep_id.in_(sweeps))
+        .group_by(SweepTrialRecord.sweep_id, AttemptRecord.state)
+    )
+    states: dict[int, dict[str, int]] = defaultdict(dict)
+    for sweep, state, trials in session.execute(by_state):
+        states[sweep][state] = trials
+    return states
+
+
 def state_of(stored: str, holder: LeaseOwner | None) -> str:
     """Return the state of a sweep: INTERRUPTED if it is stored as RUNNING but its driver is dead.
 
@@ -365,7 +364,7 @@ def state_of(stored: str, holder: LeaseOwner | None) -> str:
 
 def _read_activity(session: Session, sweep: int, *, since: datetime) -> tuple[int, datetime]:
     """Count the trials of a sweep that ended since its last start, and read when it last moved."""
-    held = (
+    of_sweep = (
         select(func.max(AttemptRecord.started))
         .select_from(TrialRecord)
         .join(TrialRecord.shown)
@@ -373,11 +372,11 @@ def _read_activity(session: Session, sweep: int, *, since: datetime) -> tuple[in
         .where(SweepTrialRecord.sweep_id == sweep)
     )
     ended, finished = session.execute(
-        held.with_only_columns(func.count(), func.max(AttemptRecord.finished)).where(
+        of_sweep.with_only_columns(func.count(), func.max(AttemptRecord.finished)).where(
             AttemptRecord.finished >= since
         )
     ).one()
-    runs = held.where(AttemptRecord.state == "RUNNING")
+    runs = of_sweep.where(AttemptRecord.state == "RUNNING")
     of_running = DevPointRecord.attempt_id.in_(runs.with_only_columns(AttemptRecord.id))
     reported = session.scalar(select(func.max(DevPointRecord.reported_at)).where(of_running))
     times = (since, finished, session.scalar(runs), reported)
@@ -424,19 +423,19 @@ def _estimate_seconds_left(
 
 
 def _select_sample(
-    session: Session, held: Select[int], *, limit: int, total: int
+    session: Session, of_sweep: Select[int], *, limit: int, total: int
 ) -> tuple[ColumnElement[bool], ColumnElement[float]]:
     """Match the best trials, up to half the limit, and an even sample of the others; return the
     condition, and the weights of the trials.
     """
-    complete = held.join(SweepTrialRecord.trial).join(TrialRecord.shown)
+    complete = of_sweep.join(SweepTrialRecord.trial).join(TrialRecord.shown)
     complete = complete.where(AttemptRecord.state == "COMPLETE")
     best_first = complete.order_by(AttemptRecord.best_value.desc(), SweepTrialRecord.number)
     best = select(best_first.limit(limit // 2).cte("best").c.trial_id)
     best_count = session.scalar(select(func.count()).select_from(best.subquery())) or 0
     wanted, others = limit - best_count, total - best_count
     position = func.row_number().over(order_by=SweepTrialRecord.number).label("position")
-    rest = held.where(SweepTrialRecord.trial_id.not_in(best)).add_columns(position).subquery()
+    rest = of_sweep.where(SweepTrialRecord.trial_id.not_in(best)).add_columns(position).subquery()
     sampled = select(rest.c.trial_id).where(rest.c.position * wanted % others < wanted)
     is_best = SweepTrialRecord.trial_id.in_(best)
     weight = case((is_best, 1.0), else_=others / wanted)

@@ -1,10 +1,8 @@
 """Everything that the leaderboard stores about one trial. Scores are fractions."""
 
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from sqlalchemy import select
@@ -25,7 +23,6 @@ from cse_platform.leaderboard.records import (
     DevPoint,
     DevSets,
     Estimate,
-    LeaderboardRow,
     SeenSentences,
     Trained,
     Trial,
@@ -34,18 +31,15 @@ from cse_platform.leaderboard.records import (
 from cse_platform.leaderboard.trials import (
     FIRST_PLACE,
     best_columns,
-    best_of_sweep,
     dev_curves,
     find_one_trial,
     read_trials,
 )
-from cse_platform.numbers import HASH_DIGITS
-from cse_platform.safe_paths import find_link
 from cse_platform.stores.sql.estimates import CHOSE
-from cse_platform.stores.sql.store import Store
 from cse_platform.stores.sql.tables import (
     AttemptRecord,
     ConfigurationRecord,
+    GroupRecord,
     PairSetRecord,
     PairSimilaritiesRecord,
     SweepLeaseRecord,
@@ -54,10 +48,8 @@ from cse_platform.stores.sql.tables import (
     TrialRecord,
     find_sweep,
 )
-from cse_platform.sweep.stores import sweep_folder
 from cse_platform.tracking.counting_seeds import select_counting_seeds
 from cse_platform.tracking.events import MAIN_METRICS, TrialScore
-from cse_platform.tracking.output import output_file
 from cse_platform.tracking.packing import unpack_cosines, unpack_gold
 from cse_platform.values import canonical_json
 
@@ -157,52 +149,6 @@ class TrialDetails(Trained):
         """Source of a trial that was logged by another program; None for our own trials."""
         return self.start_facts.get("imported_from")
 
-    def journal_folders(self, runs: Path | None) -> dict[Path, int]:
-        """The folders on this machine where its sweeps' journals may be, most likely first, with
-        its number there.
-
-        These are the folders that their drivers used, then those below `runs`, for copies.
-        """
-        folders = {Path(place.folder): place.number for place in self.sweeps if place.folder}
-        if runs is not None:
-            folders |= {sweep_folder(runs, place.sweep): place.number for place in self.sweeps}
-        return folders
-
-    def find_output(self, runs: Path | None) -> Path | None:
-        """Find the file of the trial's output; None if it has printed nothing.
-
-        Raises NotFoundError if the trial was imported, the file is a link or behind one, or no
-        journal folder of its sweeps is on this machine, so that the file may be elsewhere.
-        """
-        if self.imported_from is not None:
-            raise NotFoundError(
-                f"trial {self.key[:HASH_DIGITS]} was imported from {self.imported_from}, without "
-                "its output"
-            )
-        known = self.journal_folders(runs)
-        here = [folder for folder in known if os.access(folder, os.X_OK)]
-        for folder in here:
-            file = output_file(folder, known[folder])
-            if (link := find_link(file, below=folder.parent.parent)) is not None:
-                raise NotFoundError(
-                    f"{link} is a link or behind one, so it is not read: it may be a private "
-                    "file; put a copy in its place if it is yours"
-                )
-            if file.exists():
-                return file
-        if here:
-            return None
-        raise NotFoundError(
-            f"the output of trial {self.key[:HASH_DIGITS]} is not here, but beside the journal of "
-            f"its sweep, in {self.journal_places}; give the command there"
-        )
-
-    @property
-    def journal_places(self) -> str:
-        """The journal folders of its sweeps and their hosts, in words."""
-        known = [f"{p.folder} on {p.host}" for p in self.sweeps if p.folder is not None]
-        return " or ".join(known) or "a folder that is not recorded"
-
     @property
     def main_scores(self) -> tuple[TrialScore, ...]:
         """The scores that papers report: Spearman's rho, accuracy, KCC, NDCG, and clean scores."""
@@ -210,7 +156,7 @@ class TrialDetails(Trained):
 
     def as_record(self) -> dict[str, Any]:
         """Return the fields that `cse-leaderboard show --json` prints."""
-        columns = ("key", "seed", "value", "state")
+        columns = ("key", "seed", "best_value", "state")
         siblings = [{name: getattr(each, name) for name in columns} for each in self.siblings]
         return asdict(self) | {
             "marks": self.marks,
@@ -219,6 +165,10 @@ class TrialDetails(Trained):
         }
 
 
+_OF_ATTEMPT = (
+    *("state", "error", "started", "finished", "wall_seconds", "costs"),
+    *("model", "model_deleted"),
+)
 _ACCESS = ("opened", "who", "command", "tasks", "source")
 _WITH_ALL = (
     joinedload(TrialRecord.configuration).joinedload(ConfigurationRecord.group),
@@ -231,161 +181,163 @@ _WITH_ALL = (
 )
 
 
-class TrialQueries:
-    """What a `Leaderboard` answers about single trials.
+def read_trial(session: Session, trial: str) -> TrialDetails:
+    """Everything about one trial: settings, provenance, dev curve, scores, its other seeds.
 
-    A trial is named by its key or its first 6 digits, by SWEEP#N, or as the best one by SWEEP or
-    METHOD@CONFIGURATION.
+    Raises NotFoundError if the reference names no trial, AmbiguousError if it names several.
     """
+    key = find_one_trial(session, trial).key
+    query = select(TrialRecord).where(TrialRecord.key == key).options(*_WITH_ALL)
+    record = session.scalars(query).one()
+    configuration, attempt, machine = record.configuration, record.shown, record.shown.machine
+    sweeps = [place.sweep for place in record.links]
+    starts = _find_starts(attempt, sweeps)
+    scores = {
+        (score.split, score.task, score.metric, score.identity): score
+        for score in record.scores
+        if score.metric not in DATA_METRICS
+    }
+    seeds = read_trials(
+        session,
+        FIRST_PLACE,
+        TrialRecord.configuration_id == configuration.id,
+        order=(TrialRecord.seed, TrialRecord.id),
+        chose=CHOSE,
+        **best_columns(sweeps[0]),
+    )
+    own = next(trial for trial in seeds if trial.key == key)
+    return TrialDetails(
+        key=key,
+        seed=record.seed,
+        **{name: getattr(attempt, name) for name in _OF_ATTEMPT},
+        **_read_annotations(session, record, sweeps),
+        best_step=own.best_step,
+        best_value=own.best_value,
+        provenance=_format_facts(attempt.provenance),
+        method=configuration.group.method,
+        revision=configuration.revision,
+        backbone=configuration.group.backbone,
+        corpus=configuration.corpus,
+        configuration=as_configuration(configuration),
+        dev=dev_set(configuration.group),
+        gpu_hours=record.gpu_seconds / 3600,
+        machine=f"{machine.host} · {machine.hardware}" if machine else None,
+        untrained=attempt.start_value,
+        sweeps=_read_places(session, record),
+        starts=starts,
+        spec=next(s.spec for s in sweeps if not starts or s.name == starts[0].sweep),
+        curve=tuple(dev_curves(session, [key])[key]),
+        scores=tuple(
+            TrialScore.model_validate(score, from_attributes=True)
+            for _, score in sorted(scores.items())
+        ),
+        seen=read_seen_sentences(session, [configuration.id]).get(configuration.id, ()),
+        test_accesses=tuple(
+            {"trial": key, **{name: getattr(each, name) for name in _ACCESS}}
+            for each in record.test_accesses
+        ),
+        siblings=tuple(trial for trial in seeds if trial is not own),
+        over_seeds=_estimate_over_seeds(seeds, configuration.group),
+    )
 
-    _store: Store
 
-    def trial(self, trial: str) -> TrialDetails:
-        """Everything about one trial: settings, provenance, dev curve, scores, its other seeds.
+def _read_annotations(
+    session: Session, trial: TrialRecord, sweeps: Sequence[SweepRecord]
+) -> dict[str, Any]:
+    """Read the fields of `TrialDetails` about annotations."""
+    hash_, tags = trial.configuration.hash, {tag.tag for sweep in sweeps for tag in sweep.tags}
+    written = annotations(session, "trial", [trial.key])
+    of_configuration = annotations(session, "configuration", [hash_])
+    of_sweeps = annotations(session, "sweep", [sweep.name for sweep in sweeps])
+    for annotated in (written, of_configuration, of_sweeps):
+        tags.update(word for notes in annotated.values() for word in notes.words)
+    return {
+        "tags": tuple(sorted(tags)),
+        "written": written.get(trial.key, Annotations()),
+        "of_configuration": of_configuration.get(hash_, Annotations()),
+    }
 
-        Raises NotFoundError if the reference names no trial, AmbiguousError if it names several.
-        """
-        with self._store.session() as session:
-            key = find_one_trial(session, trial).key
-            query = select(TrialRecord).where(TrialRecord.key == key).options(*_WITH_ALL)
-            record = session.scalars(query).one()
-            configuration, sweeps = record.configuration, [place.sweep for place in record.links]
-            attempt = record.shown
-            scores = {
-                (score.split, score.task, score.metric, score.identity): score
-                for score in record.scores
-                if score.metric not in DATA_METRICS
-            }
-            columns = (
-                *("state", "error", "started", "finished", "wall_seconds", "costs"),
-                *("model", "model_deleted"),
-            )
-            starts = _find_starts(attempt, sweeps)
-            places = {place.sweep.name: place for place in record.links}
-            drivers = select(SweepLeaseRecord).where(SweepLeaseRecord.sweep.in_(places))
-            leases = {lease.sweep: (lease.host, lease.folder) for lease in session.scalars(drivers)}
-            written = annotations(session, "trial", [record.key])
-            of_configuration = annotations(session, "configuration", [configuration.hash])
-            of_sweeps = annotations(session, "sweep", [sweep.name for sweep in sweeps])
-            tags = {tag.tag for sweep in sweeps for tag in sweep.tags}
-            for annotated in (written, of_configuration, of_sweeps):
-                tags.update(word for notes in annotated.values() for word in notes.words)
-            seeds = read_trials(
-                session,
-                FIRST_PLACE,
-                TrialRecord.configuration_id == configuration.id,
-                order=(TrialRecord.seed, TrialRecord.id),
-                **best_columns(sweeps[0]),
-            )
-            own = next(trial for trial in seeds if trial.key == key)
-            machine = attempt.machine
-            return TrialDetails(
-                key=key,
-                seed=record.seed,
-                **{name: getattr(attempt, name) for name in columns},
-                best_step=own.step,
-                best_value=own.value,
-                provenance=_format_facts(attempt.provenance),
-                method=configuration.group.method,
-                revision=configuration.revision,
-                backbone=configuration.group.backbone,
-                corpus=configuration.corpus,
-                configuration=as_configuration(configuration),
-                dev=dev_set(configuration.group),
-                gpu_hours=record.gpu_seconds / 3600,
-                machine=f"{machine.host} · {machine.hardware}" if machine else None,
-                untrained=attempt.start_value,
-                sweeps=tuple(
-                    SweepPlace(name, place.number, place.role, *leases.get(name, (None, None)))
-                    for name, place in places.items()
-                ),
-                tags=tuple(sorted(tags)),
-                written=written.get(key, Annotations()),
-                of_configuration=of_configuration.get(configuration.hash, Annotations()),
-                starts=starts,
-                spec=next(s.spec for s in sweeps if not starts or s.name == starts[0].sweep),
-                curve=tuple(dev_curves(session, [key])[key]),
-                scores=tuple(
-                    TrialScore.model_validate(score, from_attributes=True)
-                    for _, score in sorted(scores.items())
-                ),
-                seen=read_seen_sentences(session, [configuration.id]).get(configuration.id, ()),
-                test_accesses=tuple(
-                    {"trial": key, **{name: getattr(each, name) for name in _ACCESS}}
-                    for each in record.test_accesses
-                ),
-                siblings=tuple(trial for trial in seeds if trial is not own),
-                over_seeds=_estimate_over_seeds(session, configuration),
-            )
 
-    def neighbours(self, sweep: str, number: int) -> tuple[Trial | None, Trial | None]:
-        """The trials of a sweep before and after a number; None where there is no such trial."""
-        other = SweepTrialRecord.number
-        with self._store.session() as session:
-            of_sweep = SweepTrialRecord.sweep_id == find_sweep(session, sweep).id
-            before = read_trials(session, of_sweep, other < number, order=(other.desc(),), limit=1)
-            after = read_trials(session, of_sweep, other > number, limit=1)
-        return next(iter(before), None), next(iter(after), None)
+def _read_places(session: Session, trial: TrialRecord) -> tuple[SweepPlace, ...]:
+    """Read the sweeps that hold a trial, with the hosts and folders of their drivers."""
+    places = {place.sweep.name: place for place in trial.links}
+    drivers = select(SweepLeaseRecord).where(SweepLeaseRecord.sweep.in_(places))
+    leases = {lease.sweep: (lease.host, lease.folder) for lease in session.scalars(drivers)}
+    return tuple(
+        SweepPlace(name, place.number, place.role, *leases.get(name, (None, None)))
+        for name, place in places.items()
+    )
 
-    def best_of_sweep(self, sweep: str) -> Trial | None:
-        """The complete trial with the highest dev score, if any."""
-        with self._store.session() as session:
-            return best_of_sweep(session, find_sweep(session, sweep))
 
-    def dev_curves(self, row: LeaderboardRow) -> dict[int, list[DevPoint]]:
-        """The dev curves of a row by seed, in the order of its seeds, also those without points."""
-        with self._store.session() as session:
-            curves = dev_curves(session, list(row.keys.values()))
-        return {seed: curves[row.keys[seed]] for seed in row.seeds}
+def _estimate_over_seeds(seeds: Sequence[Trial], group: GroupRecord) -> Estimate | None:
+    """Estimate the dev score of a configuration over its complete seeds; None without one."""
+    complete = [trial for trial in seeds if trial.state == "COMPLETE"]
+    values = {trial.seed: trial.best_value or 0.0 for trial in complete}
+    chose = {trial.seed for trial in complete if trial.chose}
+    counted = select_counting_seeds(values, chose)
+    if not values:
+        return None
+    return estimate(values, group.dev_identity, group.dev_source, counted, chose)
 
-    def similarities(self, trial: str, task: str, identity: str | None = None) -> "Similarities":
-        """The cosines that a trial gives to the pairs of an STS task, and their gold scores.
 
-        `identity` is that of the evaluation; by default the only one on the task's test pairs.
-        Raises NotFoundError if there is none, AmbiguousError if several evaluations are meant.
-        """
-        from cse_methods.evaluation.results import Similarities
+def read_neighbours(session: Session, sweep: str, number: int) -> tuple[Trial | None, Trial | None]:
+    """The trials of a sweep before and after a number; None where there is no such trial."""
+    other = SweepTrialRecord.number
+    of_sweep = SweepTrialRecord.sweep_id == find_sweep(session, sweep).id
+    before = read_trials(session, of_sweep, other < number, order=(other.desc(),), limit=1)
+    after = read_trials(session, of_sweep, other > number, limit=1)
+    return next(iter(before), None), next(iter(after), None)
 
-        stored = PairSimilaritiesRecord
-        which = (
-            PairSetRecord.split == "test"  # the geometry may have stored STS-B's dev pairs too
-            if identity is None
-            else stored.identity == identity
+
+def read_similarities(
+    session: Session, trial: str, task: str, identity: str | None = None
+) -> "Similarities":
+    """The cosines that a trial gives to the pairs of an STS task, and their gold scores.
+
+    `identity` is that of the evaluation; by default the only one on the task's test pairs.
+    Raises NotFoundError if there is none, AmbiguousError if several evaluations are meant.
+    """
+    from cse_methods.evaluation.results import Similarities
+
+    stored = PairSimilaritiesRecord
+    which = (
+        PairSetRecord.split == "test"  # the geometry may have stored STS-B's dev pairs too
+        if identity is None
+        else stored.identity == identity
+    )
+    key = find_one_trial(session, trial).key
+    query = (
+        select(stored)
+        .select_from(TrialRecord)
+        .join(TrialRecord.similarities)
+        .join(stored.pair_set)
+        .options(contains_eager(stored.pair_set))
+        .where(TrialRecord.key == key, stored.task == task, which)
+        .order_by(stored.measured)
+    )
+    records = {record.identity: record for record in session.scalars(query)}
+    if not records:
+        under = "" if identity is None else f" under identity {identity!r}"
+        raise NotFoundError(
+            f"trial {key!r} has no similarities on {task!r}{under}; "
+            "cse-evaluate on the trial stores them"
         )
-        with self._store.session() as session:
-            key = find_one_trial(session, trial).key
-            query = (
-                select(stored)
-                .select_from(TrialRecord)
-                .join(TrialRecord.similarities)
-                .join(stored.pair_set)
-                .options(contains_eager(stored.pair_set))
-                .where(TrialRecord.key == key, stored.task == task, which)
-                .order_by(stored.measured)
-            )
-            records = {record.identity: record for record in session.scalars(query)}
-        if not records:
-            under = "" if identity is None else f" under identity {identity!r}"
-            raise NotFoundError(
-                f"trial {key!r} has no similarities on {task!r}{under}; "
-                "cse-evaluate on the trial stores them"
-            )
-        if len(records) > 1:
-            raise AmbiguousError(
-                f"trial {key!r} has similarities on {task!r} under several identities; "
-                f"name one of {', '.join(sorted(records))}"
-            )
-        [record] = records.values()
-        pairs = record.pair_set
-        return Similarities(
-            task=record.task,
-            split=cast("Split", pairs.split),
-            identity=record.identity,
-            cosines=unpack_cosines(record.cosines),
-            gold=unpack_gold(pairs.gold),
-            subsets=pairs.subsets,
-            data_sha256=pairs.data_sha256,
+    if len(records) > 1:
+        raise AmbiguousError(
+            f"trial {key!r} has similarities on {task!r} under several identities; "
+            f"name one of {', '.join(sorted(records))}"
         )
+    [record] = records.values()
+    pairs = record.pair_set
+    return Similarities(
+        task=record.task,
+        split=cast("Split", pairs.split),
+        identity=record.identity,
+        cosines=unpack_cosines(record.cosines),
+        gold=unpack_gold(pairs.gold),
+        subsets=pairs.subsets,
+        data_sha256=pairs.data_sha256,
+    )
 
 
 def _format_facts(stored: Any) -> dict[str, str]:
@@ -395,23 +347,6 @@ def _format_facts(stored: Any) -> dict[str, str]:
     """
     facts = stored if isinstance(stored, dict) else {"stored": stored}
     return {k: v if isinstance(v, str) else canonical_json(v) for k, v in facts.items()}
-
-
-def _estimate_over_seeds(session: Session, configuration: ConfigurationRecord) -> Estimate | None:
-    """Estimate the dev score of a configuration over its complete seeds; None without one."""
-    query = (
-        select(TrialRecord.seed, AttemptRecord.best_value, CHOSE)
-        .join(TrialRecord.shown)
-        .where(TrialRecord.configuration_id == configuration.id, AttemptRecord.state == "COMPLETE")
-        .order_by(TrialRecord.seed)
-    )
-    lines = session.execute(query).all()
-    if not lines:
-        return None
-    values, group = {seed: value or 0.0 for seed, value, _ in lines}, configuration.group
-    chose = {seed for seed, _, is_choice in lines if is_choice}
-    counted = select_counting_seeds(values, chose)
-    return estimate(values, group.dev_identity, group.dev_source, counted, chose)
 
 
 def _find_starts(attempt: AttemptRecord, sweeps: Sequence[SweepRecord]) -> tuple[SweepStart, ...]:

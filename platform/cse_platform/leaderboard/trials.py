@@ -68,7 +68,7 @@ def measured_value(name: str) -> ScalarSelect[float | None]:
 
 
 def best_columns(sweep: SweepRecord) -> dict[str, Any]:
-    """Select the `value` and the `step` of the best checkpoint; of a running trial, of the best one
+    """Select the `best_value` and the `best_step`; of a running trial, of the best one
     so far, as `TrialHistory.best` defines it.
 
     The file of the sweep, which holds the trials, says which dev score picks checkpoints.
@@ -84,8 +84,8 @@ def best_columns(sweep: SweepRecord) -> dict[str, Any]:
 
     runs = AttemptRecord.state == "RUNNING"
     return {
-        "value": case((runs, select_so_far(point.value)), else_=AttemptRecord.best_value),
-        "step": case((runs, select_so_far(point.step)), else_=AttemptRecord.best_step),
+        "best_value": case((runs, select_so_far(point.value)), else_=AttemptRecord.best_value),
+        "best_step": case((runs, select_so_far(point.step)), else_=AttemptRecord.best_step),
     }
 
 
@@ -98,8 +98,8 @@ _COLUMNS: dict[str, Any] = {
     **{name: getattr(GroupRecord, name) for name in ("method", "backbone", "dev_identity")},
     "configuration": ConfigurationRecord.hash,
     "hyperparameters": ConfigurationRecord.values,
-    "value": AttemptRecord.best_value,
-    "step": AttemptRecord.best_step,
+    "best_value": AttemptRecord.best_value,
+    "best_step": AttemptRecord.best_step,
     "sweep": SweepRecord.name,
 }
 """The columns of each `Trial`, by field."""
@@ -139,7 +139,7 @@ def read_trials(
         order: the expressions to sort by.
         limit: the most trials to read.
         space: of the sweep, which decides which hyperparameters are active; without it,
-            `Trial.values` are those that the first sweep with the configuration searched.
+            `Trial.searched_values` are those that the first sweep with the configuration searched.
         curves: whether to read the dev curves: their values, or their metrics too.
         measured: the metrics and test scores to read, as for `measured_value`.
         columns: further fields of `Trial` by name, such as `last_value=LAST_VALUE`, or other
@@ -157,7 +157,7 @@ def read_trials(
         if space is not None:
             active = line["hyperparameters"] = drop_inactive_values(space, active)
         searched = [name for name in in_space or line["searched"] if name in active]
-        line["values"] = {
+        line["searched_values"] = {
             name: active[name]
             for name in searched
             if space is None or not in_space or _has_place(space[name], active[name])
@@ -239,14 +239,14 @@ def best_trials(session: Session, sweeps: Sequence[int]) -> dict[str, Trial]:
     reads the sweep's own trials and looks up each, with or without statistics; with an inner join
     and no statistics it would scan all sweeps.
     """
-    held, trial, shown = aliased(SweepTrialRecord), aliased(TrialRecord), aliased(AttemptRecord)
+    link, trial, shown = aliased(SweepTrialRecord), aliased(TrialRecord), aliased(AttemptRecord)
     best_key = (
         select(case((shown.id.is_not(None), trial.key)))
-        .select_from(held)
-        .outerjoin(trial, trial.id == held.trial_id)
+        .select_from(link)
+        .outerjoin(trial, trial.id == link.trial_id)
         .outerjoin(shown, (shown.id == trial.shown_attempt) & (shown.state == "COMPLETE"))
-        .where(held.sweep_id == SweepRecord.id)
-        .order_by(shown.best_value.desc().nulls_last(), held.number)
+        .where(link.sweep_id == SweepRecord.id)
+        .order_by(shown.best_value.desc().nulls_last(), link.number)
         .limit(1)
         .correlate(SweepRecord)
         .scalar_subquery()
@@ -271,16 +271,19 @@ def complete_curves(
     """
     return read_trials(
         session,
-        FIRST_PLACE,
-        GroupRecord.method == method,
-        GroupRecord.backbone == backbone,
+        *_match_complete(method, backbone),
         GroupRecord.dev_identity == dev_identity,
         ConfigurationRecord.corpus == corpus,
-        AttemptRecord.state == "COMPLETE",
         order=(AttemptRecord.finished.desc(), TrialRecord.id.desc()),
         limit=limit,
         curves="values",
     )
+
+
+def _match_complete(method: str, backbone: str) -> list[ColumnElement[bool]]:
+    """Match the complete trials of a method on a backbone, each in its first sweep."""
+    of_group = GroupRecord.method == method, GroupRecord.backbone == backbone
+    return [FIRST_PLACE, *of_group, AttemptRecord.state == "COMPLETE"]
 
 
 def past_trials(session: Session, *, method: str, backbone: str, gpu: bool) -> list[Trial]:
@@ -290,10 +293,7 @@ def past_trials(session: Session, *, method: str, backbone: str, gpu: bool) -> l
     """
     return read_trials(
         session,
-        FIRST_PLACE,
-        GroupRecord.method == method,
-        GroupRecord.backbone == backbone,
-        AttemptRecord.state == "COMPLETE",
+        *_match_complete(method, backbone),
         AttemptRecord.wall_seconds > 0,
         (TrialRecord.gpu_seconds > 0) == gpu,
         AttemptRecord.reached > 0,
@@ -419,8 +419,9 @@ def find_one_trial(session: Session, reference: str) -> Trial:
     if (sweep := sweep_or_none(session, reference)) is not None:
         best = best_of_sweep(session, sweep)
     elif at:
-        held = find_configuration(session, digits, method=method, named=reference)
-        complete = AttemptRecord.state == "COMPLETE", TrialRecord.configuration_id == held.id
+        configuration = find_configuration(session, digits, method=method, named=reference)
+        of_it = TrialRecord.configuration_id == configuration.id
+        complete = AttemptRecord.state == "COMPLETE", of_it
         order = (AttemptRecord.best_value.desc(), TrialRecord.id)
         best = next(iter(read_trials(session, FIRST_PLACE, *complete, order=order, limit=1)), None)
     else:
@@ -466,11 +467,8 @@ def best_kept_trial(
     """
     best = read_trials(
         session,
-        FIRST_PLACE,
-        GroupRecord.method == method,
-        GroupRecord.backbone == backbone,
+        *_match_complete(method, backbone),
         GroupRecord.dev_identity == dev_identity,
-        AttemptRecord.state == "COMPLETE",
         AttemptRecord.model.is_not(None),
         order=(AttemptRecord.best_value.desc(), TrialRecord.id),
         limit=1,

@@ -32,7 +32,7 @@ from cse_platform.leaderboard.trials import (
     select_trials,
     space_of,
 )
-from cse_platform.stores.sql.store import Store, write_json
+from cse_platform.stores.sql.store import write_json
 from cse_platform.stores.sql.tables import (
     AttemptRecord,
     ConfigurationRecord,
@@ -41,7 +41,6 @@ from cse_platform.stores.sql.tables import (
     SweepRecord,
     SweepTrialRecord,
     TrialRecord,
-    find_sweep,
     in_batches,
 )
 from cse_platform.sweep.conditions import SIGNS, Condition, write_value
@@ -75,9 +74,9 @@ class TrialColumns:
         best = best_columns(sweep)
         self._own: dict[str, ColumnElement[Any]] = TEXTS | {
             "number": self._widen_number(SweepTrialRecord.number.expression),
-            "score": best["value"],
+            "score": best["best_value"],
             "seed": self._widen_number(TrialRecord.seed.expression),
-            "step": self._widen_number(best["step"]),
+            "step": self._widen_number(best["best_step"]),
             "seconds": AttemptRecord.wall_seconds.expression,
         }
 
@@ -228,75 +227,47 @@ other ones, with the value that all trials share.
 """
 
 
-class TrialsTableQueries:
-    """What a `Leaderboard` answers about the trials of a sweep as a table.
-
-    NotFoundError is raised if there is no such sweep, or it has no such hyperparameter.
-    """
-
-    _store: Store
-
-    def trials(
-        self, sweep: str, choice: TrialChoice = EVERY, *, limit: int | None = None, offset: int = 0
-    ) -> Iterator[Trial]:
-        """Iterate over the trials of a sweep, of every state, in the chosen order.
-
-        They have the best so far, and why they failed or were stopped.
-        """
-        with self._store.session() as session:
-            record, number = find_sweep(session, sweep), SweepTrialRecord.number
-            space = space_of(record.spec)
-            order = TrialColumns(session, record).order(choice.sort)
-            if choice.descending:
-                order = [expression.desc() for expression in order]
-            if choice.sort != "number":  # which is never NULL, so that an index sorts by it
-                order = [*(expression.nulls_last() for expression in order), number.expression]
-            query = select_chosen(session, record, choice).with_only_columns(number)
-            query = query.order_by(*order)
-            numbers = session.scalars(query.limit(limit).offset(offset)).all()
-            for batch in in_batches(numbers):
-                trials = read_trials(
-                    session,
-                    SweepTrialRecord.sweep_id == record.id,
-                    number.in_(batch),
-                    space=space,
-                    error=TEXTS["error"],
-                    measured=choice.measured,
-                    **best_columns(record),
-                )
-                by_number = {trial.number: trial for trial in trials}
-                yield from (by_number[number] for number in batch)
-
-    def count_trials(self, sweep: str, choice: TrialChoice) -> int:
-        """Count the trials of a sweep that pass the choice."""
-        with self._store.session() as session:
-            record = find_sweep(session, sweep)
-            if choice.where or choice.state:
-                query = select_chosen(session, record, choice).with_only_columns(func.count())
-            else:
-                _check_names(session, record, [choice.sort], metrics=True)
-                query = select(func.count()).select_from(SweepTrialRecord)
-                query = query.where(SweepTrialRecord.sweep_id == record.id)
-            return session.scalar(query) or 0
-
-    def hyperparameters(self, sweep: str) -> Hyperparameters:
-        """Which hyperparameters vary among the trials of a sweep, and the values of the others.
-
-        Only searched hyperparameters are examined, because trials cannot differ in others.
-        """
-        with self._store.session() as session:
-            return _read_hyperparameters(session, find_sweep(session, sweep))
-
-    def measured(self, sweep: str) -> list[str]:
-        """The names of the metrics that trials of a sweep logged, and of their test scores.
-
-        Metrics are those of the dev points of the newest trials.
-        """
-        with self._store.session() as session:
-            return _read_measured(session, find_sweep(session, sweep))
+def iterate_trials(
+    session: Session, sweep: SweepRecord, choice: TrialChoice, limit: int | None, offset: int
+) -> Iterator[Trial]:
+    """Iterate over the trials of a sweep in the chosen order; see `Leaderboard.table_trials`."""
+    number = SweepTrialRecord.number
+    space = space_of(sweep.spec)
+    order = TrialColumns(session, sweep).order(choice.sort)
+    if choice.descending:
+        order = [expression.desc() for expression in order]
+    if choice.sort != "number":  # which is never NULL, so that an index sorts by it
+        order = [*(expression.nulls_last() for expression in order), number.expression]
+    query = select_chosen(session, sweep, choice).with_only_columns(number)
+    query = query.order_by(*order)
+    numbers = session.scalars(query.limit(limit).offset(offset)).all()
+    for batch in in_batches(numbers):
+        trials = read_trials(
+            session,
+            SweepTrialRecord.sweep_id == sweep.id,
+            number.in_(batch),
+            space=space,
+            error=TEXTS["error"],
+            measured=choice.measured,
+            **best_columns(sweep),
+        )
+        by_number = {trial.number: trial for trial in trials}
+        yield from (by_number[number] for number in batch)
 
 
-def _read_measured(session: Session, sweep: SweepRecord) -> list[str]:
+def count_trials(session: Session, sweep: SweepRecord, choice: TrialChoice) -> int:
+    """Count the trials of a sweep that pass the choice."""
+    if choice.where or choice.state:
+        query = select_chosen(session, sweep, choice).with_only_columns(func.count())
+    else:
+        _check_names(session, sweep, [choice.sort], metrics=True)
+        query = select(func.count()).select_from(SweepTrialRecord)
+        query = query.where(SweepTrialRecord.sweep_id == sweep.id)
+    return session.scalar(query) or 0
+
+
+def read_measured(session: Session, sweep: SweepRecord) -> list[str]:
+    """Read the names of metrics and test scores of a sweep's trials; see `Leaderboard.measured`."""
     of_sweep, score = SweepTrialRecord.sweep_id == sweep.id, ScoreRecord
     points = (
         select_trials(DevPointRecord.metrics)
@@ -312,7 +283,8 @@ def _read_measured(session: Session, sweep: SweepRecord) -> list[str]:
     return order_metrics([*metrics, *tests])
 
 
-def _read_hyperparameters(session: Session, sweep: SweepRecord) -> Hyperparameters:
+def read_hyperparameters(session: Session, sweep: SweepRecord) -> Hyperparameters:
+    """Read which hyperparameters vary in a sweep; see `Leaderboard.hyperparameters`."""
     space = space_of(sweep.spec)
     columns, number = TrialColumns(session, sweep), SweepTrialRecord.number
     first = session.scalar(
@@ -360,10 +332,10 @@ def _check_names(
     session: Session, sweep: SweepRecord, names: Sequence[str], *, metrics: bool = False
 ) -> None:
     others = [name for name in names if name not in OWN_COLUMNS]
-    varying, same = _read_hyperparameters(session, sweep) if others else ((), {})
+    varying, same = read_hyperparameters(session, sweep) if others else ((), {})
     known = [*varying, *same]
     if metrics and any("/" in name for name in others):
-        known += _read_measured(session, sweep)
+        known += read_measured(session, sweep)
     for name in others:
         if name not in known:
             every = [*known, *OWN_COLUMNS]

@@ -3,10 +3,10 @@ that papers print.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import inf
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from cse_methods.data.corpus_spec import TRANSDUCTIVE
 from cse_methods.names import backbone_name, method_name, task_name
@@ -20,7 +20,6 @@ from cse_platform.leaderboard.records import (
     TEACHER_SAW_PAIRS,
     BoardFamily,
     Estimate,
-    FamilyName,
     LeaderboardRow,
     is_clean,
     is_own,
@@ -32,9 +31,7 @@ from cse_platform.numbers import percent, signed_percent
 from cse_platform.presentation.board_columns import (
     ABOVE,
     ALPHA,
-    BY_NAME,
     CHOSEN,
-    CHOSEN_MEANS,
     EXTRAPOLATED,
     EXTRAPOLATED_MEANS,
     OPENED,
@@ -48,12 +45,13 @@ from cse_platform.presentation.board_columns import (
     TRAINING_MARKS,
     AnyRow,
     Board,
+    board_column,
     data_columns,
     interval_cell,
     join_marks,
     published_cell,
     score_cell,
-    short_hash,
+    short_digits,
     shown_dev_set,
 )
 from cse_platform.presentation.tables import (
@@ -62,15 +60,11 @@ from cse_platform.presentation.tables import (
     Document,
     Table,
     to_csv,
-    to_frame,
     to_record,
     to_table,
 )
 from cse_platform.tracking.history import COSTS
 from cse_platform.values import group_by
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 
 @dataclass(frozen=True)
@@ -89,7 +83,10 @@ class ShownScore:
 class Entry:
     """A line of the board's tables: one of our rows or a published one."""
 
-    content: LeaderboardRow | PublishedRow
+    content: AnyRow
+    method: str
+    """The method's name for people, or a published system's."""
+    backbone: str
     headline: str
     """The column that it is ranked by: a test score, or `dev`."""
     scores: Mapping[str, ShownScore]
@@ -104,17 +101,6 @@ class Entry:
     @property
     def published(self) -> PublishedRow | None:
         return self.content if isinstance(self.content, PublishedRow) else None
-
-    @property
-    def method(self) -> str:
-        """The method's name for people, or a published system's."""
-        row = self.content
-        return row.system if isinstance(row, PublishedRow) else row.shown_method
-
-    @property
-    def backbone(self) -> str:
-        row = self.content
-        return row.backbone if isinstance(row, PublishedRow) else row.shown_backbone
 
     @property
     def ranked_on_builtin(self) -> bool:
@@ -137,14 +123,7 @@ EntryColumn = Column[Entry]
 def describe_clean_change(rows: Sequence[LeaderboardRow], headline: str) -> Iterator[str]:
     """Describe how scores change if only clean rows are scored."""
     whole = task_of(headline)
-    if not is_clean(headline):
-        return
-    if lacking := sum(headline not in row.scores for row in rows):
-        yield (
-            f"{lacking} of {len(rows)} rows have no clean scores; `cse-evaluate TRIAL "
-            "--tasks sts` computes those of a trial."
-        )
-    both = [row for row in rows if {headline, whole} <= row.scores.keys()]
+    both = [row for row in rows if is_clean(headline) and {headline, whole} <= row.scores.keys()]
     every = [mean_change(row.scores[headline], row.scores[whole]) for row in both]
     if changes := [change for change in every if change is not None]:
         ends = dict.fromkeys(map(signed_percent, (min(changes), max(changes))))
@@ -173,7 +152,8 @@ def entries(board: Board) -> list[Entry]:
         trained = [mark for name, mark in TRAINING_MARKS.items() if name in row.marks]
         run = (CHOSEN * row.counts_choice, OPENED * bool(row.test_opened))
         mark = join_marks(*run, OTHER_CODE * row.other_code, *trained)
-        ours.append(Entry(row, row.headline or DEV, scores, mark))
+        headline = row.headline or DEV
+        ours.append(Entry(row, row.shown_method, row.shown_backbone, headline, scores, mark))
 
     def lowest_last(entry: Entry) -> float:
         score = entry.scores.get(board.headline)
@@ -182,6 +162,8 @@ def entries(board: Board) -> list[Entry]:
     theirs = [
         Entry(
             printed,
+            printed.system,
+            printed.backbone,
             board.headline,
             {
                 column: ShownScore(value, published_cell(column, value, printed.std.get(column)))
@@ -229,99 +211,121 @@ def score_column(name: str, *, title: str = "") -> EntryColumn:
     )
 
 
-SHOWN_GROUPS: dict[str, tuple[str, ...]] = {
-    "Hyperparameters": ("configuration", "keys", "code", "searched"),
-    "Sweeps": ("sweep", "dev_search", "corpus", "seen", "tags", "notes"),
-    "Runs": ("trials", "gpu_hours", "wall_seconds", "finished", "machines"),
-    "Costs of a trial": tuple(COSTS),
-    "Sources of published rows": ("settings", "sources"),
+RANKING, SCORES, SOURCES = "ranking", "scores", "sources"
+DETAILS: dict[str, tuple[str, tuple[str, ...]]] = {
+    "hyperparameters": ("Hyperparameters", ("configuration", "keys", "code", "searched")),
+    "sweeps": ("Sweeps", ("sweep", "dev_search", "corpus", "seen", "tags", "notes")),
+    "runs": ("Runs", ("trials", "gpu_hours", "wall_seconds", "finished", "machines")),
+    "costs": ("Costs of a trial", tuple(COSTS)),
+    SOURCES: ("Sources of published rows", ("settings", "sources")),
 }
-"""Names of the columns of the tables below the scores, by title."""
+"""The titles of further tables, and the names of their columns."""
+TABLES = (RANKING, SCORES, *DETAILS)
+"""The names of all tables of a board."""
 
 WIDE = (
     *("configuration", "keys", "sweep", "dev_search", "corpus", "seen", "code", "searched"),
     *("trials", "gpu_hours", "wall_seconds", *COSTS, "finished", "machines", "tags", "notes"),
     *("settings", "sources"),
 )
-"""The same columns for a wide table."""
+"""The columns of a wide table after the scores."""
 
+CHOSEN_MEANS = (
+    "A value by which its search chose counts here, so that the mean of such rows is too high"
+)
 LEGEND = {
     STARRED: "Starred: the configuration, or one of its trials.",
-    CHOSEN: CHOSEN_MEANS,
+    CHOSEN: f"{CHOSEN_MEANS}. Two further seeds of it give an honest estimate.",
     OPENED: "Chosen after such test sets had been opened for its method and backbone.",
     OTHER_CODE: "Newer trials of its method, backbone and dev sets ran other code.",
     TRAINING_MARKS[TEACHER_SAW_PAIRS]: "According to its authors, one of its teachers learned "
     "from pairs of sentences.",
     TRAINING_MARKS[SAW_TESTS]: "Its corpus, its teachers' corpora or its own dev files contain "
-    "sentences of its test sets; `saw` counts them.",
+    "sentences of its test sets.",
     OVER_PAIRS: OVER_PAIRS_MEANS,
     EXTRAPOLATED: EXTRAPOLATED_MEANS,
 }
+IN_RANKINGS = {
+    CHOSEN: f"{CHOSEN_MEANS}, and its interval covers less than 95 %. Two further seeds of it give "
+    "an honest estimate.",
+}
+"""What marks mean beside intervals."""
 
 
-def board_tables(board: Board, *, wide: bool) -> list[Table]:
-    """Make the tables of a leaderboard.
+def board_tables(board: Board, names: Collection[str] = TABLES) -> list[Table]:
+    """Make the tables of these names, of `TABLES`.
 
     Rows that are ranked by different columns are in separate tables, and so are scores on built-in
-    data; published rows appear only beside scores on real data. A wide table has all columns for a
-    group of rows. Otherwise, there is one table each for the ranking, the scores by task, the
-    hyperparameters, the sweeps, the runs, the costs of a trial and the sources.
+    data; published rows appear only beside scores on real data.
     """
     listed, tables = entries(board), list[Table]()
-
-    def add(
-        title: str, columns: Sequence[EntryColumn], group: Sequence[Entry], *, builtin: bool
-    ) -> None:
-        on = ", x 100" + ", on built-in data" * builtin
-        tables.append(_make_entry_table(board, title + on, columns, group))
-
-    for headline, builtin, group in _group_by_ranking(board, listed):
-        ours = any(entry.row for entry in group)
-        by = _name_ranking(headline, group)
-        sorted_by = board.sorted_by or headline
-        order = f"on {by}, sorted by {sorted_by}"
-        if sorted_by == headline or not ours:
-            order = f"by {by}"
-        if wide:
-            others = [name for name in _list_scored_columns(board, group) if name != headline]
-            columns = [*map(score_column, others), *shown_columns(WIDE)]
-            columns = [*ranking_columns(headline, group), *columns]
-            add(f"Leaderboard {order}", columns, group, builtin=builtin)
-        elif ours:  # published rows have only their scores
-            ranked = [entry for entry in group if entry.row or headline in entry.scores]
-            add(f"Ranking {order}", ranking_columns(headline, ranked), ranked, builtin=builtin)
-    left = [entry.on(builtin=not entry.ranked_on_builtin) for entry in listed] if wide else listed
-    for block, scored, builtin in score_blocks(board, left):
-        span = " to ".join(dict.fromkeys((block[0], block[-1])))
-        add(f"Test scores, {span}", list(map(score_column, block)), scored, builtin=builtin)
-    for title, names in () if wide else SHOWN_GROUPS.items():
-        group = [entry for entry in listed if entry.row]
-        if title == "Costs of a trial":
+    if RANKING in names:
+        for headline, builtin, group in _group_by_ranking(board, listed):
+            if any(entry.row for entry in group):  # published rows have only their scores
+                ranked = [entry for entry in group if entry.row or headline in entry.scores]
+                title = f"Ranking {_name_order(board, headline, ranked)}"
+                columns = ranking_columns(headline, ranked)
+                tables.append(_make_entry_table(board, title, columns, ranked, builtin=builtin))
+    if SCORES in names:
+        tables += _make_score_tables(board, listed)
+    for name, (title, shown) in DETAILS.items():
+        group = [entry for entry in listed if (entry.published if name == SOURCES else entry.row)]
+        if name == "costs":
             group = [entry for entry in group if entry.row and entry.row.costs]
-        elif title == "Sources of published rows":
-            group = [entry for entry in listed if entry.published]
-        if group:
-            tables.append(_make_entry_table(board, title, shown_columns(names), group))
+        if group and name in names:
+            tables.append(_make_entry_table(board, title, shown_columns(shown), group))
     return tables
 
 
-def board_document(board: Board) -> Document:
-    """Make the document of a leaderboard."""
+def wide_board_tables(board: Board) -> list[Table]:
+    """Make a table with all columns for each group of rows that are ranked by one column."""
+    listed, tables = entries(board), list[Table]()
+    for headline, builtin, group in _group_by_ranking(board, listed):
+        others = [name for name in _list_scored_columns(board, group) if name != headline]
+        columns = [*map(score_column, others), *shown_columns(WIDE)]
+        columns = [*ranking_columns(headline, group), *columns]
+        title = f"Leaderboard {_name_order(board, headline, group)}"
+        tables.append(_make_entry_table(board, title, columns, group, builtin=builtin))
+    left = [entry.on(builtin=not entry.ranked_on_builtin) for entry in listed]
+    return [*tables, *_make_score_tables(board, left)]
+
+
+def _make_score_tables(board: Board, listed: Sequence[Entry]) -> Iterator[Table]:
+    for block, scored, builtin in score_blocks(board, listed):
+        title = f"Test scores, {' to '.join(dict.fromkeys((block[0], block[-1])))}"
+        yield _make_entry_table(
+            board, title, list(map(score_column, block)), scored, builtin=builtin
+        )
+
+
+def _name_order(board: Board, headline: str, group: Sequence[Entry]) -> str:
+    """Name the column that ranks these entries, and the one that sorts them, if it is another."""
+    by, sorted_by = _name_ranking(headline, group), board.sorted_by or headline
+    is_ranked = sorted_by == headline or not any(entry.row for entry in group)
+    return f"by {by}" if is_ranked else f"on {by}, sorted by {sorted_by}"
+
+
+def board_document(board: Board, names: Collection[str] = (), *, wide: bool = False) -> Document:
+    """Make the document of a leaderboard, with the tables of these names or a wide one.
+
+    By default, Markdown and LaTeX have the form that papers print, and other formats the ranking;
+    published rows have their scores and sources, too.
+    """
     rows: list[AnyRow] = [*board.rows, *board.published]
+    chosen = names or (RANKING, *((SCORES, SOURCES) if board.published else ()))
+    there = [*DETAILS][: -1 if not board.published else None]
+    others = ", ".join(name for name in (RANKING, SCORES, *there) if name not in chosen)
+    hint = f"More: --show with {others} or all; --wide has all columns in one table."
     return Document(
-        lambda wide: board_tables(board, wide=wide),
+        lambda: wide_board_tables(board) if wide else board_tables(board, chosen),
         lambda: to_csv(data_columns(board), rows),
         lambda: [
             *(to_record(OUR_RECORD, row) for row in board.rows),
             *(to_record(PAPER_RECORD, row) for row in board.published),
         ],
-        lambda: paper_board(board),
+        None if names or wide else lambda: paper_board(board),
+        hint="" if names or wide or not board.rows else hint,
     )
-
-
-def board_frame(rows: Sequence[LeaderboardRow], *, family: FamilyName) -> "pd.DataFrame":
-    """Make a pandas frame of the rows, in the columns of CSV."""
-    return to_frame(data_columns(Board(rows, family=family)), rows)
 
 
 def score_blocks(
@@ -370,9 +374,17 @@ def _list_scored_columns(board: Board, listed: Sequence[Entry]) -> list[str]:
 
 
 def _make_entry_table(
-    board: Board, title: str, columns: Sequence[EntryColumn], listed: Sequence[Entry]
+    board: Board,
+    title: str,
+    columns: Sequence[EntryColumn],
+    listed: Sequence[Entry],
+    *,
+    builtin: bool | None = None,
 ) -> Table:
-    """Make a table of entries; columns with several evaluation identities are not compared."""
+    """Make a table of entries; columns with several evaluation identities are not compared.
+
+    `builtin` says whether scores are on built-in data; None for a table without scores.
+    """
     keys = key_columns(listed)
     names = {column.name for column in keys}
     mixed = mixed_identities(columns, listed)
@@ -383,29 +395,34 @@ def _make_entry_table(
     ]
     ours = [entry for entry in listed if entry.row]
     apart = all(entry.published for entry in listed[len(ours) :])
-    ranks = any(column.name == "rank" for column in shown)
-    return to_table(
+    by = columns[0].name if any(column.name == "rank" for column in shown) else None
+    hint = "compare only rows with the same one (--format json shows it)."
+    table = to_table(
         [*keys, *shown],
         [ours, listed[len(ours) :]] if apart else [listed],
-        title=title,
-        notes=[*_note_rows(board, listed, ranks=ranks), *mixed.values()],
-        legend=LEGEND | above_means(board),
+        title=title + ("" if builtin is None else ", x 100" + ", on built-in data" * builtin),
+        notes=[
+            *_note_rows(board, listed, by),
+            *(f"{name}: {n} evaluation identities; {hint}" for name, n in mixed.items()),
+        ],
+        legend=LEGEND | (IN_RANKINGS if by else {}) | above_means(board),
         apart=lambda entry: entry.published is None,
     )
+    if any(head.name == "saw" for head in table.heads):
+        saw = "saw: test sentences in its corpus, its teachers' corpora and its own dev files."
+        table = replace(table, notes=(*table.notes, saw))
+    return table
 
 
-def mixed_identities(columns: Sequence[EntryColumn], listed: Sequence[Entry]) -> dict[str, str]:
-    """Find score columns whose scores are not comparable. Returns a note for each."""
-    notes = {}
+def mixed_identities(columns: Sequence[EntryColumn], listed: Sequence[Entry]) -> dict[str, int]:
+    """Count the evaluation identities of each score column that has several."""
+    counts = {}
     for name in (column.name for column in columns if column.compared):
         scores = [entry.scores[name] for entry in listed if name in entry.scores]
         ids = {score.identity for score in scores if score.identity is not None}
         if len(ids) > 1:
-            notes[name] = (
-                f"{name}: {len(ids)} evaluation identities; compare only rows with the same one "
-                "(--format json shows it)."
-            )
-    return notes
+            counts[name] = len(ids)
+    return counts
 
 
 def above_means(board: Board) -> dict[str, str]:
@@ -416,8 +433,8 @@ def above_means(board: Board) -> dict[str, str]:
     return {ABOVE: f"Above {reference} with p < {ALPHA}, after Holm's correction over the tasks."}
 
 
-def _note_rows(board: Board, listed: Sequence[Entry], *, ranks: bool) -> Iterator[str]:
-    """Note what kinds of rows there are, and if it `ranks` them, what limits their ranks."""
+def _note_rows(board: Board, listed: Sequence[Entry], headline: str | None) -> Iterator[str]:
+    """Note what kinds of rows there are and, if they are ranked by a column, what limits that."""
     rows = [entry.row for entry in listed if entry.row]
     if len(rows) < len(listed):
         yield f"{PUBLISHED} Published, not ours; the number leads to its source."
@@ -431,7 +448,7 @@ def _note_rows(board: Board, listed: Sequence[Entry], *, ranks: bool) -> Iterato
             f"{TRANSDUCTIVE.strip()}: trained on the texts of test sets, without gold scores; "
             "its scores are not comparable with others."
         )
-    if not ranks:
+    if headline is None:
         return
     yield from _note_choices(rows)
     if any(row.gap for row in rows):
@@ -440,16 +457,17 @@ def _note_rows(board: Board, listed: Sequence[Entry], *, ranks: bool) -> Iterato
             "our interval."
         )
     yield from _note_ties(rows)
-    scored = [(row, score) for row in rows if (score := row.ranked_score) is not None]
+    ranked = [row for row in rows if (row.headline or DEV) == headline]
+    scored = [(row, score) for row in ranked if (score := row.ranked_score) is not None]
     counted = {
         "with one seed and no stored cosines": sum(r.rank is None and s.n == 1 for r, s in scored),
         "scored in a way that no other row was": sum(
-            row.rank is not None and row.rank.among == 1 for row in rows
+            row.rank is not None and row.rank.among == 1 for row in ranked
         ),
-        "without this score": len(rows) - len(scored),
+        "without this score": len(ranked) - len(scored),
     }
     why = [f"{n} {reason}" for reason, n in counted.items() if n]
-    if why and len(rows) > 1:  # a board of one row needs no note
+    if why and len(ranked) > 1:  # a board of one row needs no note
         yield f"Not ranked: {', '.join(why)}."
     by_pooler: dict[str, dict[str, None]] = {}
     for row in rows:
@@ -459,6 +477,12 @@ def _note_rows(board: Board, listed: Sequence[Entry], *, ranks: bool) -> Iterato
         poolers = "; ".join(f"{pooler}: {', '.join(of)}" for pooler, of in by_pooler.items())
         yield f"The rows use different poolers ({poolers})."
     yield from describe_clean_change(rows, board.headline)
+    lacking = sum(board.headline not in row.scores for row in rows)
+    if is_clean(board.headline) and lacking:
+        yield (
+            f"{lacking} of {len(rows)} rows have no clean scores; cse-evaluate TRIAL --tasks sts "
+            "computes those of a trial."
+        )
 
 
 def _note_choices(rows: Sequence[LeaderboardRow]) -> Iterator[str]:
@@ -500,7 +524,7 @@ def _note_ties(rows: Sequence[LeaderboardRow]) -> Iterator[str]:
 def shown_columns(names: Sequence[str]) -> list[EntryColumn]:
     """Make the columns of these names for people."""
 
-    def show(column: Column[Any]) -> EntryColumn:
+    def show(column: Column[AnyRow]) -> EntryColumn:
         return Column(
             column.name,
             lambda entry: column.read_shown(entry.content),
@@ -510,7 +534,7 @@ def shown_columns(names: Sequence[str]) -> list[EntryColumn]:
             sort=column.sort,
         )
 
-    return [show(BY_NAME[name]) for name in names]
+    return [show(board_column(name)) for name in names]
 
 
 def key_columns(listed: Sequence[Entry]) -> list[EntryColumn]:
@@ -616,7 +640,7 @@ def paper_board(board: Board) -> list[Table]:
         _make_paper_table(board, block, scored, builtin=builtin)
         for block, scored, builtin in blocks
     ]
-    return tables or board_tables(board, wide=False)[:1]
+    return tables or board_tables(board, [RANKING])[:1]
 
 
 def _make_paper_table(
@@ -639,7 +663,8 @@ def _make_paper_table(
     def named(entry: Entry) -> Cell:
         name, row = name_entry(entry), entry.published
         if row is None:
-            suffix = f" ({short_hash(entry.row)})" if entry.row and repeated else ""
+            hash_ = entry.row.configuration.hash if entry.row else ""
+            suffix = f" ({short_digits(hash_)})" if repeated else ""
             return Cell(name + suffix, mark=entry.mark)
         is_variant = printed[name, row.backbone] > 1 and row.label
         return Cell(f"{name} ({row.label})" if is_variant else name, mark=marks[row.sources])
@@ -656,6 +681,7 @@ def _make_paper_table(
     counts = sorted({row.n for row in rows})
     n = "-".join(dict.fromkeys(map(str, (*counts[:1], *counts[-1:]))))
     listed = (f"{mark} {', '.join(sources)}" for sources, mark in marks.items())
+    only = "; only rows with the same one are comparable."
     return to_table(
         [
             Column("method", named, title="Method"),
@@ -667,7 +693,7 @@ def _make_paper_table(
             *([f"Ours: mean and standard deviation over seeds, n = {n}."] if counts else ()),
             *([f"Published: {'; '.join(listed)}."] if marks else ()),
             *describe_clean_change(rows, board.headline),
-            *mixed.values(),
+            *(f"{name}: {n} evaluation identities" + only for name, n in mixed.items()),
         ],
         legend=LEGEND | above_means(board),
         compare_groups=True,

@@ -1,6 +1,6 @@
 """A leaderboard with all its columns, each defined once: its name, its value and its text.
 
-JSON, CSV and pandas use the values, formats for people the texts.
+JSON and CSV use the values, formats for people the texts.
 """
 
 import json
@@ -27,7 +27,7 @@ from cse_platform.leaderboard.records import (
 from cse_platform.leaderboard.statistics.compare import Comparison
 from cse_platform.leaderboard.statistics.intervals import Interval
 from cse_platform.numbers import HASH_DIGITS, clock, percent, short_settings, signed_percent
-from cse_platform.presentation.tables import Align, Cell, Column, flatten, read_path
+from cse_platform.presentation.tables import Cell, Column, flatten, read_path
 from cse_platform.tracking.events import IMPORTED
 from cse_platform.tracking.history import (
     COSTS,
@@ -43,11 +43,6 @@ ALPHA = 0.05
 OVER_PAIRS = "‡"
 OVER_PAIRS_MEANS = "Over the pairs of a single seed; other seeds may differ."
 CHOSEN = "△"
-CHOSEN_MEANS = (
-    "A value by which its search chose counts here: the best of such rows are too high, and their "
-    "intervals cover less than 95 %. Two further seeds of it give an honest estimate."
-)
-
 COST_HEADS = {
     TRAIN_MINUTES: "train minutes",
     EPOCH_MINUTES: "epoch minutes",
@@ -140,46 +135,13 @@ def published_cell(column: str, value: float, std: float | None) -> Cell:
     return Cell(percent(value), spread=percent(std))
 
 
-def short_hash(row: LeaderboardRow) -> str:
-    """Return the first digits of the configuration's hash."""
-    return row.configuration.hash[:HASH_DIGITS]
+def short_digits(digits: str) -> str:
+    """Return the first digits of a hash or key, which commands accept."""
+    return digits[:HASH_DIGITS]
 
 
 AnyRow = LeaderboardRow | PublishedRow
-_NUMBER, _COUNT, _TRUTH, _TIME = "float64", "Int64", "boolean", "datetime64[us, UTC]"
-_Read = Callable[[LeaderboardRow], Any]
-
-
-def _make_column(
-    name: str,
-    value: str | _Read = "",
-    dtype: str = "object",
-    *,
-    published: str = "",
-    shown: _Read | None = None,
-    sort: str = "",
-    **more: Any,
-) -> Column[Any]:
-    """Make a column of a board, whose `value` is an attribute path or a function of our rows.
-
-    Numbers are aligned to the right. `sort` is the name by which rows can be sorted by it, one of
-    `ORDERS`; empty if they cannot.
-    `published` is the attribute path of published rows; empty if these have no value. `shown`
-    returns the value of our rows that people see, if it differs.
-    """
-
-    def read(row: AnyRow) -> Any:
-        if isinstance(row, PublishedRow):
-            return read_path(row, published) if published else None
-        return value(row) if callable(value) else read_path(row, value or name)
-
-    def read_shown(row: AnyRow) -> Any:
-        return read(row) if shown is None or isinstance(row, PublishedRow) else shown(row)
-
-    align: Align = "right" if dtype in (_NUMBER, _COUNT) else "left"
-    return Column(name, read, dtype=dtype, align=align, sort=sort, shown=read_shown, **more)
-
-
+_make_number = partial(Column[Any], align="right")
 _dump_json = partial(json.dumps, sort_keys=True)
 
 
@@ -192,7 +154,7 @@ def _find_headline(row: LeaderboardRow) -> Estimate | None:
     return row.ranked_score if row.headline else None
 
 
-def searched_settings(row: LeaderboardRow) -> str:
+def _format_searched(row: LeaderboardRow) -> str:
     """Format the active searched hyperparameters."""
     values = row.configuration.values
     return short_settings(
@@ -200,22 +162,17 @@ def searched_settings(row: LeaderboardRow) -> str:
     )
 
 
-def short_key(row: LeaderboardRow) -> str:
-    """Return the first digits of the key of the best seed's trial, which commands accept."""
-    return (row.best_trial or "")[:HASH_DIGITS]
-
-
 def format_seen(seen: Iterable[SeenSentences]) -> str | None:
-    """Format how many test sentences occur in each place, summed over the test sets.
+    """Format how many test sentences occur in each kind of data, summed over the test sets.
 
     A sentence of two sets counts twice. None if they have not been counted.
     """
     sums: dict[str, tuple[int, int]] = {}
     for entry in seen:
         if entry.split == "test":
-            count, total = sums.get(entry.place, (0, 0))
-            sums[entry.place] = count + entry.found, total + entry.sentences
-    return "; ".join(f"{place} {f:,} of {n:,}" for place, (f, n) in sums.items()) or None
+            count, total = sums.get(entry.seen_in, (0, 0))
+            sums[entry.seen_in] = count + entry.seen, total + entry.sentences
+    return "; ".join(f"{data} {seen:,} of {n:,}" for data, (seen, n) in sums.items()) or None
 
 
 def _format_rank(row: LeaderboardRow) -> Cell | None:
@@ -236,40 +193,23 @@ def _make_cost_column(name: str) -> Column[Any]:
         cost = row.cost(name)
         return None if cost is None else cost_cell(name, cost, extrapolated=part)
 
-    head = COST_HEADS[name]
-    return _make_column(
-        name, lambda row: row.cost(name), _NUMBER, shown=format_cost, title=head, sort=name
+    return _make_number(
+        name, lambda row: row.cost(name), shown=format_cost, title=COST_HEADS[name], sort=name
     )
 
 
-_FIRST: tuple[Column[Any], ...] = (
-    Column("published", lambda row: isinstance(row, PublishedRow), dtype=_TRUTH),
-    _make_column("method", published="method", sort="method"),
-    _make_column(
-        "backbone",
-        published="backbone",
-        shown=lambda row: row.shown_backbone,
-        sort="backbone",
-    ),
-)
-"""Columns that published rows have too."""
-
 _CONFIGURATION: tuple[Column[Any], ...] = (
-    _make_column("sweep", sort="sweep"),
-    _make_column(
+    Column("published", lambda _: False),
+    Column("method", sort="method"),
+    Column("backbone", shown=lambda row: row.shown_backbone, sort="backbone"),
+    Column("sweep", sort="sweep"),
+    Column(
         "configuration",
         parts=(
-            _make_column(
-                "configuration",
-                "configuration.hash",
-                format=lambda digits: digits[:HASH_DIGITS],
-                sort="configuration",
-            ),
-            _make_column("values", "configuration.values", csv=_dump_json),
-            _make_column(
-                "searched", "configuration.searched", shown=searched_settings, csv=_dump_json
-            ),
-            _make_column(  # the code of imported trials is never known
+            Column("configuration", "configuration.hash", short_digits, sort="configuration"),
+            Column("values", "configuration.values", csv=_dump_json),
+            Column("searched", "configuration.searched", shown=_format_searched, csv=_dump_json),
+            Column(  # the code of imported trials is never known
                 "code",
                 "configuration.code",
                 shown=lambda row: (
@@ -278,18 +218,20 @@ _CONFIGURATION: tuple[Column[Any], ...] = (
             ),
         ),
     ),
-    _make_column("corpus", sort="corpus"),
-    _make_column("seeds"),
-    _make_column("n", dtype=_COUNT, published="seeds", sort="n"),
-    _make_column("keys", shown=short_key, title="trial", csv=_dump_json),
+    Column("corpus", sort="corpus"),
+    Column("seeds"),
+    _make_number("n", sort="n"),
+    Column(
+        "keys", shown=lambda row: short_digits(row.best_trial or ""), title="trial", csv=_dump_json
+    ),
 )
 
 _DEV_COLUMNS: tuple[Column[Any], ...] = (
-    _make_column(
+    Column(
         "dev",
         parts=(
-            _make_column("dev_checkpoint", "dev.checkpoint"),
-            _make_column(
+            Column("dev_checkpoint", "dev.checkpoint"),
+            Column(
                 "dev_search",
                 "dev.search",
                 shown=lambda row: (
@@ -300,73 +242,61 @@ _DEV_COLUMNS: tuple[Column[Any], ...] = (
                 title="dev set",
                 sort="dev_set",
             ),
-            _make_column("dev_identity", "dev.identity"),
-            _make_column("dev_source", "dev.source"),
+            Column("dev_identity", "dev.identity"),
+            Column("dev_source", "dev.source"),
         ),
     ),
-    _make_column("dev_mean", "dev_score.mean", _NUMBER, sort=DEV),
-    _make_column("dev_std", "dev_score.std", _NUMBER, sort="dev_std"),
-    _make_column(
+    Column("dev_mean", "dev_score.mean"),
+    Column("dev_std", "dev_score.std"),
+    Column(
         "dev_interval",
         lambda row: _list_bounds(row.dev_score.interval),
         parts=(
-            _make_column("dev_low", "dev_score.interval.low", _NUMBER),
-            _make_column("dev_high", "dev_score.interval.high", _NUMBER),
+            Column("dev_low", "dev_score.interval.low"),
+            Column("dev_high", "dev_score.interval.high"),
         ),
     ),
-    _make_column("dev_best", "dev_score.best", _NUMBER),
-    _make_column(
+    Column("dev_best", "dev_score.best"),
+    Column(
         "chosen_by",
         shown=lambda row: ", ".join(map(percent, row.chosen_by.values())) or None,
         csv=_dump_json,
-        title="chosen by",
     ),
-    _make_column("counts_choice", dtype=_TRUTH),
-    _make_column("best_of", dtype=_COUNT),
-    _make_column(
-        "dev_untrained", dtype=_NUMBER, format=percent, title="untrained", sort="untrained"
-    ),
-    _make_column("trials", dtype=_COUNT, sort="trials"),
+    Column("counts_choice"),
+    Column("best_of"),
+    _make_number("dev_untrained", format=percent, title="untrained", sort="untrained"),
+    _make_number("trials", sort="trials"),
 )
 
 _RANKING: tuple[Column[Any], ...] = (
-    _make_column(
+    Column(
         "headline",
         parts=(
-            _make_column("headline"),
-            _make_column(
+            Column("headline"),
+            Column(
                 "evaluation",
                 lambda row: read_path(_find_headline(row), "identity"),
-                shown=lambda row: (row.ranked_score.identity if row.ranked_score else "")[
-                    :HASH_DIGITS
-                ],
+                shown=lambda row: row.ranked_score and short_digits(row.ranked_score.identity),
             ),
-            _make_column(
+            Column(
                 "source",
                 lambda row: source_of(score, row.dev) if (score := _find_headline(row)) else None,
             ),
-            _make_column("best_of_n", lambda row: read_path(_find_headline(row), "best"), _NUMBER),
+            Column("best_of_n", lambda row: read_path(_find_headline(row), "best")),
         ),
     ),
-    replace(
-        _make_column(
-            "rank",
-            shown=_format_rank,
-            sort="rank",
-            parts=tuple(
-                _make_column(f"rank_{name}", f"rank.{name}", _COUNT)
-                for name in ("best", "worst", "among")
-            ),
-        ),
-        align="right",
+    _make_number(
+        "rank",
+        shown=_format_rank,
+        sort="rank",
+        parts=tuple(Column(f"rank_{name}", f"rank.{name}") for name in ("best", "worst", "among")),
     ),
-    _make_column(
+    Column(
         "gap",
         parts=(
-            _make_column(
+            _make_number(
                 "gap",
                 "gap.difference",
-                _NUMBER,
                 shown=lambda row: (
                     row.gap
                     and signed_percent(row.gap.difference)
@@ -375,65 +305,50 @@ _RANKING: tuple[Column[Any], ...] = (
                 title="paper",
                 sort="gap",
             ),
-            _make_column("gap_published", "gap.published", _NUMBER),
-            _make_column("gap_source", "gap.source"),
-            _make_column("gap_inside", "gap.inside", _TRUTH),
+            Column("gap_published", "gap.published"),
+            Column("gap_source", "gap.source"),
+            Column("gap_inside", "gap.inside"),
         ),
     ),
 )
 
 _RUN: tuple[Column[Any], ...] = (
-    _make_column("other_code", dtype=_TRUTH),
-    _make_column("marks"),
-    _make_column(
+    Column("other_code"),
+    Column("marks"),
+    Column(
         "seen",
         lambda row: [asdict(entry) for entry in row.seen],
         shown=lambda row: format_seen(row.seen),
         title="saw",
         csv=_dump_json,
     ),
-    _make_column("test_opened", dtype=_TIME),
-    _make_column(
-        "gpu_hours",
-        dtype=_NUMBER,
-        format=lambda hours: f"{hours:.1f}",
-        title="GPU-hours",
-        sort="gpu_hours",
+    Column("test_opened"),
+    _make_number(
+        "gpu_hours", format=lambda hours: f"{hours:.1f}", title="GPU-hours", sort="gpu_hours"
     ),
-    _make_column(
-        "wall_seconds", dtype=_NUMBER, format=clock, title="wall time a trial", sort="wall_seconds"
-    ),
+    _make_number("wall_seconds", format=clock, title="wall time a trial", sort="wall_seconds"),
     *map(_make_cost_column, COSTS),
-    _make_column("epochs", dtype=_NUMBER),
-    _make_column("finished", dtype=_TIME, format=lambda day: f"{day:%Y-%m-%d}", sort="finished"),
-    _make_column("machines", format=", ".join, sort="machines"),
-    _make_column("tags", format=", ".join, sort="tags"),
-    _make_column("starred", dtype=_TRUTH),
-    _make_column("notes", format=lambda notes: shorten(" / ".join(notes), 60, placeholder="…")),
-    _make_column("released", "released.system"),
-    _make_column("trained_from", "released.trained_from"),
+    Column("epochs"),
+    Column("finished", format=lambda day: f"{day:%Y-%m-%d}", sort="finished"),
+    Column("machines", format=", ".join, sort="machines"),
+    Column("tags", format=", ".join, sort="tags"),
+    Column("starred"),
+    Column("notes", format=lambda notes: shorten(" / ".join(notes), 60, placeholder="…")),
+    Column("released", "released.system"),
+    Column("trained_from", "released.trained_from"),
 )
 
-_OURS = (*_FIRST, *_CONFIGURATION, *_DEV_COLUMNS, *_RANKING, *_RUN)
+_OURS = (*_CONFIGURATION, *_DEV_COLUMNS, *_RANKING, *_RUN)
 
 _PAPER: tuple[Column[Any], ...] = (
-    _make_column("system", lambda _: None, published="system"),
-    _make_column("sources", lambda _: None, published="sources", format=", ".join, title="source"),
-    _make_column(
-        "settings",
-        lambda _: None,
-        published="settings",
-        parts=(
-            _make_column("settings", lambda _: None, published="label", title="published settings"),
-        ),
-    ),
-    _make_column("split", lambda _: "test", published="split"),
+    Column("published", lambda _: True),
+    Column("method"),
+    Column("backbone"),
+    Column("system"),
+    Column("sources", format=", ".join, title="source"),
+    Column("settings", parts=(Column("settings", "label", title="published settings"),)),
+    Column("split"),
 )
-"""Columns that only published rows fill; left out of a board without published rows."""
-
-_UNSTATED = _make_column("unstated", lambda _: None, published="unstated")
-BY_NAME = {part.name: part for column in (*_OURS, *_PAPER) for part in (column, *column.parts)}
-"""All columns and parts by name, from which the columns for people are chosen."""
 
 ESTIMATE_PARTS: dict[str, Callable[[Estimate], Any]] = {
     "std": lambda estimate: estimate.std,
@@ -446,13 +361,11 @@ ESTIMATE_PARTS: dict[str, Callable[[Estimate], Any]] = {
 
 
 def _make_scores_column(name: str, part: Callable[[Estimate], Any]) -> Column[Any]:
-    return _make_column(
-        name, lambda row: {column: part(score) for column, score in row.scores.items()}
-    )
+    return Column(name, lambda row: {column: part(score) for column, score in row.scores.items()})
 
 
 OUR_RECORD = (
-    *(*_FIRST, *_CONFIGURATION, *_DEV_COLUMNS, *_RANKING),
+    *(*_CONFIGURATION, *_DEV_COLUMNS, *_RANKING),
     _make_scores_column("test", lambda estimate: estimate.mean),
     *(_make_scores_column(f"test_{name}", part) for name, part in ESTIMATE_PARTS.items()),
     _make_scores_column("evaluation", lambda estimate: estimate.identity),
@@ -460,17 +373,34 @@ OUR_RECORD = (
 )
 """Fields of our rows in JSON; test scores are in objects keyed by column."""
 
-PAPER_RECORD = (
-    *(*_FIRST, *_PAPER),
-    _make_column("scores", lambda _: None, published="scores"),
-    _make_column("scores_std", lambda _: None, published="std"),
-    _UNSTATED,
-)
+PAPER_RECORD = (*_PAPER, Column("scores"), Column("scores_std", "std"), Column("unstated"))
 """Fields of published rows in JSON."""
 
 
+def _by_name(columns: Iterable[Column[Any]]) -> dict[str, Column[Any]]:
+    return {part.name: part for column in columns for part in (column, *column.parts)}
+
+
+_OF_OURS = _by_name((*_OURS, Column("split", lambda _: "test")))
+_OF_PAPERS = _by_name((*_PAPER, Column("n", "seeds"), Column("unstated")))
+
+
+def board_column(name: str) -> Column[AnyRow]:
+    """Make a column of our rows and published ones; those that lack it have no value."""
+    ours, theirs = _OF_OURS.get(name), _OF_PAPERS.get(name)
+
+    def choose(row: AnyRow) -> Column[Any]:
+        return (theirs if isinstance(row, PublishedRow) else ours) or Column("", lambda _: None)
+
+    return replace(
+        ours or _OF_PAPERS[name],
+        value=lambda row: choose(row).read(row),
+        shown=lambda row: choose(row).read_shown(row),
+    )
+
+
 def data_columns(board: Board) -> list[Column[Any]]:
-    """List the columns of a board for CSV and pandas, which have one value per cell.
+    """List the columns of a board for CSV, which has one value per cell.
 
     Score columns are those of the board's family and of every family that one of our rows has
     scores of. `evaluation`, `source` and `best_of_n` are those of the headline; JSON has them for
@@ -486,24 +416,19 @@ def data_columns(board: Board) -> list[Column[Any]]:
         if name in known
         for column in _make_score_columns(name)
     ]
-    return [*flatten([*_OURS, *((*_PAPER, _UNSTATED) if board.published else ())]), *scores]
+    papers = (*_PAPER, Column("unstated")) if board.published else ()
+    names = dict.fromkeys(column.name for column in flatten((*_OURS, *papers)))
+    return [*map(board_column, names), *scores]
 
 
-def _make_score_columns(name: str) -> Iterator[Column[Any]]:
+def _make_score_columns(name: str) -> Iterator[Column[AnyRow]]:
     """Make the columns of a score: mean, n, std and the interval, which is over pairs if n is 1."""
 
-    def read_part(path: str) -> _Read:
-        return lambda row: read_path(row.scores.get(name), path)
+    def read(row: AnyRow, part: str) -> Any:
+        if isinstance(row, PublishedRow):
+            return {"mean": row.scores, "std": row.std}.get(part, {}).get(name)
+        return read_path(row.scores.get(name), part)
 
-    def read_mean(row: AnyRow) -> float | None:
-        score = row.scores.get(name)
-        return score.mean if isinstance(score, Estimate) else score
-
-    def read_std(row: AnyRow) -> Any:
-        return row.std.get(name) if isinstance(row, PublishedRow) else read_part("std")(row)
-
-    yield Column(name, read_mean, dtype=_NUMBER)
-    yield _make_column(f"{name}_n", read_part("n"), _COUNT)
-    yield Column(f"{name}_std", read_std, dtype=_NUMBER)
-    yield _make_column(f"{name}_low", read_part("interval.low"), _NUMBER)
-    yield _make_column(f"{name}_high", read_part("interval.high"), _NUMBER)
+    parts = {"": "mean", "_n": "n", "_std": "std", "_low": "interval.low", "_high": "interval.high"}
+    for ending, part in parts.items():
+        yield Column(name + ending, partial(read, part=part))

@@ -1,11 +1,17 @@
 """Comparisons: two rows with the verdict in words, and every row with every other."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import permutations
 
+from cse_methods.data.corpus_spec import TRANSDUCTIVE
 from cse_platform.leaderboard.records import BOARD_FAMILIES
-from cse_platform.leaderboard.statistics.compare import Comparison, Matrix, TaskComparison
+from cse_platform.leaderboard.statistics.compare import (
+    ComparedRow,
+    Comparison,
+    Matrix,
+    TaskComparison,
+)
 from cse_platform.numbers import percent, probability, signed_percent
 from cse_platform.presentation.board_columns import (
     ALPHA,
@@ -27,9 +33,75 @@ def comparison_table(comparison: Comparison) -> Table:
         TASK_COLUMNS,
         [comparison.tasks, average],
         title=f"{comparison.a} against {comparison.b}, scores x 100",
-        notes=(*comparison.told, *verdict(comparison), *comparison.notes),
+        notes=(
+            *(
+                f"{side}: {describe_row(row)}"
+                for side, row in zip("AB", comparison.rows, strict=False)
+            ),
+            *verdict(comparison),
+            *describe_limits(comparison),
+        ),
         legend={OVER_PAIRS: OVER_PAIRS_MEANS},
     )
+
+
+def describe_row(row: ComparedRow) -> str:
+    """Describe a row in words: method and configuration, backbone, dev set and seeds.
+
+    If only some of its seeds are compared, the others are listed as not scored.
+    """
+    mark = TRANSDUCTIVE * ("transductive" in row.marks)
+    return (
+        f"{row.reference}{mark} on {row.backbone}, {row.dev_search} ({row.dev_source}), "
+        + _format_seeds(row.seeds)
+        + f"; not scored: {_format_seeds(row.unscored_seeds)}" * bool(row.unscored_seeds)
+        + f"; chosen by {', '.join(map(percent, row.chosen_by.values()))}" * bool(row.chosen_by)
+    )
+
+
+def _format_seeds(seeds: Sequence[int]) -> str:
+    return f"seed{'s' if len(seeds) > 1 else ''} {' '.join(map(str, seeds))}"
+
+
+def describe_limits(compared: Comparison | Matrix) -> Iterator[str]:
+    """Describe what limits the conclusions from a comparison, a sentence each."""
+    limits = compared.limits
+    for name in limits.single:
+        yield (f"{name} has one seed, so no interval or p value includes its variation over seeds.")
+    if limits.unpaired:
+        yield f"No cosines of the same pairs of {', '.join(limits.unpaired)}: over seeds only."
+    if limits.pairs_seeds:
+        yield (
+            "Seeds paired: configurations of one method on one backbone with the same seeds are "
+            "compared seed by seed."
+        )
+    for name in limits.chosen:
+        yield (
+            f"A search chose {name} by a score that counts here, as the best of many: its mean is "
+            "too high, and the interval and p are too sure of it; seeds that did not choose it, at "
+            "least two, estimate it."
+        )
+    for reading in limits.readings:
+        listed = ", ".join(f"{name} {a} against {b}" for name, (a, b) in reading.values.items())
+        yield f"{reading.a} and {reading.b} read their texts differently: {listed}."
+    for name, problem in limits.without_pairs.items():
+        yield f"{name} is compared over its seeds only: {problem}."
+    if limits.left_out:
+        yield f"Left out, scored on other tasks or data: {', '.join(limits.left_out)}."
+    if (on_all := limits.all_rows) is not None:
+        a, b = (row.name for row in compared.rows)
+        yield (
+            f"On all rows, the papers' protocol, {a} - {b} is {signed_percent(on_all.effect)} on "
+            + on_all.column
+            + f": clean rows change it by {signed_percent(on_all.change or 0)}"
+            * (on_all.change is not None)
+            + "."
+        )
+    if limits.ungrouped:
+        yield (
+            f"Which pairs of {', '.join(limits.ungrouped)} share a sentence is unknown; if many "
+            "do, the intervals are too short."
+        )
 
 
 def verdict(comparison: Comparison) -> Iterator[str]:
@@ -64,7 +136,8 @@ def matrix_table(matrix: Matrix) -> Table:
                 return None
             p = matrix.p_holm[row][other]
             sure = (mark for mark, limit in SIGNIFICANT.items() if p is not None and p < limit)
-            single = not {matrix.names[row], matrix.names[other]}.isdisjoint(matrix.single)
+            names = {matrix.names[row], matrix.names[other]}
+            single = not names.isdisjoint(matrix.limits.single)
             mark = join_marks(next(sure, ""), OVER_PAIRS if single else "")
             return Cell(signed_percent(matrix.effects[row][other]), mark=mark)
 
@@ -89,7 +162,10 @@ def matrix_table(matrix: Matrix) -> Table:
         ],
         [indices],
         title=f"Row minus column, {mean}, x 100",
-        notes=(*matrix.told, *matrix.notes),
+        notes=(
+            *(f"{row.name}: {describe_row(row)}" for row in matrix.rows),
+            *describe_limits(matrix),
+        ),
         legend={**meanings, OVER_PAIRS: OVER_PAIRS_MEANS},
     )
 
@@ -103,7 +179,7 @@ def comparison_document(comparison: Comparison) -> Document:
     columns = [*map(of, ("a", "b", "n_a", "n_b")), *TASK_COLUMNS, Column("pairs")]
     tasks = [*comparison.tasks, *filter(None, [comparison.average])]
     return Document(
-        lambda _wide: [comparison_table(comparison)],
+        lambda: [comparison_table(comparison)],
         lambda: to_csv(columns, tasks),
         lambda: comparison,
     )
@@ -120,7 +196,7 @@ def matrix_document(matrix: Matrix) -> Document:
     b = Column[tuple[int, int]]("b", lambda pair: matrix.names[pair[1]])
     indices = range(len(matrix.names))
     return Document(
-        lambda _wide: [matrix_table(matrix)],
+        lambda: [matrix_table(matrix)],
         lambda: to_csv([a, b, *map(of, numbers)], permutations(indices, 2)),
         lambda: matrix,
     )

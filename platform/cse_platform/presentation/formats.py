@@ -58,18 +58,18 @@ NEGATIVE = re.compile(r"(?<!\w)-(?=\d)")
 """A hyphen before a number, to be written as a minus sign."""
 
 
-def render_document(document: Document, *, format: TextFormat, wide: bool = False) -> str:
+def render_document(document: Document, *, format: TextFormat) -> str:
     """Render a document as text that ends in a line break.
 
     `json` and `csv` have fractions, for programs; the other formats have percentages, for people.
-    Unless they are wide, Markdown and LaTeX have the form that papers print.
+    Markdown and LaTeX have the form that papers print, if the document has one.
     """
     if format == "json":
         return to_json(document.record())
     if format == "csv":
         return document.csv()
-    is_printed = document.printed is not None and format != "html" and not wide
-    tables = document.printed() if document.printed and is_printed else document.tables(wide)
+    is_printed = document.printed is not None and format != "html"
+    tables = document.printed() if document.printed and is_printed else document.tables()
     return {"markdown": to_markdown, "latex": to_latex, "html": to_html}[format](tables)
 
 

@@ -48,8 +48,8 @@ def methods_page(descriptions: Sequence[Description]) -> Page:
 def _make_settings_table(rows: Sequence[SettingRow]) -> Table:
     cells = []
     for row in rows:
-        beside = f"only with {row.only_with}" if row.only_with else ""
-        meaning = "; ".join(filter(None, (row.description, beside, row.source)))
+        condition = f"only with {row.only_with}" if row.only_with else ""
+        meaning = "; ".join(filter(None, (row.description, condition, row.source)))
         name = f"{row.name} ({row.symbol})" if row.symbol else row.name
         cells.append((name, row.kind, row.default, meaning))
     return text_table(("setting", "takes", "default", "meaning"), tuple(cells))

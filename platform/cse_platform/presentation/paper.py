@@ -7,7 +7,14 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
-from cse_platform.leaderboard.papers import WHOLE, PaperLine, PaperProgress, PaperTable, Verdict
+from cse_platform.leaderboard.papers import (
+    WHOLE,
+    LeftOut,
+    PaperLine,
+    PaperProgress,
+    PaperTable,
+    Verdict,
+)
 from cse_platform.numbers import HASH_DIGITS, signed_percent
 from cse_platform.presentation.board_columns import ESTIMATE_PARTS, published_cell, score_cell
 from cse_platform.presentation.tables import (
@@ -19,7 +26,7 @@ from cse_platform.presentation.tables import (
     to_csv,
     to_table,
 )
-from cse_platform.tracking.history import COSTS
+from cse_platform.tracking.history import COSTS, EPOCH_MINUTES, TRAIN_MINUTES
 from cse_platform.values import group_by
 
 VERDICT_MARKS: dict[Verdict, str] = {
@@ -74,10 +81,47 @@ def paper_layout(table: PaperTable) -> Table:
         [Column("backbone"), Column("method"), *map(make_column, table.columns)],
         group_by(lines, lambda line: line.backbone).values(),
         title=f"{table.paper} {table.table}{scale}: the paper's numbers; {filled}",
-        notes=(*([noise] if alone else []), *table.notes),
+        notes=(*([noise] if alone else []), *_describe_limits(table)),
         legend=LEGEND,
         compare_groups=True,
     )
+
+
+def _describe_limits(table: PaperTable) -> Iterator[str]:
+    """Describe the limits of the comparison."""
+    if table.unstated:
+        named = " and ".join(table.unstated)
+        yield f"The paper does not state how it measures {named}; ours are accuracies."
+    if costs := [column for column in table.columns if column in COSTS]:
+        ours = "; ".join(filter(None, table.our_hardware)) or "unknown hardware"
+        yield (
+            f"{' and '.join(costs)}: the paper's are of "
+            + (f"an {table.hardware}" if table.hardware else "unknown hardware")
+            + f", ours of {ours}: part of a difference is the machine's" * bool(table.our_hardware)
+            + "."
+        )
+        if table.our_hardware and TRAIN_MINUTES in costs:
+            yield (
+                "Our minutes cover optimiser steps, not evaluations or the start of a trial; the "
+                "paper does not say what its minutes cover."
+            )
+        if table.has_extrapolated:
+            yield f"Some of our {EPOCH_MINUTES} are extrapolated from less than one epoch."
+    if table.has_several_dev_sets:
+        yield (
+            "Some lines have rows of ours with several dev sets; the one with the highest dev "
+            "mean is shown. Filter by identity to see another."
+        )
+    for column, n in table.identities.items():
+        yield (
+            f"Our scores of {column} have {n} evaluation identities: filter by identity to compare "
+            "them."
+        )
+    if table.left_out:
+        yield (
+            f"Scores of {table.left_out} of our rows are left out: built-in and imported data "
+            "cannot be compared with a paper."
+        )
 
 
 def paper_document(table: PaperTable) -> Document:
@@ -85,7 +129,7 @@ def paper_document(table: PaperTable) -> Document:
     cells = [_make_csv_cells(table, line, name) for line in table.lines for name in line.published]
     columns = [Column[dict[str, Any]](name, itemgetter(name)) for name in cells[0]]
     return Document(
-        lambda _wide: [paper_layout(table)],
+        lambda: [paper_layout(table)],
         lambda: to_csv(columns, cells),
         lambda: _make_record(table),
     )
@@ -187,10 +231,10 @@ def papers_layout(listed: Sequence[PaperProgress]) -> list[Table]:
     ]
     tables, papers = list[Table](), group_by(listed, lambda progress: progress.paper)
     for paper, of_paper in papers.items():
-        left_out = Counter[str]()
+        left_out = Counter[LeftOut]()
         for progress in of_paper:
             left_out.update(progress.left_out if progress.table != WHOLE else {})
-        listed_why = ", ".join(f"{n} {why}" for why, n in left_out.items())
+        listed_why = ", ".join(f"{n} {LEFT_OUT[why]}" for why, n in left_out.items())
         notes = [f"Left out: {listed_why}."] if left_out else []
         notes += PAPERS_NOTES if len(tables) == len(papers) - 1 else ()
         groups = group_by(of_paper, lambda progress: progress.table == WHOLE).values()
@@ -200,6 +244,13 @@ def papers_layout(listed: Sequence[PaperProgress]) -> list[Table]:
     return tables
 
 
+LEFT_OUT: dict[LeftOut, str] = {
+    "out of memory": "of a trial that runs out of memory",
+    "not tried": "whose settings no file tries",
+    "system not run": "of systems that are not run here",
+    "backbone not run": "of systems that are not run here on that backbone",
+    "no hyperparameter": "whose setting is no hyperparameter, such as a cut corpus",
+}
 PAPERS_NOTES = (
     "cse-sweep papers/NAME runs a file. Cells are printed numbers that a file can fill.",
     "cse-sweep papers/NAME --dry-run estimates the time that a file takes, from past trials.",
@@ -212,7 +263,7 @@ def papers_document(listed: Sequence[PaperProgress]) -> Document:
     columns = [Column[PaperProgress](name) for name in names]
     left_out = Column[PaperProgress]("left_out", lambda progress: sum(progress.left_out.values()))
     return Document(
-        lambda _wide: papers_layout(listed),
+        lambda: papers_layout(listed),
         lambda: to_csv([*columns, left_out], listed),
         lambda: listed,
     )

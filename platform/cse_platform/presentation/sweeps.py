@@ -31,10 +31,10 @@ def sweep_page(
     texts = [f"tags: {', '.join(sweep.tags)}"] if sweep.tags else []
     texts += [f"{name}: {line}" for name, line in written_lines(sweep.written).items()]
     if sweep.holder is not None and sweep.holder.lives:
-        held = sweep.holder
+        owner = sweep.holder
         texts.append(
-            f"run by process {held.pid} on {held.host} since {utc(held.since)}, last signal "
-            f"{clock(held.silent)} ago; its journal is in {held.folder}"
+            f"run by process {owner.pid} on {owner.host} since {utc(owner.since)}, last signal "
+            f"{clock(owner.silent)} ago; its journal is in {owner.folder}"
         )
     if sweep.ended_by:
         texts.append(f"its search ended because its budget is spent: {sweep.ended_by}")
@@ -56,7 +56,7 @@ def _format_trial(trial: Trial) -> tuple[str, ...]:
         "" if trial.last_step is None else str(trial.last_step),
         percent(trial.last_value),
         str(trial.seed),
-        short_settings(trial.values),
+        short_settings(trial.searched_values),
     )
 
 
@@ -68,7 +68,7 @@ def _format_sweep(sweep: SweepOverview) -> tuple[str, ...]:
         sweep.state,
         f"{sweep.ended} of {sweep.planned}",
         str(sweep.counts["FAIL"] or ""),
-        percent(sweep.best.value if sweep.best else None),
+        percent(sweep.best.best_value if sweep.best else None),
         utc(sweep.restarted),
         f"about {clock(sweep.left)}" if sweep.left is not None else "",
     )

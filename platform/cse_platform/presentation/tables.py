@@ -1,6 +1,4 @@
-"""Tables, pages and documents, before they have a format; and what programs read: JSON, CSV and
-pandas frames.
-"""
+"""Tables, pages and documents, before they have a format; and what programs read: JSON and CSV."""
 
 import csv
 import io
@@ -10,14 +8,10 @@ from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from itertools import chain, compress
 from math import ceil
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar
+from typing import Any, ClassVar, Generic, Literal, TypeVar
 
 from cse_platform.numbers import percent
 from cse_platform.values import group_by
-
-if TYPE_CHECKING:
-    import pandas as pd
-
 
 Align = Literal["left", "right"]
 Emphasis = Literal["none", "best", "second"]
@@ -41,7 +35,7 @@ class Cell:
     markup: Markup = "text"
 
     @property
-    def rest(self) -> str:
+    def suffix(self) -> str:
         """The spread and the marks, to follow the text."""
         spread = f"±{self.spread}" if self.spread else ""
         return " ".join(filter(None, (spread, self.mark)))
@@ -49,7 +43,7 @@ class Cell:
     @property
     def plain(self) -> str:
         """The whole cell as plain text."""
-        return " ".join(filter(None, (self.text, self.rest)))
+        return " ".join(filter(None, (self.text, self.suffix)))
 
 
 @dataclass(frozen=True)
@@ -165,13 +159,15 @@ Page = Iterable[Block]
 class Document:
     """The answer to a question, in forms for people and for programs."""
 
-    tables: Callable[[bool], Sequence[Table]]
-    """Makes the tables for people; True asks for wide ones."""
+    tables: Callable[[], Sequence[Table]]
+    """Makes the tables for people."""
     csv: Callable[[], str]
     record: Callable[[], Any]
     """Makes the object to write as JSON."""
     printed: Callable[[], Sequence[Table]] | None = None
     """Makes the tables in the form that papers print, if that is another one."""
+    hint: str = ""
+    """What else a command can show, for a person at a terminal."""
 
 
 _R = TypeVar("_R")
@@ -204,7 +200,7 @@ def read_path(row: object, path: str) -> Any:
 class Column(Generic[_R]):
     """A column: its name, its value for a row, and how people see it.
 
-    JSON and pandas use the value, CSV its text. People see the formatted value under the title.
+    JSON has the value, CSV its text. People see the formatted value under the title.
     """
 
     name: str
@@ -217,8 +213,6 @@ class Column(Generic[_R]):
     title: str = ""
     """The head for people; by default, the name with blanks for underscores."""
     align: Align = "left"
-    dtype: str = "object"
-    """The pandas dtype of the values."""
     compared: Callable[[_R], float | None] | None = None
     """Returns the fraction that decides the best and second-best rows; None to compare none."""
     sort: str = ""
@@ -228,7 +222,7 @@ class Column(Generic[_R]):
     csv: Callable[[Any], str] = as_text
     """Formats a value for CSV, unless it is None."""
     parts: "tuple[Column[_R], ...]" = ()
-    """Columns that replace this one in CSV and pandas, if its value is an object."""
+    """Columns that replace this one in CSV, if its value is an object."""
 
     def read(self, row: _R) -> Any:
         """Return the value for a row."""
@@ -364,14 +358,3 @@ def csv_cell(text: str) -> str:
         return text if [float(part) for part in text.split()] else f"'{text}"
     except ValueError:
         return f"'{text}"
-
-
-def to_frame(columns: Sequence[Column[_R]], rows: Iterable[_R]) -> "pd.DataFrame":
-    """Make a pandas frame; numbers, counts, booleans and times keep their dtype if values are
-    missing.
-    """
-    import pandas as pd
-
-    records = [to_record(columns, row) for row in rows]
-    types = {column.name: column.dtype for column in columns}
-    return pd.DataFrame(records, columns=list(types)).astype(types)

@@ -173,7 +173,7 @@ def _make_rich_table(table: Table, *, narrow: bool = False) -> RichTable:
                 *(
                     Text.assemble(
                         (cell.text, STYLES[cell.emphasis]),
-                        f" {cell.rest}" if cell.text and cell.rest else cell.rest,
+                        f" {cell.suffix}" if cell.text and cell.suffix else cell.suffix,
                     )
                     for cell in row
                 )

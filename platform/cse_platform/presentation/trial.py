@@ -9,9 +9,9 @@ from typing import Any
 from cse_methods.data.dev_selection import dev_metric
 from cse_methods.published.released import declared_training, teachers_of
 from cse_methods.tasks import GEOMETRY_METRICS
-from cse_platform.leaderboard.records import Annotations, DevPoint, Place
+from cse_platform.leaderboard.records import Annotations, DevPoint, SeenIn
 from cse_platform.leaderboard.trial_details import SweepStart, TrialDetails
-from cse_platform.numbers import HASH_DIGITS, percent, utc
+from cse_platform.numbers import HASH_DIGITS, format_count, percent, utc
 from cse_platform.presentation.board_columns import COST_HEADS, STARRED, cost_cell
 from cse_platform.presentation.tables import Block, Curve, Heading, Paragraph, Table, text_table
 from cse_platform.tracking.events import TrialScore
@@ -23,13 +23,12 @@ IDENTITY_DIGITS = 12
 
 
 def trial_page(
-    trial: TrialDetails, *, where: str, best: Mapping[str, Any] | None = None
+    trial: TrialDetails, *, options: str, best: Mapping[str, Any] | None = None
 ) -> Iterator[Block]:
     """Yield the blocks of the page of a trial; correlations and accuracies are x 100.
 
-    `where` has the options with which a command finds this leaderboard; it is empty, or starts with
-    a blank. `best` has the hyperparameters of the best trial of its sweep; those that differ are
-    shown beside its own.
+    `options` are those with which a command finds this leaderboard, empty or after a blank. `best`
+    has the hyperparameters of the best trial of its sweep; those that differ are shown, too.
     """
     yield Heading(f"Trial {trial.key}", 1)
     step = "" if trial.best_step is None else f" at step {trial.best_step}"
@@ -41,20 +40,22 @@ def trial_page(
     if trial.error:
         yield Paragraph(f"Error: {trial.error}")
         for place in trial.sweeps[:1]:
-            logs = f"cse-sweep logs {shlex.quote(place.sweep)} --trial {place.number}{where}"
+            logs = f"cse-sweep logs {shlex.quote(place.sweep)} --trial {place.number}{options}"
             yield Paragraph(f"Its output: {logs}")
     yield make_facts_table(_collect_facts(trial))
     if trial.configuration.values:
         yield Heading("Hyperparameters", 2)
         yield settings_table(trial, best)
-    yield from _build_model_section(trial, where)
+    yield from _build_model_section(trial, options)
     yield from _build_curve_section(trial)
     if trial.scores:
         yield Heading("Scores, x 100", 2)
         main = trial.main_scores
-        others = (score for score in trial.scores if score not in main)
-        yield scores_table([*main, *others], digits=IDENTITY_DIGITS)
-    yield from _build_training_section(trial, where)
+        yield scores_table(main, digits=IDENTITY_DIGITS)
+        if others := len(trial.scores) - len(main):
+            command = f"cse-leaderboard show {trial.key[:HASH_DIGITS]} --json{options}"
+            yield Paragraph(f"{format_count(others, 'other score')}: {command}")
+    yield from _build_training_section(trial, options)
     if trial.test_accesses:
         yield Heading("Test sets were opened", 2)
         yield text_table(
@@ -66,12 +67,22 @@ def trial_page(
                 )
             ],
         )
+    yield from _build_seeds_section(trial)
+    if trial.provenance:
+        yield Heading("It ran on", 2)
+        yield make_facts_table(trial.provenance)
+    for index, start in enumerate(trial.starts):
+        yield from _build_start_section(trial, start, options, again="again " if index else "")
+
+
+def _build_seeds_section(trial: TrialDetails) -> Iterator[Block]:
+    """List the other seeds of the configuration, and the dev score over all."""
     if trial.siblings:
         yield Heading("Other seeds of the configuration", 2)
         yield text_table(
             ("seed", "trial", "state", f"dev {trial.dev.search}"),
             [
-                (str(sibling.seed), sibling.key, sibling.state, percent(sibling.value))
+                (str(sibling.seed), sibling.key, sibling.state, percent(sibling.best_value))
                 for sibling in trial.siblings
             ],
         )
@@ -84,23 +95,18 @@ def trial_page(
             chosen = ", ".join(f"{percent(v)} (seed {seed})" for seed, v in over.left_out.items())
             text += f"; chosen by {chosen}, which does not count"
         yield Paragraph(f"{text}.")
-    if trial.provenance:
-        yield Heading("It ran on", 2)
-        yield make_facts_table(trial.provenance)
-    for index, start in enumerate(trial.starts):
-        yield from _build_start_section(trial, start, where, again="again " if index else "")
 
 
-def _build_model_section(trial: TrialDetails, where: str) -> Iterator[Block]:
+def _build_model_section(trial: TrialDetails, options: str) -> Iterator[Block]:
     """Say where the model is and how it is used, or why there is none."""
     yield Heading("Model", 2)
     key = trial.key[:HASH_DIGITS]
     if trial.model is None:
-        reproduction = explain_reproduction(trial, where)
+        reproduction = explain_reproduction(trial, options)
         yield Paragraph(f"None was kept: {explain_missing_model(trial)}. {reproduction}.")
     else:
         yield Paragraph(trial.model)
-        lines = [f"cse-evaluate {key}{where}", f"cse-leaderboard export {key} DIR{where}"]
+        lines = [f"cse-evaluate {key}{options}", f"cse-leaderboard export {key} DIR{options}"]
         from cse_methods.files.places import is_remote  # imports pyarrow
 
         if not is_remote(trial.model):
@@ -127,16 +133,16 @@ def explain_missing_model(trial: TrialDetails) -> str:
     return why[trial.state]
 
 
-def explain_reproduction(trial: TrialDetails, where: str = "") -> str:
+def explain_reproduction(trial: TrialDetails, options: str = "") -> str:
     """Say which command reproduces a trial, with the options `where`, and what it writes."""
     written = "what trains it again"
     if trial.imported_from is not None:
         written = "a sweep file with what is known of it, for a trial with another key"
-    return f"cse-leaderboard reproduce {trial.key[:HASH_DIGITS]}{where} writes {written}"
+    return f"cse-leaderboard reproduce {trial.key[:HASH_DIGITS]}{options} writes {written}"
 
 
 def _build_start_section(
-    trial: TrialDetails, start: SweepStart, where: str, *, again: str
+    trial: TrialDetails, start: SweepStart, options: str, *, again: str
 ) -> Iterator[Block]:
     """Describe the code and the packages of a start of the sweep that ran the trial."""
     yield Heading(f"Sweep {start.sweep}, started {again}{utc(start.started)}", 2)
@@ -150,7 +156,7 @@ def _build_start_section(
         listed = ", ".join(f"{name} {version}" for name, version in start.packages.items())
         yield Paragraph(f"Packages: {listed}")
     if METHOD_SOURCE in start.provenance:
-        shown = f"cse-leaderboard show {trial.key[:HASH_DIGITS]} --code{where}"
+        shown = f"cse-leaderboard show {trial.key[:HASH_DIGITS]} --code{options}"
         yield Paragraph(f"The source of its method is kept: {shown}")
 
 
@@ -258,14 +264,14 @@ def _build_curve_section(trial: TrialDetails) -> Iterator[Block]:
         )
 
 
-_PLACES: dict[Place, str] = {
+_SEEN_IN: dict[SeenIn, str] = {
     "corpus": "training corpus",
     "teachers": "teachers' corpora",
     "dev": "own dev files",
 }
 
 
-def _build_training_section(trial: TrialDetails, where: str) -> Iterator[Block]:
+def _build_training_section(trial: TrialDetails, options: str) -> Iterator[Block]:
     """List what its encoders were trained on, and how many test and dev sentences it has seen."""
     teachers = teachers_of(trial.configuration.values)
     named = [("backbone", trial.backbone), *(("teacher", name) for name in teachers)]
@@ -288,7 +294,7 @@ def _build_training_section(trial: TrialDetails, where: str) -> Iterator[Block]:
     )
     if trial.test_accesses and not trial.seen:
         counts = (
-            f" cse-evaluate {trial.key[:HASH_DIGITS]}{where} counts them." if trial.model else ""
+            f" cse-evaluate {trial.key[:HASH_DIGITS]}{options} counts them." if trial.model else ""
         )
         yield Paragraph(
             "Test sentences among them have not been counted: it was scored elsewhere or by an "
@@ -300,8 +306,8 @@ def _build_training_section(trial: TrialDetails, where: str) -> Iterator[Block]:
             ("set", "split", "in", "names", "sentences", "found", "of 100"),
             [
                 (
-                    *(seen.task, seen.split, _PLACES[seen.place], ", ".join(seen.names)),
-                    *(f"{seen.sentences:,}", f"{seen.found:,}", percent(seen.share)),
+                    *(seen.task, seen.split, _SEEN_IN[seen.seen_in], ", ".join(seen.names)),
+                    *(f"{seen.sentences:,}", f"{seen.seen:,}", percent(seen.share)),
                 )
                 for seen in trial.seen
             ],

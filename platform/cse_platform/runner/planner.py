@@ -82,7 +82,9 @@ def find_reused(state: SweepState, planned: TrialStarted) -> TrialReused | None:
     except StoreError as error:
         _log.warning("%s; trials of other sweeps are not reused", error)
         return None
-    if done is None or done.state != "COMPLETE" or done.step is None or done.value is None:
+    if done is None or done.state != "COMPLETE":
+        return None
+    if done.best_step is None or done.best_value is None:
         return None
     if done.model is None and state.spec.evaluate is not None:
         return None  # the model was deleted, and this sweep needs it
@@ -91,8 +93,8 @@ def find_reused(state: SweepState, planned: TrialStarted) -> TrialReused | None:
         trial=planned.trial,
         reused_from=done.sweep,
         curve={p.step: p.value for p in done.points if p.value is not None},
-        best_step=done.step,
-        best_value=done.value,
+        best_step=done.best_step,
+        best_value=done.best_value,
         best_metrics={n: value for n, value in kept.items() if value is not None},
         started=done.started,
         finished=done.finished or done.started,

@@ -50,7 +50,7 @@ def subsample_history(history: SearchHistory) -> SearchHistory:
 
 def sort_by_value(trials: Sequence[Trial]) -> list[Trial]:
     """Sort trials by value, highest first, then by number."""
-    return sorted(trials, key=lambda trial: (-(trial.value or 0.0), trial.number))
+    return sorted(trials, key=lambda trial: (-(trial.best_value or 0.0), trial.number))
 
 
 def pick_evenly(trials: Sequence[Trial], count: int) -> list[Trial]:
@@ -69,7 +69,8 @@ def replay_study(history: SearchHistory) -> optuna.Study:
     for trial in history.trials:
         if trial.role != "search" or trial.state == "RUNNING":
             continue
-        values = trial.values if len(space) else {}  # without a known space, there are none
+        # Without a known space, there are none.
+        values = trial.searched_values if len(space) else {}
         try:
             point = {n: find_value(space, history.method, n, value) for n, value in values.items()}
         except LookupError:
@@ -77,7 +78,7 @@ def replay_study(history: SearchHistory) -> optuna.Study:
         study.add_trial(
             create_trial(
                 state=TrialState[trial.state],
-                value=trial.value if trial.state == "COMPLETE" else None,
+                value=trial.best_value if trial.state == "COMPLETE" else None,
                 params={name: encode(value) for name, value in point.items()},
                 distributions={name: build_distribution(space[name]) for name in point},
             )
@@ -221,7 +222,7 @@ def search_findings(history: SearchHistory) -> SearchFindings | None:
     """Compute the findings of a search; None if fewer than ten trials have a value."""
     tried = [trial for trial in history.outcomes if trial.role == "search"]
     ended = [trial for trial in tried if trial.state in ("COMPLETE", "PRUNED")]
-    scored = [(trial, trial.value) for trial in ended if trial.value is not None]
+    scored = [(trial, trial.best_value) for trial in ended if trial.best_value is not None]
     complete = [(trial, value) for trial, value in scored if trial.state == "COMPLETE"]
     if len(scored) < LEAST_SEARCHED or not complete:
         return None
@@ -231,14 +232,15 @@ def search_findings(history: SearchHistory) -> SearchFindings | None:
     # The scores of confirmed configurations by seeds that chose none of them.
     fresh: dict[str, list[float]] = defaultdict(list)
     for trial in history.outcomes:
-        if trial.role == "confirm" and trial.state == "COMPLETE" and trial.value is not None:
-            fresh[trial.configuration].append(trial.value)
+        if trial.role == "confirm" and trial.state == "COMPLETE" and trial.best_value is not None:
+            fresh[trial.configuration].append(trial.best_value)
     own = fresh.pop(winner.configuration, [])
     best_so_far: list[BestSoFar] = []
     for begun, trial in enumerate(tried, start=1):
         highest = best_so_far[-1].value if best_so_far else float("-inf")
-        if trial.state == "COMPLETE" and trial.value is not None and trial.value > highest:
-            best_so_far.append(BestSoFar(begun, trial.value))
+        value = trial.best_value if trial.state == "COMPLETE" else None
+        if value is not None and value > highest:
+            best_so_far.append(BestSoFar(begun, value))
     study = replay_study(subsample_history(history))
     values = {tuple(trial.values) for trial in study.get_trials(deepcopy=False) if trial.values}
     several = len(history.space) > 1 and len(values) > 1
@@ -260,13 +262,13 @@ def search_findings(history: SearchHistory) -> SearchFindings | None:
 
 def find_borders(history: SearchHistory) -> Iterator[AtBorder]:
     """Yield each hyperparameter, unless its choices are no numbers, that is best at its border."""
-    tried = [t for t in history.trials if t.role == "search" and t.value is not None]
+    tried = [t for t in history.trials if t.role == "search" and t.best_value is not None]
     best_first = sort_by_value([trial for trial in tried if trial.state == "COMPLETE"])
     for name, dimension in history.space.items():
         if not all(map(is_number, dimension.ends)):
             continue
         low, high = min(dimension.ends), max(dimension.ends)
-        values = [trial.values[name] for trial in best_first if name in trial.values]
+        values = [t.searched_values[name] for t in best_first if name in t.searched_values]
         sides = [_find_side(value, dimension) for value in values]
         # The share of trials at each border if values are spread evenly.
         if isinstance(dimension, Choices):

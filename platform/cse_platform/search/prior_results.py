@@ -106,7 +106,7 @@ def _select_usable(
     sweep: str, tried: Sequence[Sequence[Trial]], spec: SweepSpec, dev: Mapping[str, str]
 ) -> list[LearnedTrial]:
     """Select configurations that lie in the space, evenly spread from the best to the worst."""
-    values = [fmean(seed.value or 0.0 for seed in seeds) for seeds in tried]
+    values = [fmean(seed.best_value or 0.0 for seed in seeds) for seeds in tried]
     mean = fmean(values) if tried else 0.0
     spread = (pstdev(values, mean) if tried else 0.0) or 1.0
     usable = []

@@ -9,6 +9,7 @@ from cse_methods.tasks import STS_TASKS
 from cse_platform.errors import ComparisonError
 from cse_platform.leaderboard import Filters, Leaderboard
 from cse_platform.leaderboard.comparisons import compare_rows
+from cse_platform.presentation.comparison import describe_row
 
 HICL = [f"0a{seed:02x}" + "0" * 60 for seed in range(3)]
 
@@ -49,8 +50,9 @@ def test_what_lacks_tasks_is_named_beside_the_matrix_with_its_interval(reader, a
     found = reader.compare_all()
     assert found.names == ("hicl", "simcse", "sncse")
     assert found.tasks == STS_TASKS
-    assert "left out, scored on other tasks or data: compcse, rankcse" in found.notes
-    assert found.told[0] == "hicl: hicl@aaaaaaaa on mini, stsb (builtin), seeds 0 1 2"
+    assert set(found.limits.left_out) == {"compcse", "rankcse"}
+    described = describe_row(found.rows[0])
+    assert described == "hicl@aaaaaaaa on mini, stsb (builtin), seeds 0 1 2"
     with pytest.raises(ComparisonError, match="of sts; there is compcse"):
         reader.compare_all(Filters(identity="cls-other"))
     [row] = [row for row in reader.rows() if row.method == "rankcse"]

@@ -99,7 +99,8 @@ def test_unlike_dev_sets_are_refused_and_models_that_score_otherwise(lab) -> Non
 
         found = reader.compare_on_dev("simcse", "esimcse", other)
     assert found.tasks[0].pairs is None
-    assert [note for note in found.notes if "was recorded" in note]
+    assert all("was recorded" in why for why in found.limits.without_pairs.values())
+    assert found.limits.without_pairs
 
 
 def test_without_a_model_it_is_over_seeds_and_says_why(lab) -> None:
@@ -111,7 +112,7 @@ def test_without_a_model_it_is_over_seeds_and_says_why(lab) -> None:
     (task,) = found.tasks
     assert task.pairs is None
     assert task.interval is not None and task.interval.over == "seeds"
-    assert any("simcse (A)" in note and "is gone" in note for note in found.notes)
+    assert "is gone" in found.limits.without_pairs["simcse (A)"]
 
 
 GUARDED = """

@@ -4,12 +4,13 @@ import numpy as np
 import pytest
 from scored_boards import gold_of, scored
 from stored_trials import apply_events
-from sweep_events import sweep_started, trial_life
+from sweep_events import sweep_started, trial_life, trial_reused
 
 from cse_methods.evaluation.identity import settings_of_groups
 from cse_methods.tasks import SENTENCE_GROUPS, STS_TASKS
 from cse_platform.errors import QueryError
 from cse_platform.leaderboard import Filters, Leaderboard, ranking
+from cse_platform.presentation.comparison import describe_limits, describe_row
 from cse_platform.stores.sql import tables
 from cse_platform.tracking.events import TrialScore
 
@@ -51,17 +52,17 @@ def test_groups_that_an_evaluation_told_are_resampled_together(
     # So that one of the two is asked about second.
     monkeypatch.setattr(tables, "BATCH", 1)
 
-    def told() -> tuple[float, list[str]]:
+    def told() -> tuple[float, tuple[str, ...]]:
         found = reader.compare("sncse", "simcse")
         [task] = [task for task in found.tasks if task.task == "stsb"]
-        return task.interval.high - task.interval.low, list(found.notes)
+        return task.interval.high - task.interval.low, found.limits.ungrouped
 
     groups = np.arange(len(gold_of("stsb"))) // 8
     with monkeypatch.context() as patch:
         patch.setattr(ranking, "known_groups", lambda gold: groups)
         expected, _ = told()
-    alone, notes = told()
-    assert alone != expected and any("stsb" in note for note in notes)
+    alone, ungrouped = told()
+    assert alone != expected and "stsb" in ungrouped
     settings = settings_of_groups("stsb", "real-stsb", groups)
     counted = TrialScore(
         task="stsb", split="test", metric=SENTENCE_GROUPS, value=0.125, identity="groups"
@@ -71,20 +72,19 @@ def test_groups_that_an_evaluation_told_are_resampled_together(
         update={"sweep": row.sweep, "scores": (counted,), "identities": {"groups": settings}}
     )
     apply_events(board, [event])
-    together, notes = told()
+    together, ungrouped = told()
     assert together == expected
-    assert [note for note in notes if "share a sentence" in note and "stsb" in note] == []
+    assert "stsb" not in ungrouped
 
 
 def test_a_comparison_says_of_which_pairs_the_sentences_are_not_known(reader, monkeypatch) -> None:
-    def notes() -> list[str]:
-        found = reader.compare("hicl", "simcse").notes, reader.compare_all().notes
-        return [note for all_notes in found for note in all_notes if "share a sentence" in note]
+    def ungrouped() -> list[tuple[str, ...]]:
+        compared = reader.compare("hicl", "simcse"), reader.compare_all()
+        return [each.limits.ungrouped for each in compared]
 
-    assert len(notes()) == 2
-    assert all("stsb" in note for note in notes())
+    assert all("stsb" in tasks for tasks in ungrouped())
     monkeypatch.setattr(ranking, "known_groups", lambda gold: np.arange(len(gold)))
-    assert not notes()
+    assert ungrouped() == [(), ()]
 
 
 def test_ranks_are_among_rows_of_one_identity(board, reader) -> None:
@@ -121,7 +121,7 @@ def test_a_trial_is_one_seed_and_seeds_without_a_score_are_told(reader, board) -
     itself = reader.compare("hicl", "hicl")
     assert (itself.a, itself.b) == ("hicl (A)", "hicl (B)")
     assert itself.average is not None and (itself.average.effect, itself.average.p) == (0, 1)
-    assert itself.notes[0].startswith("seeds paired: ")
+    assert itself.limits.pairs_seeds
     more = trial_life(
         7, {0: 0.5, 9: 0.6}, sweep="sncse", method="sncse", configuration="c" * 64, seed=7,
         trial="0c07" + "0" * 60,
@@ -129,9 +129,10 @@ def test_a_trial_is_one_seed_and_seeds_without_a_score_are_told(reader, board) -
     apply_events(board, more)
     found = reader.compare("hicl", "sncse")
     assert found.n_b == 1
-    assert found.told[0].endswith(", seeds 0 1 2")
-    assert found.told[1].endswith(", seed 0; not scored: seed 7")
-    assert reader.compare_all().told[2].endswith(", seed 0; not scored: seed 7")
+    assert [row.seeds for row in found.rows] == [(0, 1, 2), (0,)]
+    assert found.rows[1].unscored_seeds == (7,)
+    assert describe_row(found.rows[1]).endswith(", seed 0; not scored: seed 7")
+    assert reader.compare_all().rows[2].unscored_seeds == (7,)
 
 
 def test_another_reading_is_told_and_what_cannot_be_compared(board, reader) -> None:
@@ -142,8 +143,10 @@ def test_another_reading_is_told_and_what_cannot_be_compared(board, reader) -> N
     by_identity = Filters(identity="avg-real-mean")
     [row] = reader.rows(by_identity)
     assert row.method == "sncse"
-    notes = reader.against([row], "hicl")[0].notes
-    assert any(note.endswith("pooler avg against cls") for note in notes)
+    comparison = reader.against([row], "hicl")[0]
+    [reading] = comparison.limits.readings
+    assert (reading.b, reading.values) == ("hicl", {"pooler": ("avg", "cls")})
+    assert any("pooler avg against cls." in text for text in describe_limits(comparison))
     for name, match in {
         "bert": "is not a method of this leaderboard; name one of hicl, simcse, sncse,",
         "hicl@dd": "'hicl@dd' is not a complete configuration that matches",
@@ -157,20 +160,60 @@ def test_a_frame_has_a_line_a_row(reader) -> None:
     frame = reader.frame(sort="method")
     assert list(frame["method"]) == ["hicl", "simcse", "sncse"]
     assert list(frame["n"]) == [3, 2, 1]
-    types = {name: str(frame[name].dtype) for name in frame}
-    for names, dtype in {
-        ("published", "gap_inside"): "boolean",
-        ("n", "rank_best", "avg_sts_n"): "Int64",
-        ("dev_mean", "dev_std", "avg_sts_low"): "float64",
-        ("test_opened", "finished"): "datetime64[us, UTC]",
+    rows = reader.rows(sort="method")
+    papers = ["STS12", "STS13", "STS14", "STS15", "STS16", "STS-B", "SICK-R", "Avg."]
+    assert [name for name in frame if name in papers] == papers
+    assert list(frame["Avg."]) == [row.scores["avg_sts"].mean for row in rows]
+    assert list(frame["dev"]) == [row.dev_score.mean for row in rows]
+    low, high = rows[0].scores["avg_sts"].interval.low, rows[0].scores["avg_sts"].interval.high
+    assert (frame["Avg. low"][0], frame["Avg. high"][0], frame["Avg. n"][0]) == (low, high, 3)
+    assert frame["Avg. std"].isna().tolist() == [False, False, True]
+    assert str(frame["finished"].dtype).startswith("datetime64") and frame["seeds"][1] == [0, 1]
+    assert [frame[name][0] for name in rows[0].configuration.values] == [
+        *rows[0].configuration.values.values()
+    ]
+    assert reader.frame(Filters(tag="none"))["method"].empty
+
+
+def test_frames_of_trials_and_curves_are_tidy(reader, board) -> None:
+    reused = {"sweep": "again", "method": "simcse", "configuration": "b" * 64}
+    values = {"tau": 0.05, "state": "x"}  # `state` is a column of each trial, too
+    life = trial_life(3, {0: 0.1, 9: 0.4}, values=values, **reused)
+    apply_events(board, [sweep_started("again", method="simcse"), *life])
+    third = [sweep_started("third", method="simcse"), trial_reused(life, "third", number=0)]
+    apply_events(board, third, journal="third")
+    trials = reader.trials()
+    assert len(trials) == trials["trial"].nunique() == 7
+    whole = trials[trials["method"] == "hicl"]
+    [hicl] = reader.rows(Filters(method="hicl"))
+    assert list(whole["Avg."]) == list(hicl.scores["avg_sts"].values.values())
+    assert list(whole["dev"]) == pytest.approx([0.7, 0.71, 0.72])
+    [again] = reader.trials(Filters(sweep="again")).to_dict("records")
+    assert (again["number"], again["state"], again["dev"]) == (3, "COMPLETE", 0.4)
+    assert reader.trials(Filters(sweep="third"))["number"].tolist() == [0]
+    assert "Avg." not in again
+    curves = reader.curves(Filters(method="simcse"))
+    assert list(curves["step"]) == [0, 9] * 3
+    assert list(curves.groupby("trial")["dev"].max()) == pytest.approx([0.6, 0.61, 0.4])
+    assert list(curves["kept"]) == [False, True] * 3
+    assert list(curves["dev/stsb_spearman"]) == list(curves["dev"])
+    assert reader.trials(Filters(identity="avg-")).empty
+    assert len(reader.trials(Filters(identity="cls-real"))) == 6
+    assert len(reader.trials(Filters(configuration="aaaa"))) == 3
+
+
+@pytest.mark.parametrize("ask", ["rows", "frame", "trials", "curves"])
+def test_filters_that_name_nothing_known_are_refused(reader, ask) -> None:
+    for filters, match in {
+        Filters(backbone="bert"): "there is no backbone 'bert' .*; did you mean",
+        Filters(
+            method="simce"
+        ): r"there is no method 'simce' \(on this leaderboard: hicl, simcse, ",
+        Filters(sweep="hcl"): r"there is no sweep 'hcl' \(on this .*\); did you mean 'hicl'",
     }.items():
-        assert {types[name] for name in names} == {dtype}, names
-    assert not {"system", "sources", "settings"} & types.keys()
-    assert frame["seeds"][1] == [0, 1]
-    assert frame["avg_sts"].notna().any()
-    assert list(frame["dev_mean"]) == [row.dev_score.mean for row in reader.rows(sort="method")]
-    frame = reader.frame(Filters(method="none"))
-    assert (len(frame), str(frame["finished"].dtype)) == (0, "datetime64[us, UTC]")
+        with pytest.raises(QueryError, match=match):
+            getattr(reader, ask)(filters)
+    assert len(getattr(reader, ask)(Filters(backbone="bert-base"))) == 0
 
 
 def test_a_headline_is_of_the_tasks_that_are_asked_for(reader) -> None:

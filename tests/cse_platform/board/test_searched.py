@@ -78,7 +78,7 @@ def test_settings_that_took_no_part_are_left_out(board) -> None:
     ]
     apply_events(board, [sweep_started(spec={"space": SPACE, "dev": {"search": "sickr"}}), *lives])
     found = Leaderboard(board).search("first")
-    assert [trial.values for trial in found.trials] == [
+    assert [trial.searched_values for trial in found.trials] == [
         {"rank_loss": "listnet", "tau3": 0.1},
         {"rank_loss": "listmle"},
     ]
@@ -99,7 +99,7 @@ def test_a_space_or_a_dev_selection_of_another_version(board) -> None:
         apply_events(board, [sweep_started(name, spec=spec), *life], journal=name)
         found = reader.search(name)
         assert (len(found.space), found.dev) == (0, "stsb")
-        assert found.trials[0].values == {"tau2": 0.025, "rank_loss": "listnet"}
+        assert found.trials[0].searched_values == {"tau2": 0.025, "rank_loss": "listnet"}
     assert {one.dev for one in reader.sweeps()} == {"stsb"}
 
 
@@ -108,9 +108,15 @@ def test_further_seeds_and_open_ends(board) -> None:
     seed = trial_life(1, {1: 0.7}, configuration="c0", seed=0, role="confirm", search_number=None)
     apply_events(board, [sweep_started(), *first, *seed, *trial_life(2, {1: 0.8}, state=None)])
     a, b, c = Leaderboard(board).search("first").trials
-    assert (a.role, a.seed, a.value, a.step, a.configuration) == ("search", 42, 0.6, 2, "c0")
-    assert (b.role, b.seed, b.value, b.configuration) == ("confirm", 0, 0.7, "c0")
-    assert (c.state, c.value, c.finished) == ("RUNNING", None, None)
+    assert (a.role, a.seed, a.best_value, a.best_step, a.configuration) == (
+        "search",
+        42,
+        0.6,
+        2,
+        "c0",
+    )
+    assert (b.role, b.seed, b.best_value, b.configuration) == ("confirm", 0, 0.7, "c0")
+    assert (c.state, c.best_value, c.finished) == ("RUNNING", None, None)
     assert a.finished is not None and a.finished >= a.started
 
 

@@ -53,7 +53,7 @@ def half_way() -> list[Event]:
 def best_of(found: SweepOverview) -> tuple[Any, ...]:
     best = found.best
     assert best is not None
-    return best.key, best.number, best.seed, best.value, best.step
+    return best.key, best.number, best.seed, best.best_value, best.best_step
 
 
 def test_half_way(board, half_way) -> None:
@@ -190,9 +190,13 @@ def test_the_best_so_far_is_of_trained_steps_and_the_same_everywhere(board) -> N
     expected = {number: best for number, (_, best) in enumerate(SO_FAR)}
     best = [trial.best(checkpoint="stsb") for trial in driver.trials.values()]
     views = {
-        "table": {trial.number: (trial.value, trial.step) for trial in lab.trials("first")},
-        "running": {trial.number: (trial.value, trial.step) for trial in lab.running("first")},
-        "status": {t.number: (t.value, t.step) for t in lab.running_and_ended("first")},
+        "table": {
+            trial.number: (trial.best_value, trial.best_step) for trial in lab.table_trials("first")
+        },
+        "running": {
+            trial.number: (trial.best_value, trial.best_step) for trial in lab.running("first")
+        },
+        "status": {t.number: (t.best_value, t.best_step) for t in lab.running_and_ended("first")},
         "page": {
             n: (t.best_value, t.best_step) for n in expected if (t := lab.trial(f"first#{n}"))
         },
@@ -207,9 +211,9 @@ def test_the_best_so_far_is_of_trained_steps_and_the_same_everywhere(board) -> N
         "score = null": [3, 4, 5],
     }.items():
         passing = TrialChoice(parse_conditions(where))
-        assert [trial.number for trial in lab.trials("first", passing)] == found, where
+        assert [trial.number for trial in lab.table_trials("first", passing)] == found, where
     falling = TrialChoice(sort="score", descending=True)
-    assert [trial.number for trial in lab.trials("first", falling)] == [0, 1, 2, 3, 4, 5]
+    assert [trial.number for trial in lab.table_trials("first", falling)] == [0, 1, 2, 3, 4, 5]
 
 
 def test_running_trials(board, half_way) -> None:
@@ -217,7 +221,9 @@ def test_running_trials(board, half_way) -> None:
     apply_events(board, [*half_way, *at(16, *new)])
     newest, older = Leaderboard(board).running("first")
     assert (newest.number, newest.last_step, newest.last_value) == (5, None, None)
-    assert newest.values == {"tau2": 0.05, "tau3": 0.1}
+    assert newest.searched_values == {"tau2": 0.05, "tau3": 0.1}
     assert (older.key, older.number, older.seed) == ("c2-42", 2, 42)
-    assert (older.last_step, older.last_value) == (5, 0.55) and older.values == {"tau2": 0.025}
+    assert (older.last_step, older.last_value) == (5, 0.55) and older.searched_values == {
+        "tau2": 0.025
+    }
     assert older.started == NOON + timedelta(minutes=15)

@@ -28,7 +28,7 @@ def stored(runs) -> Stored:
             trials = read_trials(session, SweepRecord.name == sweep)
             curves = dev_curves(session, [trial.key for trial in trials])
             return [
-                (t.seed, t.state, t.value, [(p.step, p.value) for p in curves[t.key]])
+                (t.seed, t.state, t.best_value, [(p.step, p.value) for p in curves[t.key]])
                 for t in trials
             ]
 

@@ -38,7 +38,7 @@ def states(board: Store) -> list[tuple[int, str, float | None]]:
     with board.session() as session:
         assert find_sweep(session, "logs").state == "COMPLETE"
         trials = read_trials(session, SweepRecord.name == "logs")
-    return [(trial.seed, trial.state, trial.value) for trial in trials]
+    return [(trial.seed, trial.state, trial.best_value) for trial in trials]
 
 
 def test_an_older_copy_of_an_import_s_journal_is_refused_and_stays_as_it_is(here, tmp_path) -> None:

@@ -20,6 +20,7 @@ from cse_methods.code_hash import code_hashes
 from cse_methods.registry import get_method
 from cse_platform.cli.sweep import main as cse_sweep
 from cse_platform.errors import NotFoundError
+from cse_platform.export.journal_files import find_output, journal_folders
 from cse_platform.leaderboard.trial_details import SweepPlace, TrialDetails
 from cse_platform.sweep.identity import code_hash
 from cse_platform.sweep.stores import sweep_folder
@@ -171,9 +172,9 @@ def test_a_folder_that_nobody_here_can_look_into_is_passed_over(lab, keep, runs)
     details = object.__new__(TrialDetails)
     places = (SweepPlace("first", 3, "search", "host", other),)
     details.__dict__.update(key=KEY, starts=(), sweeps=places)
-    assert details.find_output(runs) is None
+    assert find_output(details, runs) is None
     with pytest.raises(NotFoundError, match="the output of trial 0a1b2c3d is not here"):
-        details.find_output(None)
+        find_output(details, None)
 
 
 def test_no_output_is_read_through_a_link(ran, runs, tmp_path) -> None:
@@ -326,4 +327,4 @@ def test_no_source_is_read_through_a_link_or_by_another_name(ran, runs, tmp_path
     assert "\n\\x00\\u202e\n" in one_run("show", KEY, "--code").stdout
     details = object.__new__(TrialDetails)
     details.__dict__.update(sweeps=(SweepPlace("first", 3, "search", "host", "a\0"),))
-    assert read_method_code(details.journal_folders(None), sha256) is None
+    assert read_method_code(journal_folders(details, None), sha256) is None

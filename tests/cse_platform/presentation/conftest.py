@@ -8,12 +8,13 @@ from cse_platform.cli.common import print_document
 from cse_platform.leaderboard.papers import PaperTable
 from cse_platform.leaderboard.statistics.compare import Comparison, Matrix, TaskComparison
 from cse_platform.leaderboard.statistics.intervals import Interval
-from cse_platform.presentation.board import board_document
+from cse_platform.presentation.board import board_document, board_tables
 from cse_platform.presentation.board_columns import Board
 from cse_platform.presentation.comparison import comparison_document, matrix_document
 from cse_platform.presentation.formats import Format
 from cse_platform.presentation.paper import paper_document
 from cse_platform.presentation.tables import Document
+from cse_platform.presentation.terminal import print_page
 
 
 @pytest.fixture(scope="session")
@@ -30,8 +31,6 @@ def comparison() -> Comparison:
             TaskComparison("sts13", 0.8, 0.795, 0.005, high, 0.4, 0.4, 1.25, 0.21, 0.21, 1500),
         ),
         TaskComparison("avg_sts", 0.76, 0.7475, 0.0125, low, 0.004, None, None, None, None, None),
-        ("a note of the statistics",),
-        ("A: rankcse@abc on mini, seeds 0 1 2", "B: simcse@def on mini, seeds 0 1"),
     )
 
 
@@ -49,18 +48,24 @@ def written(capsys) -> Callable[..., str]:
     """What is written of a document."""
 
     def of(answer: Answer, format: Format, *, wide: bool = False) -> str:
-        print_document(DOCUMENTS[type(answer)](answer), format=format, wide=wide)
+        options = {"wide": wide} if isinstance(answer, Board) else {}
+        document = DOCUMENTS[type(answer)](answer, **options)
+        print_document(document, format=format, wide=wide)
         return capsys.readouterr().out
 
     return of
 
 
 @pytest.fixture
-def lines(written) -> Callable[..., list[str]]:
+def lines(written, capsys) -> Callable[..., list[str]]:
     """The lines that are no terminal's, with single blanks; a line between rows is `---`."""
 
     def of(answer: Answer, *, wide: bool = False) -> list[str]:
-        printed = written(answer, "table", wide=wide).splitlines()
+        if isinstance(answer, Board) and not wide:
+            print_page(board_tables(answer))
+            printed = capsys.readouterr().out.splitlines()
+        else:
+            printed = written(answer, "table", wide=wide).splitlines()
         assert not any(line.endswith(" ") for line in printed)
         return [re.sub("─+", "---", re.sub(r"\s+", " ", line)).strip() for line in printed]
 

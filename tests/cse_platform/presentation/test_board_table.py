@@ -5,7 +5,13 @@ from datetime import UTC, datetime
 
 from board_rows import estimate, published, row
 
-from cse_platform.leaderboard.records import BOARD_FAMILIES, Configuration, DevSets, Gap
+from cse_platform.leaderboard.records import (
+    BOARD_FAMILIES,
+    Configuration,
+    DevSets,
+    Gap,
+    SeenSentences,
+)
 from cse_platform.leaderboard.sorting import sort_rows
 from cse_platform.leaderboard.statistics.intervals import Interval, RankInterval
 from cse_platform.presentation.board_columns import Board
@@ -114,6 +120,44 @@ def test_who_has_no_rank_is_counted_and_told_why(lines) -> None:
     assert re.match(counted, told[-1])
     assert not any("Not ranked" in line for line in lines(Board(ranked)))
     assert not any("Not ranked" in line for line in lines(Board([alone])))
+
+
+def test_by_default_there_is_one_table_and_a_line_names_the_others(written) -> None:
+    scores = {"avg_sts": estimate(0.76, 0.76)}
+    shown = written(Board([row(scores), row(scores, method="hicl")]), "table")
+    table, _, hint = shown.partition("\n\n")
+    assert table.startswith(RANKING) and "Hyperparameters" not in shown
+    assert hint == (
+        "More: --show with scores, hyperparameters, sweeps, runs, costs or all; --wide has all "
+        "columns in one table.\n"
+    )
+    for format in ("html", "markdown", "latex"):
+        assert "--show" not in written(Board([row(scores)]), format)
+
+
+def test_a_table_without_the_headline_counts_no_missing_scores(lines) -> None:
+    """On real data, no row has the average; all have the score that the table is ranked by."""
+    scores = {"stsb": estimate(0.4, source="hub")}
+    partly = [row(scores, headline="avg_sts", method=name) for name in ("hicl", "pcl")]
+    told = lines(Board([row({"avg_sts": estimate(0.5, 0.5)}, dev=BUILTIN), *partly]))
+    ranking = titled(told, "Ranking by stsb, x 100")
+    assert len(ranking) == 4 and not any("without this score" in line for line in ranking)
+
+
+def test_a_note_fits_its_format(lines, written) -> None:
+    """A paper's table has neither the column `saw` nor intervals, and tells no command."""
+    scores = {"avg_sts_clean": estimate(0.7), "avg_sts": estimate(0.71)}
+    seen = (SeenSentences("stsb", "test", "corpus", ("wiki1m",), 100, 2),)
+    board = Board(
+        [row(scores, seen=seen, headline="avg_sts_clean"), row(headline="avg_sts_clean")],
+        family="clean",
+    )
+    told = " ".join(lines(board))
+    assert "saw: test sentences" in told and "cse-evaluate TRIAL --tasks sts" in told
+    for format in ("latex", "markdown"):
+        paper = written(board, format)
+        assert "contain sentences of its test sets." in paper
+        assert not any(text in paper for text in ("saw", "`", "cse-evaluate"))
 
 
 def test_training_on_texts_of_test_sets_is_marked(lines, written) -> None:

@@ -13,7 +13,7 @@ from cse_methods.tasks import STS_TASKS
 from cse_platform.leaderboard.papers import PaperLine, PaperTable
 from cse_platform.leaderboard.published.rows import PublishedRow
 from cse_platform.leaderboard.records import Estimate, Gap, LeaderboardRow
-from cse_platform.leaderboard.statistics.compare import Matrix
+from cse_platform.leaderboard.statistics.compare import Limits, Matrix
 from cse_platform.leaderboard.statistics.intervals import Interval, RankInterval
 from cse_platform.presentation.board_columns import Board, data_columns
 from cse_platform.presentation.comparison import verdict
@@ -54,16 +54,16 @@ def test_a_matrix_by_hand(lines, written) -> None:
     names = ("rankcse", "simcse", "hicl")
     effects = ((0.0, 0.02, 0.01), (-0.02, 0.0, -0.01), (-0.01, 0.01, 0.0))
     p = ((None, 0.004, 0.04), (0.004, None, 0.5), (0.04, 0.5, None))
-    matrix = Matrix(names, effects, p, p, ("a note",), STS_TASKS, ("rankcse: a", "simcse: b"))
+    matrix = Matrix(names, effects, p, p, STS_TASKS, Limits(left_out=("pcl",)))
     told = lines(matrix)
     assert told[:2] == ["Row minus column, avg_sts, x 100", "# row 1 2 3"]
     assert told[3:] == [
         *("1 rankcse +2.00 ** +1.00 *", "2 simcse -2.00 ** -1.00", "3 hicl -1.00 * +1.00"),
         "** p < 0.01, after Holm's correction over all pairs.",
         "* p < 0.05, after Holm's correction over all pairs.",
-        *("rankcse: a", "simcse: b", "a note"),
+        "Left out, scored on other tasks or data: pcl.",
     ]
-    told = lines(replace(matrix, single=("hicl",)))
+    told = lines(replace(matrix, limits=Limits(single=("hicl",))))
     rows = ["1 rankcse +2.00 ** +1.00 * ‡", "2 simcse -2.00 ** -1.00 ‡", "3 hicl -1.00 * ‡ +1.00 ‡"]
     assert told[3:6] == rows
     assert told.count(ONE_SEED) == 1
@@ -98,8 +98,7 @@ def test_a_released_encoder_in_a_papers_table_is_told_from_ours(lines) -> None:
 def test_a_papers_table_by_hand(lines, written) -> None:
     stands = line("bert-base", "rank_loss=listnet", 0.8, estimate(0.8, 0.81))
     printed = (stands, line("bert-base", "", 0.79), line("roberta-base", "", 0.9))
-    notes = ("train_minutes is in minutes.",)
-    table = PaperTable("rankcse", "table2", ("avg_sts", "train_minutes"), printed, notes)
+    table = PaperTable("rankcse", "table2", ("avg_sts", "train_minutes"), printed, left_out=1)
     told = lines(table)
     assert told[0] == "rankcse table2, x 100: the paper's numbers; 1 of 3 rows are yours"
     assert told[3:] == [
@@ -111,7 +110,9 @@ def test_a_papers_table_by_hand(lines, written) -> None:
         "roberta-base rankcse 90.00 ±0.13 87.5",
         "≈ within noise: the 95 % interval of the difference over seeds includes 0.",
         "Where the paper prints no standard deviation, the interval lacks the paper's own noise.",
-        "train_minutes is in minutes.",
+        "train_minutes: the paper's are of unknown hardware.",
+        "Scores of 1 of our rows are left out: built-in and imported data cannot be compared with "
+        "a paper.",
     ]
     text = written(table, "latex")
     assert r"& difference & +0.50$^{\approx}$ &" in text
@@ -144,7 +145,7 @@ def test_each_gap_is_said_with_its_mark(lines, written) -> None:
     differences = [one.split("difference ")[1] for one in told if "difference" in one][:3]
     assert differences == ["+2.01 ↑", "+0.00 ?", "-27.0 ↓"]
     assert "a ours (n = 2, eeeeeeee) 60.5 ±0.7" in told
-    assert [one[0] for one in told[-4:-1]] == ["↑", "↓", "?"]
+    assert [one[0] for one in told[-5:-2]] == ["↑", "↓", "?"]
     rows = list(csv.DictReader(io.StringIO(written(table, "csv"))))
     verdicts = ["above", "", "noise not known", "", "", "below", "", ""]
     assert [row["verdict"] for row in rows] == verdicts

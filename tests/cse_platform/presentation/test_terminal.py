@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from cse_platform.cli.common import print_document
 from cse_platform.leaderboard.records import BOARD_FAMILIES, Gap
 from cse_platform.leaderboard.statistics.intervals import Interval, RankInterval
-from cse_platform.presentation.board import board_document
+from cse_platform.presentation.board import TABLES, board_document
 from cse_platform.presentation.board_columns import Board
 from cse_platform.presentation.tables import Cell, ColumnHead, Page, Table, sparkline, text_table
 from cse_platform.presentation.terminal import print_page
@@ -70,7 +70,7 @@ def test_eighty_columns_break_no_number_and_no_name() -> None:
     scores = dict.fromkeys(BOARD_FAMILIES["sts"].columns, score)
     ours = row(scores, method="whitenedcse", backbone="roberta-large",
                rank=RankInterval(1, 2, 2), gap=Gap(0.8, "x", -0.04, True))  # fmt: skip
-    document = board_document(Board([ours]))
+    document = board_document(Board([ours]), TABLES)
     text = on_a_terminal(80, lambda: print_document(document, format="table"))
     assert max(map(len, text.splitlines())) <= 80
     words = text.split()

@@ -17,10 +17,10 @@ from cse_platform.leaderboard import Leaderboard
 from cse_platform.leaderboard.papers import (
     PaperFile,
     PaperProgress,
+    explain_left_out,
     paper_progress,
     read_paper_file,
     read_paper_files,
-    why_left_out,
 )
 from cse_platform.leaderboard.published.rows import PublishedRow, has_settings_of, published_rows
 from cse_platform.sweep.file import load_sweep
@@ -64,13 +64,13 @@ def test_rows_without_a_counterpart_are_left_out_for_a_reason(rows: list[Publish
         cut = row.settings.get("training_text") == "full"
         nothing = row.system in NOT_RUN or cut or (row.system, row.backbone) in NOT_RUN_ON
         assert (row.configuration is None) is nothing, row
-    reasons = [(row, why_left_out(row)) for row in rows]
-    systems = {row.system for row, why in reasons if why == "of systems that are not run here"}
+    reasons = [(row, explain_left_out(row)) for row in rows]
+    systems = {row.system for row, why in reasons if why == "system not run"}
     assert systems == NOT_RUN
     assert {(row.system, row.backbone) for row, why in reasons if "backbone" in why} == NOT_RUN_ON
     [memory] = [row for row, why in reasons if "memory" in why]
     assert (memory.table, memory.settings["batch_size"]) == ("section5.4", "1024")
-    [cut_one, _] = [row for row, why in reasons if "cut" in why]
+    [cut_one, _] = [row for row, why in reasons if why == "no hyperparameter"]
     assert cut_one.settings["training_text"] == "full"
 
 
@@ -155,7 +155,7 @@ def test_without_trials_all_is_left(untouched: list[PaperProgress]) -> None:
         "compcse": (301, 0), "hicl": (556, 3), "rankcse": (586, 24), "whitenedcse": (302, 8),
     }  # fmt: skip
     whole = [one for one in untouched if one.table == "all"]
-    assert not any("no file" in why for one in whole for why in one.left_out)
+    assert not any(why == "not tried" for one in whole for why in one.left_out)
     tables = [f"table{number}" for number in (2, 3, 4, 5, 6, 9, 10, 11, 13)]
     listed = [one.table for one in untouched if one.paper == "rankcse"]
     assert listed == [*tables, "figure3", "teachers", "all"]
@@ -164,9 +164,9 @@ def test_without_trials_all_is_left(untouched: list[PaperProgress]) -> None:
         assert one.file and one.trials and not one.is_printed
         assert (one.rows, one.cells, one.left_out) == (0, 0, {})
     table2 = of(untouched, "whitenedcse", "table2")
-    assert table2.left_out == {"of systems that are not run here": 8}
+    assert table2.left_out == {"system not run": 8}
     claim = of(untouched, "hicl", "section5.4")
-    assert claim.left_out == {"of a trial that runs out of memory": 1}
+    assert claim.left_out == {"out of memory": 1}
 
 
 def test_a_paper_counts_what_its_tables_share_once(untouched, files) -> None:

@@ -9,7 +9,8 @@ from cse_methods.evaluation.test_sets.pairs import hand_out_texts
 from cse_platform.errors import SweepRefusedError
 from cse_platform.leaderboard.api import open_leaderboard
 from cse_platform.leaderboard.board import board_rows
-from cse_platform.leaderboard.comparisons import describe_row, named_rows
+from cse_platform.leaderboard.comparisons import named_rows, summarize_row
+from cse_platform.presentation.comparison import describe_row
 from cse_platform.sweep.identity import DevData, Identity, dev_identity
 from cse_platform.tracking.events import TestAccessed, TrialPoint, TrialStarted
 from cse_platform.tracking.journal import read_journal
@@ -163,7 +164,7 @@ def test_trials_are_marked_and_stand_apart(start, tmp_path, cheap, monkeypatch) 
     marked = names["cheap (transductive)"]
     assert marked.corpus == "sts12 (transductive)"
     assert set(named_rows([marked])) == {"cheap (transductive)"}
-    assert "(transductive) on mini" in describe_row(marked)
+    assert "(transductive) on mini" in describe_row(summarize_row(marked))
     assert marked.dev.identity == dev_identity(spec.dev, "builtin", corpora=spec.corpus)
     assert names["cheap"].dev.identity == dev_identity(spec.dev, "builtin")
     assert marked.dev.identity != names["cheap"].dev.identity

@@ -11,7 +11,13 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy.stats import spearmanr, t, ttest_ind
 
-from cse_platform.leaderboard.statistics.compare import compare, compare_all, holm, williams
+from cse_platform.leaderboard.statistics.compare import (
+    Limits,
+    compare,
+    compare_all,
+    holm,
+    williams,
+)
 from cse_platform.leaderboard.statistics.intervals import (
     BLOCK,
     Contender,
@@ -87,9 +93,9 @@ def test_rows_with_the_same_seeds_have_students_interval_of_their_differences(co
     found = compare(a, b, tasks=["mr"], average=None, resamples=40_000)
     assert found.tasks[0].interval == expected
     assert found.tasks[0].p == pytest.approx(0.0351, rel=0.1)
-    assert found.notes[-1].startswith("seeds paired: ")
+    assert found.limits.pairs_seeds
     matrix = compare_all([a, b], tasks=["mr"], resamples=40_000)
-    assert (matrix.p[0][1], matrix.notes) == (found.tasks[0].p, found.notes)
+    assert (matrix.p[0][1], matrix.limits) == (found.tasks[0].p, found.limits)
     # Pairs that say the same of both sides explain no difference between seeds.
     a = replace(contender("a", [0.8, 0.9, 1.0], ["stsb"]), design=DESIGN)
     b = replace(a, name="b", scores={"stsb": theirs})
@@ -159,7 +165,7 @@ def test_what_is_not_paired_and_what_one_seed_does_not_say(contender: Make) -> N
         for row in (found.tasks[0], found.average):
             assert row.effect > 0.09
             assert (row.interval, row.p, row.p_holm, row.pairs) == (None, None, None, None)
-        assert any(note.startswith("one has one seed, so ") for note in found.notes)
+        assert "one" in found.limits.single
     a, b = contender("a", [0.8, 0.9]), contender("b", [1.0, 1.1])
     b.gold["stsb"][0] += 1  # type: ignore[index]
     stsb, sickr = compare(a, b, tasks=TASKS, average=None, resamples=200).tasks
@@ -167,7 +173,7 @@ def test_what_is_not_paired_and_what_one_seed_does_not_say(contender: Make) -> N
     assert sickr.pairs == 100
     bare = compare(without_pairs(a), without_pairs(b), tasks=TASKS, average=None, resamples=200)
     assert stsb.interval == bare.tasks[0].interval
-    assert bare.notes == ("no cosines of the same pairs of stsb, sickr: over seeds only",)
+    assert bare.limits == Limits(unpaired=("stsb", "sickr"))
 
 
 def test_williams_and_holm_by_hand() -> None:
@@ -209,8 +215,7 @@ def test_matrix_holds_what_single_comparisons_give(contender: Make) -> None:
     corrected = holm([matrix.p[i][j] for i, j in above])
     assert [matrix.p_holm[i][j] for i, j in above] == corrected
     assert [matrix.p_holm[j][i] for i, j in above] == corrected
-    [note] = matrix.notes
-    assert note.startswith("b has one seed, so ")
+    assert matrix.limits.single == ("b",)
     scores = {"a": [0.8, 0.81], "b": [0.7], "c": [0.6, 0.61]}
     three = [Contender(name, {"mr": values}) for name, values in scores.items()]
     matrix = compare_all(three, tasks=["mr"], resamples=300)

@@ -171,7 +171,9 @@ def test_notes_of_a_deleted_sweep_do_not_come_back(lab) -> None:
     rebuild(lab.url, [lab.runs])
     with lab.board() as board, board.session() as session:
         assert [*annotations(session, "sweep")] == ["third"]
-    assert rows(lab, "third") and not rows(lab, "small")
+    assert rows(lab, "third")
+    with pytest.raises(NotFoundError, match="there is no sweep 'small'"):
+        rows(lab, "small")
 
 
 def test_a_model_that_another_sweep_trains_with_stays(lab) -> None:

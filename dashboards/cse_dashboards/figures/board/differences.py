@@ -9,6 +9,7 @@ from cse_methods.names import TASKS, task_name
 from cse_platform.leaderboard.records import RANKING_METRICS
 from cse_platform.leaderboard.statistics.compare import Comparison, TaskComparison
 from cse_platform.numbers import probability
+from cse_platform.presentation.comparison import describe_limits
 
 
 def differences(comparison: Comparison) -> Picture:
@@ -17,7 +18,7 @@ def differences(comparison: Comparison) -> Picture:
         "is two-sided that there is no difference, by Holm's correction over the tasks; the "
         "average is one test. Hollow: the interval includes zero, or is unknown."
     )
-    notes = "".join(f" {note[:1].upper()}{note[1:].rstrip('.')}." for note in comparison.notes)
+    notes = "".join(f" {note}" for note in describe_limits(comparison))
     title = f"{comparison.a} against {comparison.b}"
     return Picture("differences", title, caption + notes, *draw_differences(comparison))
 

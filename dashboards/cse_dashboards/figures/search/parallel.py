@@ -34,7 +34,8 @@ def parallel_coordinates(search: StudiedSearch) -> Picture:
         if isinstance(dimension, Choices):
             last = max(1, len(dimension.choices) - 1)
             shares = {canonical_json(value): n / last for n, value in enumerate(dimension.choices)}
-            heights.append([shares.get(canonical_json(trial.values.get(key))) for trial in shown])
+            tried = (canonical_json(trial.searched_values.get(key)) for trial in shown)
+            heights.append(list(map(shares.get, tried)))
             ticks = {value_text(value): n / last for n, value in enumerate(dimension.choices)}
         else:
             ticks = {number(dimension.low): 0.0, number(dimension.high): 1.0}

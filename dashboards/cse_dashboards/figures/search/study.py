@@ -29,7 +29,7 @@ class StudiedSearch:
         return [
             trial
             for trial in self.history.trials
-            if trial.role == "search" and trial.state == "COMPLETE" and trial.value is not None
+            if trial.role == "search" and trial.state == "COMPLETE" and trial.best_value is not None
         ]
 
     @cached_property
@@ -52,13 +52,13 @@ def scores_of(trials: Sequence[Trial], quantity: Quantity, *names: str) -> pd.Da
             KEY_COLUMN: trial.key,
             "configuration": trial.configuration[:8],
             "seed": trial.seed,
-            quantity.title: quantity.factor * (trial.value or 0.0),
+            quantity.title: quantity.factor * (trial.best_value or 0.0),
         }
         for trial in trials
     ]
     data = pd.DataFrame(records)
     for name in names:
-        data[name] = pd.Series([trial.values.get(name) for trial in trials], dtype=object)
+        data[name] = pd.Series([trial.searched_values.get(name) for trial in trials], dtype=object)
     return data
 
 

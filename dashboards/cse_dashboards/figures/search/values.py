@@ -43,8 +43,8 @@ def scored_with(trials: Sequence[Trial], *names: str) -> list[Trial]:
         trial
         for trial in trials
         if trial.state == "COMPLETE"
-        and trial.value is not None
-        and all(name in trial.values for name in names)
+        and trial.best_value is not None
+        and all(name in trial.searched_values for name in names)
     ]
 
 
@@ -52,11 +52,11 @@ def by_value(trials: Sequence[Trial], *names: str) -> dict[tuple[Any, ...], AtVa
     """Group the results of complete trials by their values of these hyperparameters."""
     groups: dict[Any, dict[str, list[Trial]]] = defaultdict(lambda: defaultdict(list))
     for trial in scored_with(trials, *names):
-        point = tuple(on_axis(trial.values[name]) for name in names)
+        point = tuple(on_axis(trial.searched_values[name]) for name in names)
         groups[point][trial.configuration].append(trial)
     results = {}
     for point, configurations in groups.items():
-        values = [[trial.value or 0.0 for trial in seeds] for seeds in configurations.values()]
+        values = [[trial.best_value or 0.0 for trial in seeds] for seeds in configurations.values()]
         weights = [[trial.weight for trial in seeds] for seeds in configurations.values()]
         several = [seeds for seeds in values if len(seeds) > 1]
         freedom = sum(len(seeds) - 1 for seeds in several)

@@ -18,7 +18,9 @@ def running_curves(trials: Sequence[Trial], metric: str) -> Picture:
     """Plot a metric against the step, a line per trial, for the newest trials that get a colour."""
     name, title = "running_curves", "Dev curves of the trials that run"
     shown = trials[:MOST_COLOURS]
-    labelled = {f"#{trial.number} {values_line(trial.values)}".strip(): trial for trial in shown}
+    labelled = {
+        f"#{trial.number} {values_line(trial.searched_values)}".strip(): trial for trial in shown
+    }
     curves: dict[str, SeedCurves] = {
         label: seeds
         for label, trial in labelled.items()

@@ -15,7 +15,7 @@ from cse_methods.names import backbone_name, method_name, paper_page
 from cse_platform.leaderboard.records import FamilyName, LeaderboardRow, family_of
 from cse_platform.leaderboard.sorting import sort_rows
 from cse_platform.leaderboard.statistics.compare import Comparison
-from cse_platform.presentation.board import board_document, board_tables
+from cse_platform.presentation.board import board_document, wide_board_tables
 from cse_platform.presentation.board_columns import PUBLISHED, Board
 from cse_platform.presentation.formats import TextFormat, render_document
 from cse_platform.presentation.paper import (
@@ -145,7 +145,7 @@ def _build_context(
         from cse_dashboards.figures.board.leaderboard import leaderboard_pictures
 
         pictures = leaderboard_pictures(board.rows, board.published, board.family)
-    tables = [arrange_columns(table) for table in board_tables(board, wide=True)]
+    tables = [arrange_columns(table) for table in wide_board_tables(board)]
     scored = [row for row in rows if row.scores]
     times = Counter(row.method for row in scored)
     return {

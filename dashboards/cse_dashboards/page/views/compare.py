@@ -15,12 +15,12 @@ from cse_methods.data.dev_selection import dev_metric
 from cse_methods.names import method_name, task_name
 from cse_methods.tasks import STS_TASKS
 from cse_platform.errors import ComparisonError, NotFoundError, QueryError
-from cse_platform.leaderboard.comparisons import describe_row, named_rows, shared_tasks
+from cse_platform.leaderboard.comparisons import named_rows, shared_tasks, summarize_row
 from cse_platform.leaderboard.records import FamilyName, LeaderboardRow, family_named, is_own
 from cse_platform.leaderboard.statistics.compare import Comparison
 from cse_platform.numbers import probability, signed_percent
 from cse_platform.presentation.board_columns import ALPHA, interval_cell, score_cell, shown_dev_set
-from cse_platform.presentation.comparison import comparison_table
+from cse_platform.presentation.comparison import comparison_table, describe_row
 from cse_platform.presentation.tables import Cell, Column, Table, text_table, to_table
 from cse_platform.presentation.trial import IDENTITY_DIGITS
 from cse_platform.tracking.history import order_metrics
@@ -138,7 +138,7 @@ def show_compare() -> str:
         asked=[entry for entry in requested if len(unknown) < 2 or not entry.unknown],
         unknown=unknown if len(unknown) > 1 else [],
         names=dict(zip(rows, named, strict=True)),
-        described={reference: describe_row(row) for reference, row in rows.items()},
+        described={reference: describe_row(summarize_row(row)) for reference, row in rows.items()},
         offers={entry.reference: list(_make_offers(address, entry)) for entry in unclear},
         catalogue=reader().catalogue(),
         families=get_args(FamilyName),
@@ -246,14 +246,18 @@ def _make_offers(address: CompareAddress, requested: RequestedRow) -> Iterator[t
     """
     references = [row.reference for row in requested.candidates]
     for row in requested.candidates:
+        described = describe_row(summarize_row(row))
         score = next(iter(row.scores.values()), None)
         if references.count(row.reference) > 1 and score is not None:
             identity = score.identity[:IDENTITY_DIGITS]
-            yield address.link(identity=identity), f"{describe_row(row)}, evaluation {identity}"
+            yield (
+                address.link(identity=identity),
+                f"{described}, evaluation {identity}",
+            )
         else:
             replaced = {requested.reference: row.reference}
             rows = [replaced.get(name, name) for name in address.rows]
-            yield address.link(rows=rows), describe_row(row)
+            yield address.link(rows=rows), described
 
 
 def _read_known_rows() -> tuple[CompareAddress, dict[str, LeaderboardRow]]:

@@ -29,7 +29,7 @@ from cse_platform.errors import NotFoundError, QueryError
 from cse_platform.leaderboard.records import Filters, LeaderboardRow, Trial
 from cse_platform.leaderboard.sweeps import SweepOverview
 from cse_platform.leaderboard.trials_table import OWN_COLUMNS, TEXTS, Hyperparameters, TrialChoice
-from cse_platform.presentation.board import board_tables
+from cse_platform.presentation.board import wide_board_tables
 from cse_platform.presentation.board_columns import Board
 from cse_platform.presentation.tables import as_text, csv_cell
 from cse_platform.secrets import mask_url
@@ -42,7 +42,7 @@ BEFORE, AFTER = ("state", "score"), ("seed", "step", "seconds", "error", "key")
 STATES = {"RUNNING": "running", "COMPLETE": "complete", "PRUNED": "pruned", "FAIL": "failed"}
 _FALLING = ("score", "number")
 """Columns that the first click sorts in descending order."""
-_FIELDS = {"score": "value", "seconds": "wall_seconds"}
+_FIELDS = {"score": "best_value", "step": "best_step", "seconds": "wall_seconds"}
 """The `Trial` fields of columns with another name."""
 
 
@@ -128,7 +128,7 @@ def trials_file(name: str) -> Response:
     address, overview = read_address(SweepAddress, name=name), read_overview(name)
     reader().count_trials(name, address.choice)  # raise on an invalid choice before sending
     columns = [column.name for column in _choose_columns(address, _list_columns(overview))]
-    lines = reader().trials(name, address.choice)
+    lines = reader().table_trials(name, address.choice)
     text = stream_with_context(_format_csv(["number", *columns], lines))
     answer = Response(text, mimetype="text/csv")
     answer.headers.set("Content-Disposition", "attachment", filename=f"{name}.csv")
@@ -151,7 +151,9 @@ def _build_trials_table(address: SweepAddress, overview: SweepOverview) -> dict[
         (varying, same), offered = _read_hyperparameters(overview), _list_columns(overview)
         total = reader().count_trials(address.name, choice)
         page = choose_page(address.page, total, size=TRIALS_SHOWN)
-        matching = reader().trials(address.name, choice, limit=TRIALS_SHOWN, offset=page.first - 1)
+        matching = reader().table_trials(
+            address.name, choice, limit=TRIALS_SHOWN, offset=page.first - 1
+        )
         trials, shown = list(matching), _choose_columns(address, offered)
     except QueryError as error:
         return {"refused": str(error), "states": STATES, "trials": []}
@@ -242,7 +244,7 @@ def sweep_best(name: str) -> str:
     rows, usual = _read_best_rows(address), dev_metric(overview.dev)
     metric = address.metric or usual
     measured = [name for name in _list_measured(overview) if not name.startswith("test/")]
-    tables = board_tables(Board(rows, sorted_by="dev"), wide=True)
+    tables = wide_board_tables(Board(rows, sorted_by="dev"))
     return render_template(
         "sweep_best.html",
         address=address,
@@ -261,7 +263,7 @@ def _read_best_rows(address: SweepAddress) -> list[LeaderboardRow]:
         filters = Filters(sweep=name)
         return reader().rows(filters, per_configuration=True, limit=BEST, ranked=False, sort="dev")
     choice = TrialChoice(address.conditions, "COMPLETE", "score", descending=True)
-    best = reader().trials(name, choice, limit=SEEDS * BEST)
+    best = reader().table_trials(name, choice, limit=SEEDS * BEST)
     rows: list[LeaderboardRow] = []
     for configuration in list(dict.fromkeys(trial.configuration for trial in best))[:BEST]:
         filters = Filters(sweep=name, configuration=configuration)

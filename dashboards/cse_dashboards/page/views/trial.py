@@ -15,6 +15,7 @@ from cse_dashboards.page.site import pages, read_address, reader, site
 from cse_methods.data.dev_selection import dev_metric
 from cse_methods.names import method_name
 from cse_platform.errors import NotFoundError
+from cse_platform.export.journal_files import find_output
 from cse_platform.leaderboard.trial_details import TrialDetails
 from cse_platform.presentation.trial import trial_page
 from cse_platform.tracking.history import order_metrics
@@ -41,7 +42,7 @@ def show_trial(key: str) -> str:
     better = [best for *_, best in places if best is not None and best.key != details.key]
     where = f" --store {shlex.quote(site().opened.shown_url)}"
     _title, *blocks = trial_page(
-        details, where=where, best=better[0].hyperparameters if better else None
+        details, options=where, best=better[0].hyperparameters if better else None
     )
     metrics = order_metrics(name for point in details.curve for name in point.metrics)
     shown = address.metric or dev_metric(details.dev.search)
@@ -65,7 +66,7 @@ def _read_last_lines(details: TrialDetails) -> str:
     `cse-sweep logs` tells where it is.
     """
     with suppress(NotFoundError, OSError):
-        file = details.find_output(site().opened.folder)
+        file = find_output(details, site().opened.folder)
         if file is not None:
             printed = read_output(file)[-MOST_PRINTED:]
             return "".join(printed.splitlines(keepends=True)[-MOST_LINES:])

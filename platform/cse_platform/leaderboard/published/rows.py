@@ -45,9 +45,9 @@ PublishedSplit = Literal["test", "dev", "train"]
 
 SEEDS, SELECTED_ON, CORPUS = "seeds", "selected_on", "corpus"
 HARDWARE = {
-    "compcse": "an NVIDIA A100 (40 GB)",
-    "hicl": "an NVIDIA A40 (48 GB)",
-    "rankcse": "an NVIDIA A100 (40 GB)",
+    "compcse": "NVIDIA A100 (40 GB)",
+    "hicl": "NVIDIA A40 (48 GB)",
+    "rankcse": "NVIDIA A100 (40 GB)",
 }
 """The hardware that the costs of a paper were measured on."""
 ABOUT_THE_RUN = frozenset({SEEDS, SELECTED_ON, CORPUS})

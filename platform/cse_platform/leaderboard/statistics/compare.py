@@ -6,7 +6,7 @@ Errors are standard errors in the unit of the scores; noise is assumed to be nor
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import combinations, count
 from typing import Any
 
@@ -54,6 +54,72 @@ class TaskComparison:
 
 
 @dataclass(frozen=True)
+class ComparedRow:
+    """A row that is compared, and what tells it from others."""
+
+    name: str
+    reference: str
+    """METHOD@CONFIGURATION."""
+    marks: tuple[str, ...]
+    """Marks for what a reader must know about its training."""
+    backbone: str
+    dev_search: str
+    """The dev set that its search climbed."""
+    dev_source: str
+    seeds: tuple[int, ...]
+    """The seeds that are compared."""
+    unscored_seeds: tuple[int, ...]
+    """The seeds that count, but lack a score on one of the tasks."""
+    chosen_by: dict[int, float]
+    """The dev scores, by seed, by which searches chose its configuration among others."""
+
+
+@dataclass(frozen=True)
+class ReadingDifference:
+    """How two encoders read their texts differently, such as in length or prompt."""
+
+    a: str
+    b: str
+    values: dict[str, tuple[Any, Any]]
+    """What A has and what B has, by the names of the settings that differ."""
+
+
+@dataclass(frozen=True)
+class AllRows:
+    """What a comparison on clean rows would be on all rows, the papers' protocol."""
+
+    column: str
+    effect: float
+    """Mean of A minus mean of B on all rows."""
+    change: float | None
+    """How much clean rows add to it, over the seeds that have both; None without such seeds."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What limits the conclusions from a comparison."""
+
+    single: tuple[str, ...] = ()
+    """Names with a single seed, whose spread over seeds no interval and no p covers."""
+    unpaired: tuple[str, ...] = ()
+    """Tasks without cosines of the same pairs: compared over seeds only."""
+    pairs_seeds: bool = False
+    """Whether configurations of one method on one backbone are compared seed by seed."""
+    ungrouped: tuple[str, ...] = ()
+    """Tasks for which it is unknown which pairs share a sentence; their pairs are resampled one by
+    one.
+    """
+    chosen: tuple[str, ...] = ()
+    """Names of rows that a search chose by a score that counts here."""
+    readings: tuple[ReadingDifference, ...] = ()
+    without_pairs: dict[str, str] = field(default_factory=dict)
+    """Why rows are compared on dev over their seeds only, by name."""
+    left_out: tuple[str, ...] = ()
+    """Names of rows that are scored on other tasks or data."""
+    all_rows: AllRows | None = None
+
+
+@dataclass(frozen=True)
 class Comparison:
     """The comparison of A with B, by task and on average."""
 
@@ -65,10 +131,9 @@ class Comparison:
     tasks: tuple[TaskComparison, ...]
     average: TaskComparison | None
     """The comparison on the average over `tasks`, if they are the whole family."""
-    notes: tuple[str, ...] = ()
-    """The limits of the comparison, such as texts read differently, no pairs, single seeds."""
-    told: tuple[str, ...] = ()
-    """Descriptions of A and B: configuration, backbone, dev set, seeds."""
+    limits: Limits = Limits()
+    rows: tuple[ComparedRow, ...] = ()
+    """A and B."""
 
 
 @dataclass(frozen=True)
@@ -84,14 +149,11 @@ class Matrix:
     """
     p_holm: tuple[tuple[float | None, ...], ...]
     """The p after Holm's correction over all unordered pairs."""
-    notes: tuple[str, ...] = ()
-    """The limits of the comparisons."""
-    tasks: tuple[str, ...] = ()
+    tasks: tuple[str, ...]
     """The tasks that the means are over."""
-    told: tuple[str, ...] = ()
-    """A description of each name: configuration, backbone, dev set, seeds."""
-    single: tuple[str, ...] = ()
-    """Names with a single seed, whose spread over seeds no p covers."""
+    limits: Limits = Limits()
+    rows: tuple[ComparedRow, ...] = ()
+    """The rows in the order of `names`."""
 
 
 _NEARLY_ONE = 1 - 1e-12
@@ -191,7 +253,7 @@ def compare(
         for row, p, williams_p in zip(rows, *corrected, strict=True)
     ]
     whole = None if average is None else _compare_task(average, left, right, tasks)
-    limits = _list_limits((a, b), tasks)
+    limits = _find_limits((a, b), tasks)
     return Comparison(a.name, b.name, a.seeds, b.seeds, tuple(rows), whole, limits)
 
 
@@ -215,8 +277,8 @@ def compare_all(
         tuple(tuple(mine - other for other in means) for mine in means),
         _build_square(len(sampled), pairs, ps),
         _build_square(len(sampled), pairs, holm(ps)),
-        _list_limits(contenders, tasks),
-        single=tuple(contender.name for contender in contenders if contender.seeds == 1),
+        tuple(tasks),
+        _find_limits(contenders, tasks),
     )
 
 
@@ -259,27 +321,17 @@ def _build_square(
     return tuple(tuple(known.get((min(i, j), max(i, j))) for j in range(size)) for i in range(size))
 
 
-def _list_limits(contenders: Sequence[Contender], tasks: Sequence[str]) -> tuple[str, ...]:
-    """List the limits of the comparisons, one sentence each."""
-    notes = [
-        (
-            f"{contender.name} has one seed, so no interval or p value includes its variation over "
-            "seeds"
-        )
-        for contender in contenders
-        if contender.seeds == 1
-    ]
-    without = [
-        task
-        for task in tasks
-        if not all(a.shares_pairs(b, task) for a, b in combinations(contenders, 2))
-    ]
-    if without:
-        notes.append(f"no cosines of the same pairs of {', '.join(without)}: over seeds only")
-    if any(a.shares_seeds(b) for a, b in combinations(contenders, 2)):
-        which = "configurations of one method on one backbone with the same seeds"
-        notes.append(f"seeds paired: {which} are compared seed by seed")
-    return tuple(notes)
+def _find_limits(contenders: Sequence[Contender], tasks: Sequence[str]) -> Limits:
+    """Find the limits that lie in the numbers of seeds and pairs."""
+    pairs = list(combinations(contenders, 2))
+    return Limits(
+        single=tuple(contender.name for contender in contenders if contender.seeds == 1),
+        unpaired=tuple(t for t in tasks if not all(a.shares_pairs(b, t) for a, b in pairs)),
+        pairs_seeds=any(a.shares_seeds(b) for a, b in pairs),
+        ungrouped=tuple(
+            t for t in tasks if any(t in each.gold and t not in each.groups for each in contenders)
+        ),
+    )
 
 
 LEVEL, POWER = 0.05, 0.8

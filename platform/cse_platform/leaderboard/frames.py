@@ -1,0 +1,197 @@
+"""Frames of pandas for notebooks: rows of the leaderboard, trials, and points of dev curves."""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy import ColumnElement, or_, select
+from sqlalchemy.orm import Session
+
+from cse_methods.names import task_name
+from cse_methods.tasks import AVG_STS
+from cse_platform.leaderboard.filters import group_conditions, trial_conditions
+from cse_platform.leaderboard.records import (
+    COLUMN_METRICS,
+    SCORE_COLUMNS,
+    Estimate,
+    Filters,
+    LeaderboardRow,
+    Trial,
+    task_of,
+)
+from cse_platform.leaderboard.trials import FIRST_PLACE, read_trials, select_trials
+from cse_platform.stores.sql.tables import (
+    AttemptRecord,
+    ConfigurationRecord,
+    DevPointRecord,
+    GroupRecord,
+    ScoreRecord,
+    SweepRecord,
+    SweepTrialRecord,
+    TrialRecord,
+    begins_with,
+)
+from cse_platform.tracking.events import MAIN_METRICS
+from cse_platform.tracking.history import COSTS, order_metrics
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+ROW_COLUMNS: dict[str, Callable[[LeaderboardRow], Any]] = {
+    "method": attrgetter("shown_method"),
+    "backbone": attrgetter("shown_backbone"),
+    "corpus": attrgetter("corpus"),
+    "sweep": attrgetter("sweep"),
+    "configuration": attrgetter("configuration.hash"),
+    "dev_set": attrgetter("dev.search"),
+    "seeds": attrgetter("seeds"),
+    "n": attrgetter("n"),
+    "best_of": attrgetter("best_of"),
+    "rank_best": lambda row: row.rank and row.rank.best,
+    "rank_worst": lambda row: row.rank and row.rank.worst,
+    "trials": attrgetter("trials"),
+    "gpu_hours": attrgetter("gpu_hours"),
+    "wall_seconds": attrgetter("wall_seconds"),
+    "finished": attrgetter("finished"),
+    "tags": attrgetter("tags"),
+    "untrained": attrgetter("dev_untrained"),
+}
+"""What each column of a frame of rows reads."""
+TRIAL_COLUMNS: dict[str, Callable[[Trial], Any]] = {
+    "trial": attrgetter("key"),
+    "dev": attrgetter("best_value"),
+    **{
+        name: attrgetter(name)
+        for name in (
+            *("sweep", "number", "role", "state", "method", "backbone", "corpus", "configuration"),
+            *("seed", "best_step", "started", "finished", "wall_seconds", "gpu_seconds"),
+            *("error", "why", "model"),
+        )
+    },
+}
+"""What each column of a frame of trials reads."""
+
+
+def score_name(column: str) -> str:
+    """Name a column of scores as papers do: `STS12`, `Avg.`, `Avg. KCC`, `transfer average`."""
+    task = task_of(column)
+    name = "Avg." if task == AVG_STS else task_name(task)
+    metric = column.removeprefix(f"{task}_") if task != column else ""
+    return f"{name} {metric if metric == 'clean' else metric.upper()}".rstrip()
+
+
+def frame_rows(rows: Sequence[LeaderboardRow]) -> "pd.DataFrame":
+    """Make a frame with a line for each row: its hyperparameters, dev and test scores, and costs.
+
+    `dev`, `STS12`, … are means over seeds; each has its standard deviation, 95 % interval and
+    number of seeds in `STS12 std`, `STS12 low`, `STS12 high` and `STS12 n`.
+    """
+
+    def read_scores(row: LeaderboardRow) -> Iterator[tuple[str, Any]]:
+        named = {score_name(column): score for column, score in row.scores.items()}
+        for name, score in {"dev": row.dev_score, **named}.items():
+            yield from _spread_estimate(name, score)
+        yield from ((name, row.cost(name)) for name in COSTS if name in row.costs)
+
+    scores = [dict(read_scores(row)) for row in rows]
+    values = [row.configuration.values for row in rows]
+    return _make_frame(rows, ROW_COLUMNS, values, scores)
+
+
+def _spread_estimate(name: str, score: Estimate) -> Iterator[tuple[str, float | None]]:
+    interval = score.interval
+    yield name, score.mean
+    yield f"{name} std", score.std
+    yield f"{name} low", None if interval is None else interval.low
+    yield f"{name} high", None if interval is None else interval.high
+    yield f"{name} n", score.n
+
+
+def frame_trials(session: Session, filters: Filters) -> "pd.DataFrame":
+    """Make a frame with a line for each trial: its place, hyperparameters, dev and test scores.
+
+    A trial of several sweeps is in the place that it has in the filter's sweep, else in the first
+    one. Of several test scores in a column, the newest counts.
+    """
+    conditions = _select_conditions(filters)
+    order = SweepRecord.id, SweepTrialRecord.number
+    trials = read_trials(session, *conditions, order=order)
+    metrics = sorted(MAIN_METRICS | set(COLUMN_METRICS))
+    query = _select_joined(TrialRecord.key, ScoreRecord.task, ScoreRecord.metric, ScoreRecord.value)
+    query = query.join(TrialRecord.scores).where(
+        *conditions, ScoreRecord.split == "test", ScoreRecord.metric.in_(metrics)
+    )
+    by_column: dict[str, dict[str, float]] = defaultdict(dict)
+    for key, task, metric, value in session.execute(query.order_by(ScoreRecord.measured)):
+        by_column[task if metric in MAIN_METRICS else f"{task}_{metric}"][key] = value
+    known = [column for column in SCORE_COLUMNS if column in by_column]
+    columns = [*known, *sorted(by_column.keys() - set(known))]
+    scores = [{score_name(c): by_column[c].get(trial.key) for c in columns} for trial in trials]
+    values = [trial.hyperparameters for trial in trials]
+    return _make_frame(trials, TRIAL_COLUMNS, values, scores)
+
+
+def frame_curves(session: Session, filters: Filters) -> "pd.DataFrame":
+    """Make a frame with a line for each point of the dev curves of the trials.
+
+    `trial` is the key, `dev` the score that the search climbs, and `kept` says whether the best
+    checkpoint is of this step. The metrics have columns of their own names.
+    """
+    import pandas as pd
+
+    names = ("trial", "sweep", "number", "method", "seed", "step", "dev", "kept")
+    query = (
+        _select_joined(
+            *(TrialRecord.key, SweepRecord.name, SweepTrialRecord.number, GroupRecord.method),
+            *(TrialRecord.seed, DevPointRecord.step, DevPointRecord.value),
+            DevPointRecord.step == AttemptRecord.best_step,
+            DevPointRecord.metrics,
+        )
+        .join(AttemptRecord.points)
+        .where(*_select_conditions(filters))
+        .order_by(SweepRecord.id, SweepTrialRecord.number, DevPointRecord.step)
+    )
+    lines = session.execute(query).all()
+    metrics = order_metrics(name for *_, measured in lines for name in measured)
+    records = [dict(zip(names, line, strict=False)) | line[-1] for line in lines]
+    return pd.DataFrame(records, columns=[*names, *metrics]).astype({"kept": "boolean"})
+
+
+def _select_joined(*columns: Any) -> Any:
+    """Select columns of trials, their sweeps and their groups."""
+    joined = select_trials(*columns).join(SweepTrialRecord.sweep)
+    return joined.join(ConfigurationRecord.group)
+
+
+def _select_conditions(filters: Filters) -> list[ColumnElement[bool]]:
+    """Build the SQL conditions on trials, each in one sweep."""
+    conditions = [*group_conditions(filters), *trial_conditions(filters)]
+    conditions.append(FIRST_PLACE if filters.sweep is None else SweepRecord.name == filters.sweep)
+    if filters.configuration is not None:
+        conditions.append(begins_with(ConfigurationRecord.hash, filters.configuration))
+    if (identity := filters.identity) is not None:
+        scored = select(TrialRecord.id).join(TrialRecord.scores)
+        scored = scored.where(ScoreRecord.identity.startswith(identity, autoescape=True))
+        of_dev = GroupRecord.dev_identity.startswith(identity, autoescape=True)
+        conditions.append(or_(of_dev, TrialRecord.id.in_(scored)))
+    return conditions
+
+
+def _make_frame(
+    records: Sequence[Any],
+    columns: Mapping[str, Callable[[Any], Any]],
+    values: Sequence[Mapping[str, Any]],
+    scores: Sequence[Mapping[str, Any]],
+) -> "pd.DataFrame":
+    """Make a frame of the columns of records, their hyperparameters, and their scores.
+
+    A hyperparameter with the name of another column is in `values.NAME`.
+    """
+    import pandas as pd
+
+    base = pd.DataFrame({name: list(map(read, records)) for name, read in columns.items()})
+    tested, own = pd.DataFrame(list(scores)), pd.DataFrame(list(values))
+    taken = {*base, *tested}
+    own = own.rename(columns=lambda name: f"values.{name}" if name in taken else name)
+    return pd.concat([base, own, tested], axis=1)
