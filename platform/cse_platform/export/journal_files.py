@@ -32,13 +32,12 @@ def describe_journal_folders(trial: TrialDetails) -> str:
 def find_output(trial: TrialDetails, runs: Path | None) -> Path | None:
     """Find the file of the trial's output; None if it has printed nothing.
 
-    Raises NotFoundError if the trial was imported, the file is a link or behind one, or no journal
-    folder of its sweeps is on this machine, so that the file may be elsewhere.
+    Raises NotFoundError if no sweep of ours ran the trial, the file is a link or behind one, or no
+    journal folder of its sweeps is on this machine, so that the file may be elsewhere.
     """
-    if trial.imported_from is not None:
+    if trial.origin is not None:
         raise NotFoundError(
-            f"trial {trial.key[:HASH_DIGITS]} was imported from {trial.imported_from}, without "
-            "its output"
+            f"trial {trial.key[:HASH_DIGITS]} was {trial.origin}, without its output"
         )
     known = journal_folders(trial, runs)
     here = [folder for folder in known if os.access(folder, os.X_OK)]

@@ -83,7 +83,7 @@ def write_reproduction(
         threads=escape_markdown(trial.provenance.get("threads", "not known")),
         python=escape_markdown(trial.start_facts.get("python", "not known")),
         package=" ./method" if "method/pyproject.toml" in files else "",
-        show="" if trial.imported_from else f"show {trial.key[:8]} ",
+        show="" if trial.origin else f"show {trial.key[:8]} ",
         notes="\n".join(f"- {escape_markdown(note)}" for note in notes or ["Nothing."]),
     )
     write_below(folder, "README.md", readme.encode())
@@ -122,8 +122,8 @@ def _describe_trial(trial: TrialDetails) -> Iterator[str]:
     """Describe what is unknown of the trial itself, and where it ended otherwise."""
     lacking = [name for name in ("corpus", "dev", "resources") if name not in trial.spec]
     known = "sweep.yaml has what the leaderboard knows"
-    if trial.imported_from is not None:
-        yield f"It was imported from {trial.imported_from}: {known}; the trial gets another key."
+    if trial.origin is not None:
+        yield f"It was {trial.origin}: {known}; the trial gets another key."
     elif lacking:
         missing = f"{', '.join(lacking)} are missing"
         yield f"Its sweep file is not known ({missing}): {known}; the trial may get another key."
@@ -141,7 +141,7 @@ def _describe_trial(trial: TrialDetails) -> Iterator[str]:
         yield f"It is not finished; on the leaderboard it is {reached}."
     elif trial.state == "FAIL":
         yield f"It failed {reached}: {trial.error}"
-    ours = trial.imported_from is None and trial.method in own_methods()
+    ours = trial.origin is None and trial.method in own_methods()
     if ours and (revision := get_method(trial.method).revision) != trial.revision:
         yield (
             f"The method {trial.method!r} is at revision {revision} here, but the trial ran "

@@ -168,7 +168,7 @@ def _describe_method(trial: TrialDetails, kept: MethodCode | None, runs: Path) -
             f"its sweep, in {describe_journal_folders(trial)}. Give the command there, or copy the "
             f"folder `code` from there to {[*journal_folders(trial, runs)][-1]}."
         )
-    elif not trial.imported_from and trial.method not in own_methods():
+    elif trial.origin is None and trial.method not in own_methods():
         yield f"The source of the method {trial.method!r} was not kept."
 
 

@@ -26,7 +26,14 @@ from cse_platform.sweep.identity import canonical_hash
 from cse_platform.sweep.problems import problems_in
 from cse_platform.sweep.stores import import_journal
 from cse_platform.tracking import events
-from cse_platform.tracking.events import IMPORTED, TASK_METRICS, Event, TrialFinished, TrialStarted
+from cse_platform.tracking.events import (
+    IMPORTED,
+    IMPORTED_FROM,
+    TASK_METRICS,
+    Event,
+    TrialFinished,
+    TrialStarted,
+)
 from cse_platform.tracking.journal import Journal, read_journal, read_journal_id, refuse_deleted
 
 if TYPE_CHECKING:
@@ -231,7 +238,7 @@ def _make_attempt(run: Run, sweep: str, dev: str, *, base: str, source: str) -> 
         best_metrics={} if best is None else run.points[best],
         error="its state is failed" if run.state == "FAIL" else None,
         wall_seconds=(end - start).total_seconds() if start and end else None,
-        provenance={"imported_from": source, _RECORD: record, **tested},
+        provenance={IMPORTED_FROM: source, _RECORD: record, **tested},
     )
     test = {"split": "test", "identity": canonical_hash([IMPORTED, "test"])}
     evaluated = events.TrialEvaluated(
@@ -317,6 +324,6 @@ def _add_sweep(news: Sequence[Event], attempts: Sequence[_Attempt], source: str)
         **encoder,
         time=min(times),
         spec={**of, **encoder, "source": IMPORTED, "dev": dev},
-        provenance={"imported_from": source},
+        provenance={IMPORTED_FROM: source},
     )
     return [begun, *news, events.SweepFinished(**of, time=max(times), state="COMPLETE")]

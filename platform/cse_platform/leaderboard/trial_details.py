@@ -49,7 +49,7 @@ from cse_platform.stores.sql.tables import (
     find_sweep,
 )
 from cse_platform.tracking.counting_seeds import select_counting_seeds
-from cse_platform.tracking.events import MAIN_METRICS, TrialScore
+from cse_platform.tracking.events import IMPORTED_FROM, MAIN_METRICS, RECORDED_FROM, TrialScore
 from cse_platform.tracking.packing import unpack_cosines, unpack_gold
 from cse_platform.values import canonical_json
 
@@ -145,9 +145,13 @@ class TrialDetails(Trained):
         return self.starts[0].provenance if self.starts else {}
 
     @property
-    def imported_from(self) -> str | None:
-        """Source of a trial that was logged by another program; None for our own trials."""
-        return self.start_facts.get("imported_from")
+    def origin(self) -> str | None:
+        """How it came here, in words, if no sweep has run it: imported or recorded."""
+        if IMPORTED_FROM in self.start_facts:
+            return f"imported from {self.start_facts[IMPORTED_FROM]}"
+        if RECORDED_FROM in self.start_facts:
+            return f"recorded by {self.start_facts[RECORDED_FROM]}"
+        return None
 
     @property
     def main_scores(self) -> tuple[TrialScore, ...]:

@@ -28,7 +28,7 @@ from cse_platform.leaderboard.statistics.compare import Comparison
 from cse_platform.leaderboard.statistics.intervals import Interval
 from cse_platform.numbers import HASH_DIGITS, clock, percent, short_settings, signed_percent
 from cse_platform.presentation.tables import Cell, Column, flatten, read_path
-from cse_platform.tracking.events import IMPORTED
+from cse_platform.tracking.events import UNCHECKED_DATA
 from cse_platform.tracking.history import (
     COSTS,
     EPOCH_MINUTES,
@@ -122,7 +122,7 @@ def shown_dev_set(row: LeaderboardRow) -> str:
 
     For a lab's own files and imported rows, the identity is added to distinguish them.
     """
-    is_ambiguous = row.dev.source in (OWN_FILE, IMPORTED)
+    is_ambiguous = row.dev.source in {OWN_FILE, *UNCHECKED_DATA}
     return (
         f"{row.dev.search} ({row.dev.source}{f' {row.dev.identity[:HASH_DIGITS]}' * is_ambiguous})"
     )
@@ -213,7 +213,9 @@ _CONFIGURATION: tuple[Column[Any], ...] = (
                 "code",
                 "configuration.code",
                 shown=lambda row: (
-                    None if row.configuration.code or row.dev.source == IMPORTED else "unknown"
+                    None
+                    if row.configuration.code or row.dev.source in UNCHECKED_DATA
+                    else "unknown"
                 ),
             ),
         ),

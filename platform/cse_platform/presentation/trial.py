@@ -117,8 +117,8 @@ def _build_model_section(trial: TrialDetails, options: str) -> Iterator[Block]:
 
 def explain_missing_model(trial: TrialDetails) -> str:
     """Say why a trial has no model."""
-    if trial.imported_from is not None:
-        return "it was imported, without its model"
+    if trial.origin is not None:
+        return f"it was {trial.origin}, without its model"
     if trial.model_deleted is not None:
         return (
             f"it was deleted on {trial.model_deleted:%Y-%m-%d}, because its sweep keeps only "
@@ -136,7 +136,7 @@ def explain_missing_model(trial: TrialDetails) -> str:
 def explain_reproduction(trial: TrialDetails, options: str = "") -> str:
     """Say which command reproduces a trial, with the options `where`, and what it writes."""
     written = "what trains it again"
-    if trial.imported_from is not None:
+    if trial.origin is not None:
         written = "a sweep file with what is known of it, for a trial with another key"
     return f"cse-leaderboard reproduce {trial.key[:HASH_DIGITS]}{options} writes {written}"
 
@@ -202,7 +202,7 @@ def scores_table(scores: Sequence[TrialScore], *, digits: int) -> Table:
 
 
 def _collect_facts(trial: TrialDetails) -> dict[str, str | None]:
-    ours = trial.imported_from is None
+    ours = trial.origin is None
     part = trial.costs.get(EPOCHS, 1) < 1
     return {
         "sweeps": ", ".join(
@@ -211,7 +211,7 @@ def _collect_facts(trial: TrialDetails) -> dict[str, str | None]:
         "tags": ", ".join(trial.tags) or None,
         **written_lines(trial.written),
         **written_lines(trial.of_configuration, of="configuration's "),
-        "imported from": trial.imported_from,
+        "origin": trial.origin,
         "method": f"{trial.method}, revision {trial.revision}" if ours else trial.method,
         "code": (trial.configuration.code or "unknown") if ours else None,
         "backbone": trial.backbone,

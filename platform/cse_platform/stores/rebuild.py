@@ -24,7 +24,7 @@ from cse_platform.stores.sql.replacement import Counts, LostJournal, open_replac
 from cse_platform.stores.sql.sink import LeaderboardSink, apply_journal
 from cse_platform.sweep.spec import SweepSpec, best_references, with_best
 from cse_platform.sweep.stores import mlflow_uri, search_url, sweep_stores
-from cse_platform.tracking.events import Event, SweepStarted
+from cse_platform.tracking.events import RECORDED, Event, SweepStarted
 from cse_platform.tracking.history import History
 from cse_platform.tracking.journal import lock_journal, read_journal
 
@@ -206,6 +206,8 @@ def fill_search_store(
             try:
                 if is_held:
                     history = _read_starts(journal, damage)
+                    if (history.spec or {}).get("source") == RECORDED:
+                        continue  # a person's own runs are no search
                     spec = SweepSpec.model_validate(history.spec)  # as the last start resolved it
                     best = {r: history.best.get(r.placeholder) for r in best_references(spec)}
                     spec = with_best(spec, {r: f for r, f in best.items() if f is not None})

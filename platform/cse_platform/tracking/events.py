@@ -54,6 +54,10 @@ UNCHECKED_DATA = frozenset({IMPORTED, RECORDED})
 """The sources of dev and test sets with unknown checksums: those of imported and of recorded
 trials.
 """
+IMPORTED_FROM, RECORDED_FROM = "imported_from", "recorded_from"
+"""Keys in the provenance of a sweep's start: the file that its trials were imported from, or the
+script that recorded them.
+"""
 
 
 def _check_fraction(value: float) -> float:

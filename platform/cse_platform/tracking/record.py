@@ -34,6 +34,7 @@ from cse_platform.sweep.stores import JOURNAL_FILE, sweep_folder
 from cse_platform.tracking import events
 from cse_platform.tracking.events import (
     RECORDED,
+    RECORDED_FROM,
     TASK_METRICS,
     SweepFinished,
     SweepStarted,
@@ -44,8 +45,6 @@ from cse_platform.tracking.history import History, TrialHistory
 from cse_platform.tracking.journal import read_journal, share_journal
 from cse_platform.tracking.provenance import code_diffs, installed_packages, sweep_provenance
 
-RECORDED_FROM = "recorded_from"
-"""Key in the provenance of a sweep's start: the script that recorded its trials."""
 STORES_LOCK = "stores.lock"
 """The file beside the journal that the process which fills the stores has locked."""
 STORES_LOG = "stores.log"

@@ -4,6 +4,7 @@ import json
 import multiprocessing
 import os
 import signal
+import sys
 from contextlib import suppress
 from pathlib import Path
 
@@ -13,11 +14,13 @@ from processes import wait_until
 
 from cse_platform import Filters, open_leaderboard, record
 from cse_platform.errors import NoStoreError, RecordingError, StoreError
+from cse_platform.stores.rebuild import fill_search_store
 from cse_platform.stores.recording import fill_stores
 from cse_platform.tracking.journal import read_journal
 
 SWEEP = "mine-bert-base-recorded"
 RUN = {"method": "mine", "backbone": "bert-base", "hyperparameters": {"temperature": 0.05}}
+ORIGIN = f"recorded by {Path(sys.argv[0]).name}"
 DEV = "dev/stsb_spearman"
 
 
@@ -57,13 +60,14 @@ def test_a_recorded_run_is_on_the_leaderboard_and_in_mlflow(runs):
     client = MlflowClient(f"sqlite:///{runs}/mlflow.db")
     tested = "metrics.`test/sts12_spearman` > 0"
     wait_until(lambda: len(client.search_runs(["1"], tested)) == 2, "MLflow has the runs")
+    assert fill_search_store([runs]) == []  # it is no search, so nothing is lacking
     with open_leaderboard(url) as board:
         [row] = board.rows(Filters(sweep=SWEEP))
         trial = board.trial(f"{SWEEP}#1")
     assert (row.method, row.backbone, row.n, row.dev.source) == ("mine", "bert-base", 2, "recorded")
     assert row.dev_score.mean == pytest.approx(0.72)
     assert {task: score.mean for task, score in row.scores.items()} == {"sts12": 0.6, "mr": 0.8}
-    assert (trial.state, trial.seed) == ("COMPLETE", 1)
+    assert (trial.state, trial.seed, trial.origin) == ("COMPLETE", 1, ORIGIN)
     scores = [run.data.metrics["best/stsb_spearman"] for run in client.search_runs(["1"], tested)]
     assert sorted(scores) == [0.71, 0.73]
 
