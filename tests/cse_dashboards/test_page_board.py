@@ -15,7 +15,7 @@ from sweep_events import sweep_started, trial_life
 
 from cse_dashboards.page.address import ROWS_COMPARED
 from cse_dashboards.page.app import create_app
-from cse_dashboards.page.site import reference
+from cse_dashboards.page.words import reference
 from cse_methods.names import PAPER_PAGES, method_name
 from cse_methods.tasks import STS_TASKS
 from cse_platform.leaderboard import Filters, Leaderboard

@@ -14,15 +14,8 @@ from werkzeug.wrappers import Response as BaseResponse
 
 from cse_dashboards.figures.labels import Quantity, metric_quantity
 from cse_dashboards.page.address import SweepAddress, SweepsAddress
-from cse_dashboards.page.site import (
-    arrange_columns,
-    pages,
-    read_address,
-    read_overview,
-    reader,
-    site,
-    task_words,
-)
+from cse_dashboards.page.site import pages, read_address, read_overview, reader, site
+from cse_dashboards.page.words import arrange_columns, task_words
 from cse_methods.data.dev_selection import dev_metric
 from cse_methods.names import hyperparameter_name
 from cse_platform.errors import NotFoundError, QueryError
