@@ -82,7 +82,7 @@ def chapters(
     papers = reader.published(backbone=overview.backbone)
     board = to_html(board_tables(Board(rows, family=family_of(rows)), wide=False))
     yield Chapter("Ranking", leaderboard_pictures(rows, papers), board)
-    yield Chapter("Search", search_pictures(search))
+    yield Chapter("Search", [*tried_pictures(search), *found_pictures(search)])
     effects = hyperparameter_effects(search.history)
     yield Chapter("Hyperparameters", [*effects, surface(search.history)])
     metrics = dict.fromkeys((dev_metric(overview.dev), *REPORT_CURVES))
@@ -140,14 +140,14 @@ def render_document(
     return template.render(title=title, lead=lead, chapters=parts, library=library)
 
 
-def search_pictures(search: StudiedSearch) -> list[Picture]:
-    """Make the figures of a sweep's search."""
-    return [
-        search_history_picture(search),
-        expected_best_picture(search),
-        parallel_coordinates(search),
-        hyperparameter_importances(search),
-    ]
+def tried_pictures(search: StudiedSearch) -> list[Picture]:
+    """Make the figures of what a search has tried."""
+    return [parallel_coordinates(search), search_history_picture(search)]
+
+
+def found_pictures(search: StudiedSearch) -> list[Picture]:
+    """Make the figures of what a search has found, and what more trials would bring."""
+    return [hyperparameter_importances(search), expected_best_picture(search)]
 
 
 def _draw_beside(reader: Leaderboard, rows: Sequence[LeaderboardRow]) -> Iterator[Picture]:

@@ -115,6 +115,8 @@ def values_line(values: Mapping[Any, Any]) -> str:
     return ", ".join(f"{hyperparameter_name(str(n))}={value_text(v)}" for n, v in values.items())
 
 
+STEP = "optimiser step"
+"""The quantity that curves of training are over."""
 MOST_VALUES = 5
 """Most hyperparameters in a label; more would overflow a line of the legend."""
 HOVER = "%{text}<extra></extra>"

@@ -33,8 +33,6 @@ NAVIGATION = {
 _WORD = re.compile(r"(?<![\w-])[a-z0-9]+(_[a-z0-9]+)*(?![\w-])")
 _LEADS = {"trial": "/trials/{}", "sweep": "/sweeps/{}"}
 """Links of cells, by the head of their column."""
-_EARLY = ("trial", "trials", "GPU-hours", "wall time a trial", "finished")
-"""Columns of a board that `arrange_columns` moves forward."""
 
 
 def moment(when: datetime | None) -> str:
@@ -43,16 +41,14 @@ def moment(when: datetime | None) -> str:
 
 
 def arrange_columns(table: Table) -> Table:
-    """Move the columns of general interest before the scores by task."""
+    """Move the scores by task beside the rank and the number of seeds, where they are in view."""
     names = [head.name for head in table.heads]
-    early = [names.index(name) for name in _EARLY if name in names]
     if "n" not in names:
         return table
-    order = [index for index in range(len(names)) if index not in early]
-    ranking = names.index("n") + 1
-    tasks = (at for at in order[ranking:] if table.heads[at].sort in SCORE_COLUMNS)
-    before = order.index(next(tasks, ranking))
-    order[before:before] = early
+    last = max(names.index(name) for name in ("backbone", "95 % interval", "rank") if name in names)
+    scores = [at for at, head in enumerate(table.heads) if at > last and head.sort in SCORE_COLUMNS]
+    first = [*range(last + 1), names.index("n"), *scores]
+    order = [*first, *(at for at in range(len(names)) if at not in first)]
     groups = (tuple(tuple(row[at] for at in order) for row in group) for group in table.groups)
     return replace(table, heads=tuple(table.heads[at] for at in order), groups=tuple(groups))
 
@@ -90,10 +86,12 @@ def task_words(text: str) -> str:
 
 
 def cell_name(head: str, text: str) -> str:
-    """Format a cell under a head, with methods and backbones by their display names."""
+    """Format a cell under a head, with methods, backbones and tasks by their display names."""
     if head == "method":
         name, space, rest = text.partition(" ")
         return method_name(name) + space + rest
+    if head == "task":
+        return task_words(text)
     return backbone_name(text) if head == "backbone" else text
 
 

@@ -3,10 +3,11 @@
 import plotly.graph_objects as go
 
 from cse_dashboards.figures.labels import HOVER, search_notes
-from cse_dashboards.figures.picture import Drawn, Picture, colour, fade_colour, make_figure
+from cse_dashboards.figures.picture import Picture, colour, fade_colour, make_figure
 from cse_dashboards.figures.search.study import TRIAL_COLUMN, StudiedSearch, sample_note, scores_of
 
 BEST = "best so far"
+FEW = 10
 
 
 def search_history_picture(search: StudiedSearch) -> Picture:
@@ -38,6 +39,8 @@ def search_history_picture(search: StudiedSearch) -> Picture:
         line={"color": colour(5), "shape": "hv"},
         hovertemplate=HOVER,
     )
-    drawn = Drawn(make_figure(marks, best, title=title, x=TRIAL_COLUMN, y=score), data)
+    figure = make_figure(marks, best, title=title, x=TRIAL_COLUMN, y=score)
+    if len(scored) < FEW:  # Plotly would mark parts of a trial
+        figure.update_xaxes(tickvals=data[TRIAL_COLUMN].tolist())
     notes = search_notes(scored, search.quantity.factor)
-    return Picture(name, title, caption + sample_note(search.history), *drawn, trials=notes)
+    return Picture(name, title, caption + sample_note(search.history), figure, data, trials=notes)

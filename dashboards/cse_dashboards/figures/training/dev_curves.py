@@ -7,6 +7,7 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from cse_dashboards.figures.labels import (
+    STEP,
     Rows,
     Style,
     curve_notes,
@@ -80,7 +81,7 @@ def draw_dev_curves(
                 (step, factor * fmean(at), factor * min(at), factor * max(at), len(at))
                 for step, at in values.items()
             ],
-            columns=["step", quantity.title, "lowest seed", "highest seed", "seeds"],
+            columns=[STEP, quantity.title, "lowest seed", "highest seed", "seeds"],
         )
         stars = pd.DataFrame(
             [
@@ -88,10 +89,10 @@ def draw_dev_curves(
                 for seed, points in seeds.items()
                 for step, value in at_kept({seed: points}, metric)
             ],
-            columns=["step", quantity.title, "seeds", "key"],
+            columns=[STEP, quantity.title, "seeds", "key"],
         )
         parts += [part.assign(method=label, point=p) for part, p in ((means, MEAN), (stars, KEPT))]
-        steps = means["step"].tolist()
+        steps = means[STEP].tolist()
         if (means["seeds"] > 1).any():
             ends = (means[end].tolist() for end in ("lowest seed", "highest seed"))
             traces += make_band(steps, *ends, fill=style.faded(), legendgroup=label)
@@ -108,7 +109,7 @@ def draw_dev_curves(
             ),
             go.Scatter(
                 name=f"{label}, kept checkpoint",
-                x=stars["step"].tolist(),
+                x=stars[STEP].tolist(),
                 y=stars[quantity.title].tolist(),
                 mode="markers",
                 marker={"symbol": "star", "size": 12, "color": style.colour},
@@ -118,8 +119,8 @@ def draw_dev_curves(
             ),
         ]
     title = f"{quantity.name} by step"
-    figure = make_figure(*traces, title=title, x="step", y=quantity.title, hovermode="x unified")
-    columns = ["method", "point", "step", quantity.title, "lowest seed", "highest seed"]
+    figure = make_figure(*traces, title=title, x=STEP, y=quantity.title, hovermode="x unified")
+    columns = ["method", "point", STEP, quantity.title, "lowest seed", "highest seed"]
     return Drawn(figure, pd.concat(parts)[[*columns, "seeds", "key"]])
 
 

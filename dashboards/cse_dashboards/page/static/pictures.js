@@ -6,6 +6,7 @@
 const { library, trials } = document.currentScript.dataset; // trials: how addresses of trials begin
 const SAVED = { width: 900, height: 560 }; // pixels of a saved image, where the figure has no size
 const NARROW = 560; // pixels
+const LOW = 320; // pixels of a plot beside which a title takes two lines
 const PANEL = 340; // pixels of a panel's height, where panels stand one below another
 const COARSE = matchMedia("(pointer: coarse)");
 const DARK = matchMedia("(prefers-color-scheme: dark)");
@@ -67,7 +68,9 @@ async function drawPicture(picture) {
   const { data, layout } = figureOf(picture);
   sayTrials(data, trialNotes(picture));
   const dressed = { ...layout, template: pictureTemplate(pictureTheme()), title: undefined };
-  if (layout.margin === undefined) dressed.margin = { l: 64, r: 24, t: 24, b: 56 };
+  // The title, for which there is room above, is that of the card.
+  dressed.margin = { ...layout.margin, t: (layout.margin?.t ?? 56) - 32 };
+  if (plot.clientHeight < LOW) breakTitles(dressed);
   // A finger that moves over a figure scrolls the page.
   if (COARSE.matches) dressed.dragmode = false;
   const narrow = plot.clientWidth < NARROW;
@@ -84,21 +87,25 @@ async function drawPicture(picture) {
 // Little stands beside a narrow plot: legends go below it, scales of colours above it, names and titles
 // take two lines, and panels stand one below another.
 function narrowed(data, layout) {
-  layout.legend = { ...layout.legend, orientation: "h", x: 0, xanchor: "left", y: -0.2, yanchor: "top", yref: "paper" };
+  layout.legend = { ...layout.legend, orientation: "h", x: 0, xanchor: "left", y: 0, yanchor: "bottom", yref: "container" };
   const above = { orientation: "h", x: 0.5, xanchor: "center", xpad: 0, y: 1, yanchor: "bottom", len: 1, thickness: 12 };
   for (const holder of [layout.coloraxis, ...data, ...data.map((trace) => trace.marker)]) {
     if (holder?.colorbar) holder.colorbar = { ...holder.colorbar, ...above, title: { ...holder.colorbar.title, side: "top" } };
   }
   layout.margin = { ...layout.margin, l: Math.min(layout.margin.l ?? 64, 48), r: Math.min(layout.margin.r ?? 24, 64) };
-  for (const axis of axesOf(layout)) {
-    if (axis.title?.text) axis.title = { ...axis.title, text: axis.title.text.replaceAll(", ", ",<br>"), font: { size: 12 } };
-  }
+  breakTitles(layout);
   const names = layout.yaxis?.categoryarray;
   if (names) {
     const broken = names.map((name) => name.replace(/ (\S+)$/, "<br>$1"));
     layout.yaxis = { ...layout.yaxis, tickvals: names, ticktext: broken, tickfont: { size: 10 } };
   }
   stack(layout);
+}
+
+function breakTitles(layout) {
+  for (const axis of axesOf(layout)) {
+    if (axis.title?.text) axis.title = { ...axis.title, text: axis.title.text.replaceAll(", ", ",<br>"), font: { size: 12 } };
+  }
 }
 
 function axesOf(layout) {
@@ -121,12 +128,13 @@ function stack(layout) {
   layout.height = PANEL * across.length;
 }
 
-// A legend of many lines would take its room from the plot.
+// The legend stands below the title of the axis, in room of its own.
 async function makeRoom(plot) {
   const legend = plot.querySelector(".legend .bg");
   if (!legend) return;
-  const height = plot._fullLayout.height + legend.getBBox().height;
-  await Plotly.relayout(plot, { height });
+  const room = legend.getBBox().height;
+  const { height, margin } = plot._fullLayout;
+  await Plotly.relayout(plot, { height: height + room, "margin.b": Math.max(margin.b, 64) + room });
 }
 
 const near = new IntersectionObserver((seen) => {

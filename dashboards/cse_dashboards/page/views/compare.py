@@ -1,7 +1,7 @@
 """Rows side by side: their differing hyperparameters, and the differences of their scores."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import get_args
 
@@ -20,7 +20,7 @@ from cse_platform.leaderboard.records import FamilyName, LeaderboardRow, family_
 from cse_platform.leaderboard.statistics.compare import Comparison
 from cse_platform.numbers import probability, signed_percent
 from cse_platform.presentation.board_columns import ALPHA, interval_cell, score_cell, shown_dev_set
-from cse_platform.presentation.comparison import comparison_table
+from cse_platform.presentation.comparison import comparison_table, verdict
 from cse_platform.presentation.tables import Cell, Column, Table, text_table, to_table
 from cse_platform.presentation.trial import IDENTITY_DIGITS
 from cse_platform.tracking.history import order_metrics
@@ -179,10 +179,12 @@ def compare_differences() -> str:
     return render_template(
         "compare_differences.html",
         scores=scores_table(named, comparisons, address.tasks),
-        pairs={
-            name: (comparison_table(comparison), differences(comparison))
-            for name, comparison in comparisons.items()
-        },
+        verdicts=[line for comparison in comparisons.values() for line in verdict(comparison)],
+        pictures=[
+            replace(differences(comparison), name=f"differences_{number}")
+            for number, comparison in enumerate(comparisons.values(), start=1)
+        ],
+        tests={name: comparison_table(comparison) for name, comparison in comparisons.items()},
         refused=refused,
         first=first,
     )
@@ -203,7 +205,14 @@ def compare_curves() -> str:
         for picture in dev_curve_pictures(reader(), rows, metric)
     ]
     return render_template(
-        "compare_curves.html", address=address, metrics=logged, pictures=pictures
+        "curves.html",
+        title="Dev curves",
+        address=address,
+        part="curves",
+        metric=address.metric,
+        metrics=logged,
+        usual="the searches' dev scores",
+        pictures=pictures,
     )
 
 

@@ -18,30 +18,30 @@ from cse_platform.leaderboard.sweeps import SweepOverview
 
 @pages.get("/parts/search/sweeps/<name>")
 def sweep_search(name: str) -> str:
-    """Render history, expected best, parallel coordinates and importances."""
-    from cse_dashboards.report import search_pictures
+    """Render parallel coordinates and the search history."""
+    from cse_dashboards.report import tried_pictures
+
+    address, overview = read_address(SweepAddress, name=name), read_overview(name)
+    return _render_part(
+        "search", "Search", address, overview, lambda search: (tried_pictures(search), ())
+    )
+
+
+@pages.get("/parts/hyperparameters/sweeps/<name>")
+def sweep_hyperparameters(name: str) -> str:
+    """Render the findings of the search, with importances, effects and the expected best."""
+    from cse_dashboards.figures.search.effect import hyperparameter_effects
+    from cse_dashboards.report import found_pictures
     from cse_platform.search.findings import format_findings
 
     address, overview = read_address(SweepAddress, name=name), read_overview(name)
 
     def make(search: StudiedSearch) -> tuple[list[Picture], Sequence[str]]:
         sentences = [] if search.findings is None else format_findings(search.findings)
-        return search_pictures(search), sentences
+        importances, expected = found_pictures(search)
+        return [importances, *hyperparameter_effects(search.history), expected], sentences
 
-    return _render_part("search", "Search", address, overview, make)
-
-
-@pages.get("/parts/hyperparameters/sweeps/<name>")
-def sweep_hyperparameters(name: str) -> str:
-    from cse_dashboards.figures.search.effect import hyperparameter_effects
-
-    return _render_part(
-        "hyperparameters",
-        "Hyperparameters",
-        read_address(SweepAddress, name=name),
-        read_overview(name),
-        lambda search: (hyperparameter_effects(search.history), ()),
-    )
+    return _render_part("hyperparameters", "Hyperparameters", address, overview, make)
 
 
 @pages.get("/parts/pair/sweeps/<name>")

@@ -12,7 +12,7 @@ from flask import Response, jsonify, redirect, render_template, request, stream_
 from ruamel.yaml import YAML
 from werkzeug.wrappers import Response as BaseResponse
 
-from cse_dashboards.figures.labels import Quantity, metric_quantity
+from cse_dashboards.figures.labels import STEP, Quantity, metric_quantity
 from cse_dashboards.page.address import SweepAddress, SweepsAddress
 from cse_dashboards.page.site import pages, read_address, read_overview, reader, site
 from cse_dashboards.page.words import arrange_columns, task_words
@@ -134,7 +134,16 @@ def _build_progress(address: SweepAddress, overview: SweepOverview) -> dict[str,
         "overview": overview,
         "running": reader().running(address.name) if overview.counts["RUNNING"] else [],
         "runs": overview.state == "RUNNING",
+        "scoring": _is_scoring(overview),
     }
+
+
+def _is_scoring(overview: SweepOverview) -> bool:
+    """Whether a sweep that runs has nothing left to do but to score trials on test sets."""
+    if overview.state != "RUNNING" or overview.counts["RUNNING"] or not overview.ended:
+        return False
+    spec = reader().sweep_spec(overview.name)
+    return overview.ended >= overview.planned and spec.get("evaluate") is not None
 
 
 def _build_trials_table(address: SweepAddress, overview: SweepOverview) -> dict[str, Any]:
@@ -172,12 +181,13 @@ def _list_columns(overview: SweepOverview) -> list[TrialsColumn]:
     """List all columns except the number, with errors only if a trial can have one."""
     varying, _ = _read_hyperparameters(overview)
     measured = {name: metric_quantity(name) for name in _list_measured(overview)}
-    titles = {"score": task_words(f"dev {overview.dev} × 100")}
+    titles = {"score": task_words(f"dev {overview.dev} × 100"), "step": STEP}
     stopped = overview.counts["FAIL"] or overview.counts["PRUNED"]
+    after = [name for name in AFTER if stopped or name != "error"]
     return [
         *(TrialsColumn(name, titles.get(name, name)) for name in BEFORE),
         *(TrialsColumn(name, hyperparameter_name(name), searched=True) for name in varying),
-        *(TrialsColumn(name, name) for name in AFTER if stopped or name != "error"),
+        *(TrialsColumn(name, titles.get(name, name)) for name in after),
         *(TrialsColumn(name, of.title, quantity=of) for name, of in measured.items()),
     ]
 
@@ -226,24 +236,38 @@ BEST = 8
 """Number of configurations that are shown with their dev curves."""
 
 
-@pages.get("/parts/best/sweeps/<name>")
-def sweep_best(name: str) -> str:
-    """Render the best configurations with their dev curves."""
-    from cse_dashboards.figures.training.dev_curves import dev_curve_pictures
+@pages.get("/parts/curves/sweeps/<name>")
+def sweep_curves(name: str) -> str:
+    """Render the dev curves of the best configurations and of the running trials."""
+    from cse_dashboards.figures.training.sweep_curves import draw_sweep_curves
 
     address, overview = read_address(SweepAddress, name=name), read_overview(name)
-    rows, usual = _read_best_rows(address), dev_metric(overview.dev)
+    usual = dev_metric(overview.dev)
     metric = address.metric or usual
     measured = [name for name in _list_measured(overview) if not name.startswith("test/")]
-    tables = board_tables(Board(rows, sorted_by="dev"), wide=True)
+    running = reader().running(name, curves=True) if overview.state == "RUNNING" else []
+    return render_template(
+        "curves.html",
+        title=f"{name}: dev curves",
+        address=address,
+        part="curves",
+        metric=metric,
+        metrics=list(dict.fromkeys((usual, *measured, metric))),
+        pictures=[draw_sweep_curves(reader(), _read_best_rows(address), running, metric)],
+    )
+
+
+@pages.get("/parts/best/sweeps/<name>")
+def sweep_best(name: str) -> str:
+    """Render the best configurations as a leaderboard."""
+    address, overview = read_address(SweepAddress, name=name), read_overview(name)
+    rows = _read_best_rows(address)
+    tables = board_tables(Board(rows, sorted_by="dev"), wide=True) if rows else []
     return render_template(
         "sweep_best.html",
         address=address,
         overview=overview,
         tables=[arrange_columns(table) for table in tables],
-        metric=metric,
-        metrics=list(dict.fromkeys((usual, *measured, metric))),
-        pictures=dev_curve_pictures(reader(), rows, metric) if rows else [],
     )
 
 
@@ -260,18 +284,6 @@ def _read_best_rows(address: SweepAddress) -> list[LeaderboardRow]:
         filters = Filters(sweep=name, configuration=configuration)
         rows += reader().rows(filters, per_configuration=True, ranked=False)
     return rows
-
-
-@pages.get("/parts/running/sweeps/<name>")
-def sweep_running(name: str) -> str:
-    """Render the dev curves of the running trials."""
-    from cse_dashboards.figures.training.running import running_curves
-
-    address, overview = read_address(SweepAddress, name=name), read_overview(name)
-    trials, metric = reader().running(name, curves=True), address.metric
-    drawn = [running_curves(trials, metric or dev_metric(overview.dev))] if trials else []
-    title, empty = f"{name}: running trials", "No trial of this sweep is running."
-    return render_template("pictures.html", title=title, pictures=drawn, empty=empty)
 
 
 @pages.get("/sweeps/<name>/mlflow")
