@@ -6,7 +6,6 @@ Shows what is in the runs folder: the leaderboard, the sweep that searched the m
 the first two scored methods against each other, and the best trial. Takes about a minute.
 """
 
-import json
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -25,6 +24,7 @@ from mlflow import MlflowClient
 from cse_platform.cli.common import UserPath
 from cse_platform.databases import sqlite_url
 from cse_platform.leaderboard import Leaderboard, open_leaderboard
+from cse_platform.stores.mlflow.tags import comparison_link
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page, ViewportSize
@@ -114,10 +114,9 @@ def show_comparison(browser: "Browser", address: str, sweep: str, file: Path) ->
         max_results=COMPARED,
         order_by=["attributes.start_time ASC"],
     )
-    ids, experiments = json.dumps([run.info.run_id for run in first]), [experiment.experiment_id]
     page = browser.new_page(viewport=SIZE)
-    asked = urlencode({"runs": ids, "experiments": json.dumps(experiments)}, quote_via=quote)
-    page.goto(f"{address}/#/compare-runs?{asked}")
+    link = comparison_link([experiment.experiment_id], [run.info.run_id for run in first])
+    page.goto(f"{address}/{link}")
     page.locator(".js-plotly-plot svg.main-svg").first.wait_for(timeout=60_000)
     page.get_by_role("button", name="Close").click()  # of MLflow's assistant
     shoot(page, file)

@@ -15,6 +15,7 @@ from cse_dashboards.figures.search.study import StudiedSearch
 from cse_dashboards.page.address import Address
 from cse_dashboards.page.control import Control
 from cse_dashboards.page.memory import Memory
+from cse_platform.errors import NotFoundError
 from cse_platform.leaderboard.api import Leaderboard, open_leaderboard
 from cse_platform.leaderboard.records import LeaderboardRow
 from cse_platform.leaderboard.statistics.compare import Comparison
@@ -148,6 +149,17 @@ def read_overview(sweep: str) -> SweepOverview:
     if sweep not in overviews:
         overviews[sweep] = reader().sweep(sweep)
     return overviews[sweep]
+
+
+def mlflow_server() -> str:
+    """Return the URL of the MLflow server, without a slash at its end.
+
+    Raises:
+        NotFoundError: if none is known.
+    """
+    if (server := site().mlflow) is None:
+        raise NotFoundError("no MLflow server is known; start cse-dashboard with --mlflow http://…")
+    return server.rstrip("/")
 
 
 def end_reading(_error: BaseException | None) -> None:

@@ -1,6 +1,6 @@
 "use strict";
-// Draws pictures (templates/picture.html) with Plotly once they come near the view, in light or
-// dark, and saves them as files. Plotly itself (data-library of this script) is asked for then.
+// Draws pictures (templates/picture.html) with Plotly, those near the view first, in light or dark,
+// and saves them as files. Plotly itself (data-library of this script) is asked for once one is near.
 // A page that changes html[data-theme] dispatches the event `theme` on document.
 
 const { library, trials } = document.currentScript.dataset; // trials: how addresses of trials begin
@@ -141,9 +141,19 @@ const near = new IntersectionObserver((seen) => {
   for (const { target, isIntersecting } of seen) {
     if (!isIntersecting) continue;
     near.unobserve(target);
-    drawPicture(target);
+    drawPicture(target).then(() => whenIdle(drawNext));
   }
 }, { rootMargin: "200px 0px" });
+
+// Then the others, one at a time: who prints the page, or takes a picture of all of it, wants them.
+const whenIdle = window.requestIdleCallback ?? setTimeout;
+function drawNext() {
+  const left = [...document.querySelectorAll("figure[data-figure] .plot:not(.js-plotly-plot)")];
+  const next = left.find((plot) => window.Plotly && plot.clientWidth)?.closest("figure"); // not folded
+  if (!next) return;
+  near.unobserve(next);
+  drawPicture(next).then(() => whenIdle(drawNext));
+}
 
 function drawPictures(root) {
   for (const picture of root.querySelectorAll("figure[data-figure]")) near.observe(picture);

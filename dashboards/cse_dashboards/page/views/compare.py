@@ -5,12 +5,13 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import get_args
 
-from flask import render_template
+from flask import redirect, render_template
+from werkzeug.wrappers import Response as BaseResponse
 
 from cse_dashboards.errors import AddressError
 from cse_dashboards.figures.labels import value_text, values_line
 from cse_dashboards.page.address import CompareAddress
-from cse_dashboards.page.site import pages, read_address, reader, site
+from cse_dashboards.page.site import mlflow_server, pages, read_address, reader, site
 from cse_methods.data.dev_selection import dev_metric
 from cse_methods.names import method_name, task_name
 from cse_methods.tasks import STS_TASKS
@@ -23,6 +24,7 @@ from cse_platform.presentation.board_columns import ALPHA, interval_cell, score_
 from cse_platform.presentation.comparison import comparison_table, verdict
 from cse_platform.presentation.tables import Cell, Column, Table, text_table, to_table
 from cse_platform.presentation.trial import IDENTITY_DIGITS
+from cse_platform.secrets import mask_url
 from cse_platform.tracking.history import order_metrics
 
 NamedRows = Mapping[str, LeaderboardRow]
@@ -230,6 +232,23 @@ def compare_pairs() -> str:
     task = address.task or next(iter(shared), None)
     pictures = [pair_scatter(reader(), *pair, task)] if task else []
     return render_template("pictures.html", title="Pairs", pictures=pictures)
+
+
+@pages.get("/mlflow/compare")
+def compare_in_mlflow() -> BaseResponse:
+    """Redirect to MLflow's comparison of the best trials of the rows."""
+    from cse_platform.stores.mlflow.sweep_run import find_trial_runs
+    from cse_platform.stores.mlflow.tags import comparison_link
+
+    (_, rows), server = _read_known_rows(), mlflow_server()
+    specs = [reader().sweep_spec(row.sweep) for row in rows.values()]
+    experiments = {spec.get("experiment", "cse") for spec in specs}
+    trials = [row.best_trial for row in rows.values() if row.best_trial]
+    runs = find_trial_runs(server, experiments=experiments, trials=trials)
+    if not runs:
+        raise NotFoundError(f"MLflow at {mask_url(server)} has none of these trials")
+    ids = {run.info.experiment_id for run in runs}
+    return redirect(f"{server}/{comparison_link(ids, [run.info.run_id for run in runs])}")
 
 
 def _find_candidates(address: CompareAddress) -> list[RequestedRow]:

@@ -14,7 +14,7 @@ from werkzeug.wrappers import Response as BaseResponse
 
 from cse_dashboards.figures.labels import STEP, Quantity, metric_quantity
 from cse_dashboards.page.address import SweepAddress, SweepsAddress
-from cse_dashboards.page.site import pages, read_address, read_overview, reader, site
+from cse_dashboards.page.site import mlflow_server, pages, read_address, read_overview, reader, site
 from cse_dashboards.page.words import arrange_columns, task_words
 from cse_methods.data.dev_selection import dev_metric
 from cse_methods.names import hyperparameter_name
@@ -267,6 +267,7 @@ def sweep_best(name: str) -> str:
         "sweep_best.html",
         address=address,
         overview=overview,
+        references=[row.reference for row in rows],
         tables=[arrange_columns(table) for table in tables],
     )
 
@@ -289,9 +290,7 @@ def _read_best_rows(address: SweepAddress) -> list[LeaderboardRow]:
 @pages.get("/sweeps/<name>/mlflow")
 def sweep_mlflow(name: str) -> BaseResponse:
     """Redirect to the sweep's run on the MLflow server, which is contacted only for this link."""
-    server, spec = site().mlflow, reader().sweep_spec(name)
-    if server is None:
-        raise NotFoundError("no MLflow server is known; start cse-dashboard with --mlflow http://…")
+    server, spec = mlflow_server(), reader().sweep_spec(name)
     from cse_platform.stores.mlflow.sweep_run import find_sweep_run
     from cse_platform.stores.mlflow.tags import run_link
 
@@ -299,7 +298,7 @@ def sweep_mlflow(name: str) -> BaseResponse:
     run = find_sweep_run(server, experiment=experiment, sweep=name, journal=journal)
     if run is None:
         raise NotFoundError(f"MLflow at {mask_url(server)} has no run of the sweep {name!r}")
-    return redirect(f"{server.rstrip('/')}/{run_link(run.info.experiment_id, run.info.run_id)}")
+    return redirect(f"{server}/{run_link(run.info.experiment_id, run.info.run_id)}")
 
 
 @pages.get("/sweeps")

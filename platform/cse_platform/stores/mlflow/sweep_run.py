@@ -39,6 +39,29 @@ def find_sweep_run(uri: str, *, experiment: str, sweep: str, journal: str) -> An
     return found if is_ours else None
 
 
+def find_trial_runs(
+    uri: str, *, experiments: Collection[str], trials: Collection[str]
+) -> list[Any]:
+    """Find the newest active run of each of these trials, by key, in experiments with these names.
+
+    Trials without a run are left out. Raises StoreError if the store does not answer.
+    """
+    client = connect(uri)
+    with store_errors(uri):
+        known = filter(None, map(client.get_experiment_by_name, experiments))
+        ids = [experiment.experiment_id for experiment in known]
+        runs = [
+            client.search_runs(
+                ids,
+                f"tags.{tags.TRIAL} = '{key}'",
+                max_results=1,
+                order_by=["attributes.start_time DESC"],
+            )
+            for key in (trials if ids else ())
+        ]
+    return [run for found in runs for run in found]
+
+
 @dataclass(frozen=True)
 class MirroredSweep:
     """The runs of one sweep. All methods raise StoreError if the store does not answer."""
