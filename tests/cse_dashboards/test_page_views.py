@@ -9,9 +9,11 @@ import pytest
 from flask.testing import FlaskClient
 from kept_models import AVG, GONE
 from page_text import body, copied, figures, heads, text, told
+from sweep_events import sweep_started, trial_evaluated, trial_life
 
 from cse_dashboards.page.app import create_app
-from cse_platform.leaderboard import Filters, Leaderboard
+from cse_dashboards.page.views.trial import tabulate_scores
+from cse_platform.leaderboard import Filters, Leaderboard, open_leaderboard
 
 
 def test_geometry_from_numbers_and_on_demand(client: FlaskClient) -> None:
@@ -48,13 +50,39 @@ def test_a_heat_map_of_sentences_in_the_address_is_made_once(kept, monkeypatch) 
     assert told(kept, address) == first
 
 
-def test_a_trials_curve_is_of_any_metric(client: FlaskClient, lab: Leaderboard) -> None:
+def test_a_trial_opens_with_its_curve_and_its_loss(client: FlaskClient, lab: Leaderboard) -> None:
     [hicl] = lab.rows(Filters(method="hicl"), ranked=False)
-    for metric, values in {"": [50.0, 70.0], "?metric=train/loss": [1.0, 1.0]}.items():
-        [curve] = figures(told(client, f"/trials/{hicl.keys[0]}{metric}")).values()
-        assert curve["data"][0]["y"] == values
-    unknown = told(client, f"/trials/{hicl.keys[0]}?metric=dev/nothing")
-    assert "this trial reported no dev/nothing" in unknown
+    source = told(client, f"/trials/{hicl.keys[0]}")
+    drawn = figures(source)
+    assert list(drawn) == ["dev_curve", "losses"]
+    assert [one["data"][0]["y"] for one in drawn.values()] == [[50.0, 70.0], [1.0, 1.0]]
+    said = text(source)
+    assert "Dev STS-B complete 70.00 at optimiser step 9" in said
+    assert f"cse-leaderboard reproduce {hicl.keys[0][:8]} --store" in said
+    assert said.index("reproduce") < said.index("Scores × 100") < said.index("Everything recorded")
+    by_task = {row["task"]: row for row in body(source)}
+    average = 100 * hicl.scores["avg_sts"].values[0]
+    assert by_task["STS average"] == {
+        **{"task": "STS average", "split": "test", "spearman": f"{average:.2f}"},
+    }
+    assert f"STS average, test {average:.2f}" in said
+
+
+def test_scores_of_a_task_are_one_row_and_a_second_evaluation_is_another(filled_with) -> None:
+    key, of = "a" * 64, "test/sts12_"
+    first = trial_evaluated(key, {f"{of}spearman": 0.5, f"{of}clean": 0.4, "test/mr_accuracy": 0.9})
+    scores = [score.model_copy(update={"identity": "other"}) for score in first.scores[:1]]
+    second = first.model_copy(update={"scores": tuple(scores)})
+    life = trial_life(0, {0: 0.5, 9: 0.7}, trial=key)
+    with open_leaderboard(filled_with(sweep_started(), *life, first, second)) as reader:
+        table = tabulate_scores(reader.trial(key))
+    assert [head.name for head in table.heads] == ["task", "split", "spearman", "accuracy", "clean"]
+    assert [[cell.text for cell in row] for row in table.rows] == [
+        ["STS-B", "dev", "70.00", "", ""],
+        ["STS12", "test", "50.00", "", "40.00"],
+        ["STS12", "test", "50.00", "", ""],
+        ["MR", "test", "", "90.00", ""],
+    ]
 
 
 def test_a_trial_whose_model_is_gone(kept: FlaskClient) -> None:

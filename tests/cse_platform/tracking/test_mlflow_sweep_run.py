@@ -25,7 +25,7 @@ from mlflow_history import (
 from cse_platform.stores.mlflow.mirror import MLflowMirror
 from cse_platform.stores.mlflow.run_writer import VIEW_TAG
 from cse_platform.stores.mlflow.store import open_experiment
-from cse_platform.stores.mlflow.sweep_run import find_mirrored_sweep
+from cse_platform.stores.mlflow.sweep_run import find_mirrored_sweep, find_trial_runs
 from cse_platform.tracking.events import AnnotationWritten, Event
 
 SPEC = {
@@ -51,6 +51,13 @@ def trial(number: int, value: float, state: str = "COMPLETE", **values: Any) -> 
 
 def mirrored(uri: str, *events: Event, start: int = 0) -> None:
     MLflowMirror(uri).apply(JOURNAL, numbered([*events])[start:])
+
+
+def test_the_runs_of_trials_are_found_by_their_keys(uri) -> None:
+    mirrored(uri, sweep_started(spec=SPEC), *trial(0, 0.5), *trial(1, 0.9), *trial(2, 0.7))
+    found = find_trial_runs(uri, experiments=["none", "cse"], trials=["t2", "other", "t0"])
+    assert [run.data.tags["trial"] for run in found] == ["t2", "t0"]
+    assert find_trial_runs(uri, experiments=["none"], trials=["t2"]) == []
 
 
 def curve(uri: str, metric: str = BEST) -> list[tuple[int, float]]:

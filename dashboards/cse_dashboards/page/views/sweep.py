@@ -140,10 +140,8 @@ def _build_progress(address: SweepAddress, overview: SweepOverview) -> dict[str,
 
 def _is_scoring(overview: SweepOverview) -> bool:
     """Whether a sweep that runs has nothing left to do but to score trials on test sets."""
-    if overview.state != "RUNNING" or overview.counts["RUNNING"] or not overview.ended:
-        return False
-    spec = reader().sweep_spec(overview.name)
-    return overview.ended >= overview.planned and spec.get("evaluate") is not None
+    no_trial_left = overview.left == 0 and not overview.counts["RUNNING"]
+    return no_trial_left and reader().sweep_spec(overview.name).get("evaluate") is not None
 
 
 def _build_trials_table(address: SweepAddress, overview: SweepOverview) -> dict[str, Any]:
