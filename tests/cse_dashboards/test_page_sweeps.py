@@ -123,7 +123,7 @@ def test_progress_and_curves_of_trials_that_run(page: FlaskClient) -> None:
     assert last == "#4 runs: τ₂=0.025, τ₃=0.0125" and drawn[last]["y"] == [50.0, 70.0]
     assert [line["line"]["dash"] for line in drawn.values()] == ["solid"] * 3 + ["dash"]
     none = told(page, "/parts/curves/sweeps/grid?metric=dev/nothing")
-    assert "no trial has reported dev/nothing yet" in none
+    assert "no dev curve has dev/nothing yet" in none
     answer = told(page, "/parts/live/sweeps/grid")
     for said in (
         *("Running 1", "Complete 3", "Failed 1", "Time left about"),

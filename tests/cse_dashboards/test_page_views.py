@@ -9,11 +9,9 @@ import pytest
 from flask.testing import FlaskClient
 from kept_models import AVG, GONE
 from page_text import body, copied, figures, heads, text, told
-from sweep_events import sweep_started, trial_evaluated, trial_life
 
 from cse_dashboards.page.app import create_app
-from cse_dashboards.page.views.trial import tabulate_scores
-from cse_platform.leaderboard import Filters, Leaderboard, open_leaderboard
+from cse_platform.leaderboard import Filters, Leaderboard
 
 
 def test_geometry_from_numbers_and_on_demand(client: FlaskClient) -> None:
@@ -66,23 +64,6 @@ def test_a_trial_opens_with_its_curve_and_its_loss(client: FlaskClient, lab: Lea
         **{"task": "STS average", "split": "test", "spearman": f"{average:.2f}"},
     }
     assert f"STS average, test {average:.2f}" in said
-
-
-def test_scores_of_a_task_are_one_row_and_a_second_evaluation_is_another(filled_with) -> None:
-    key, of = "a" * 64, "test/sts12_"
-    first = trial_evaluated(key, {f"{of}spearman": 0.5, f"{of}clean": 0.4, "test/mr_accuracy": 0.9})
-    scores = [score.model_copy(update={"identity": "other"}) for score in first.scores[:1]]
-    second = first.model_copy(update={"scores": tuple(scores)})
-    life = trial_life(0, {0: 0.5, 9: 0.7}, trial=key)
-    with open_leaderboard(filled_with(sweep_started(), *life, first, second)) as reader:
-        table = tabulate_scores(reader.trial(key))
-    assert [head.name for head in table.heads] == ["task", "split", "spearman", "accuracy", "clean"]
-    assert [[cell.text for cell in row] for row in table.rows] == [
-        ["STS-B", "dev", "70.00", "", ""],
-        ["STS12", "test", "50.00", "", "40.00"],
-        ["STS12", "test", "50.00", "", ""],
-        ["MR", "test", "", "90.00", ""],
-    ]
 
 
 def test_a_trial_whose_model_is_gone(kept: FlaskClient) -> None:

@@ -260,11 +260,10 @@ SENTEVAL = "SentEval data"
 TO_EVALUATE = "in a sweep file, or cse-evaluate TRIAL --tasks"
 
 
-def first_rows(rows: Rows) -> tuple[Mapping[str, LeaderboardRow], str]:
+def first_rows(rows: Rows, most: int = MOST_COLOURS) -> tuple[Mapping[str, LeaderboardRow], str]:
     """Label the first rows, as many as there are colours. Also returns a caption note."""
-    cut = len(rows) > MOST_COLOURS
-    left = f" The first {MOST_COLOURS} of {len(rows)} rows are shown." if cut else ""
-    return labelled_rows(rows[:MOST_COLOURS]), left
+    left = f" The first {most} of {len(rows)} rows are shown." if len(rows) > most else ""
+    return labelled_rows(rows[:most]), left
 
 
 def best_trials(rows: Rows) -> dict[str, str]:

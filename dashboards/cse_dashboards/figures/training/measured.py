@@ -25,20 +25,16 @@ MACHINE_METRICS = (
 
 def losses_picture(curve: Sequence[DevPoint]) -> Picture:
     """Plot the training loss and its weighted parts against the step; a single part is the loss."""
-    name, title = "losses", "Training loss"
-    parts = _list_parts(curve)
-    shown = [metric for metric in (LOSS, *parts) if _is_measured(curve, metric)]
-    caption = (
-        "The loss that the method minimises."
-        + " Its parts are weighted, and sum to it." * bool(parts)
-    )
-    if not shown:
+    name, title, caption = "losses", "Training loss", "The loss that the method minimises."
+    names = dict.fromkeys(name for point in curve for name in point.metrics)
+    parts = [name for name in names if name.startswith(f"{LOSS}_")]
+    data = _tabulate(curve, [LOSS, *(parts if len(parts) > 1 else ())])
+    lines = [_make_line(data, column, index) for index, column in enumerate(data.columns[1:])]
+    if not lines:
         return Picture(name, title, caption, missing="this trial reported no training loss")
-    data = _tabulate(curve, shown)
-    traces = [
-        _make_line(data, metric_quantity(metric).title, index) for index, metric in enumerate(shown)
-    ]
-    figure = make_figure(*traces, title=title, x=STEP, y="training loss", hovermode="x unified")
+    if len(lines) > 1:
+        caption += " Its parts are weighted, and sum to it."
+    figure = make_figure(*lines, title=title, x=STEP, y="training loss", hovermode="x unified")
     return Picture(name, title, caption, figure, data)
 
 
@@ -66,39 +62,24 @@ def machine_picture(curve: Sequence[DevPoint]) -> Picture:
 def _draw_panels(
     name: str, title: str, caption: str, curve: Sequence[DevPoint], metrics: Sequence[str]
 ) -> Picture:
-    shown = [metric for metric in metrics if _is_measured(curve, metric)]
-    if not shown:
-        return Picture(name, title, caption, missing="this trial reported none")
-    data = _tabulate(curve, shown)
+    data = _tabulate(curve, metrics)
     panels = {
-        title: [_make_line(data, title, 0, showlegend=False)]
-        for title in (metric_quantity(metric).title for metric in shown)
+        column: [_make_line(data, column, 0, showlegend=False)] for column in data.columns[1:]
     }
+    if not panels:
+        return Picture(name, title, caption, missing="this trial reported none")
     figure = make_panels(panels, title=title, axes=[(STEP, "")] * len(panels), row_height=260)
     return Picture(name, title, caption, figure, data)
 
 
-def _list_parts(curve: Sequence[DevPoint]) -> list[str]:
-    """List the parts of the loss; none if it has only one."""
-    names = dict.fromkeys(name for point in curve for name in point.metrics)
-    parts = [name for name in names if name.startswith(f"{LOSS}_")]
-    return parts if len(parts) > 1 else []
-
-
-def _is_measured(curve: Sequence[DevPoint], metric: str) -> bool:
-    return any(point.metrics.get(metric) is not None for point in curve)
-
-
 def _tabulate(curve: Sequence[DevPoint], metrics: Sequence[str]) -> pd.DataFrame:
-    """Make a line per point with its step and these metrics, under the titles of their axes."""
-    lines = []
-    for point in curve:
-        line: dict[str, float | None] = {STEP: point.step}
-        for metric in metrics:
-            quantity, value = metric_quantity(metric), point.metrics.get(metric)
-            line[quantity.title] = None if value is None else quantity.factor * value
-        lines.append(line)
-    return pd.DataFrame(lines)
+    """Make a line per point with its step and those metrics that any point has, in their units."""
+    quantities = list(map(metric_quantity, metrics))
+    points = [[point.metrics.get(metric) for metric in metrics] for point in curve]
+    data = pd.DataFrame(points, columns=[of.title for of in quantities], dtype=float)
+    data = (data * [of.factor for of in quantities]).dropna(axis=1, how="all")
+    data.insert(0, STEP, [point.step for point in curve])
+    return data
 
 
 def _make_line(data: pd.DataFrame, title: str, index: int, **given: object) -> go.Scatter:

@@ -7,6 +7,8 @@ const { library, trials } = document.currentScript.dataset; // trials: how addre
 const SAVED = { width: 900, height: 560 }; // pixels of a saved image, where the figure has no size
 const NARROW = 560; // pixels
 const LOW = 320; // pixels of a plot beside which a title takes two lines
+const WIDE = 900; // pixels of a low plot with its legend beside it
+const BESIDE = { orientation: "v", x: 1.01, y: 1.1, yanchor: "top", maxheight: 200, tracegroupgap: 0, font: { size: 11 } };
 const PANEL = 340; // pixels of a panel's height, where panels stand one below another
 const COARSE = matchMedia("(pointer: coarse)");
 const DARK = matchMedia("(prefers-color-scheme: dark)");
@@ -71,6 +73,7 @@ async function drawPicture(picture) {
   // The title, for which there is room above, is that of the card.
   dressed.margin = { ...layout.margin, t: (layout.margin?.t ?? 56) - 32 };
   if (plot.clientHeight < LOW) breakTitles(dressed);
+  if (plot.clientHeight < LOW && plot.clientWidth > WIDE) dressed.legend = BESIDE;
   // A finger that moves over a figure scrolls the page.
   if (COARSE.matches) dressed.dragmode = false;
   const narrow = plot.clientWidth < NARROW;

@@ -24,7 +24,6 @@ from cse_platform.presentation.board_columns import ALPHA, interval_cell, score_
 from cse_platform.presentation.comparison import comparison_table, verdict
 from cse_platform.presentation.tables import Cell, Column, Table, text_table, to_table
 from cse_platform.presentation.trial import IDENTITY_DIGITS
-from cse_platform.secrets import mask_url
 from cse_platform.tracking.history import order_metrics
 
 NamedRows = Mapping[str, LeaderboardRow]
@@ -237,18 +236,14 @@ def compare_pairs() -> str:
 @pages.get("/mlflow/compare")
 def compare_in_mlflow() -> BaseResponse:
     """Redirect to MLflow's comparison of the best trials of the rows."""
-    from cse_platform.stores.mlflow.sweep_run import find_trial_runs
-    from cse_platform.stores.mlflow.tags import comparison_link
+    from cse_platform.stores.mlflow.sweep_run import find_comparison
 
     (_, rows), server = _read_known_rows(), mlflow_server()
     specs = [reader().sweep_spec(row.sweep) for row in rows.values()]
     experiments = {spec.get("experiment", "cse") for spec in specs}
     trials = [row.best_trial for row in rows.values() if row.best_trial]
-    runs = find_trial_runs(server, experiments=experiments, trials=trials)
-    if not runs:
-        raise NotFoundError(f"MLflow at {mask_url(server)} has none of these trials")
-    ids = {run.info.experiment_id for run in runs}
-    return redirect(f"{server}/{comparison_link(ids, [run.info.run_id for run in runs])}")
+    link = find_comparison(server, experiments=experiments, trials=trials)
+    return redirect(f"{server}/{link}")
 
 
 def _find_candidates(address: CompareAddress) -> list[RequestedRow]:

@@ -25,7 +25,6 @@ from cse_platform.leaderboard.trials_table import OWN_COLUMNS, TEXTS, Hyperparam
 from cse_platform.presentation.board import board_tables
 from cse_platform.presentation.board_columns import Board
 from cse_platform.presentation.tables import as_text, csv_cell
-from cse_platform.secrets import mask_url
 from cse_platform.values import canonical_json
 
 TRIALS_SHOWN, SWEEPS_SHOWN = 50, 50
@@ -237,7 +236,7 @@ BEST = 8
 @pages.get("/parts/curves/sweeps/<name>")
 def sweep_curves(name: str) -> str:
     """Render the dev curves of the best configurations and of the running trials."""
-    from cse_dashboards.figures.training.sweep_curves import draw_sweep_curves
+    from cse_dashboards.figures.training.dev_curves import dev_curve_pictures
 
     address, overview = read_address(SweepAddress, name=name), read_overview(name)
     usual = dev_metric(overview.dev)
@@ -251,7 +250,7 @@ def sweep_curves(name: str) -> str:
         part="curves",
         metric=metric,
         metrics=list(dict.fromkeys((usual, *measured, metric))),
-        pictures=[draw_sweep_curves(reader(), _read_best_rows(address), running, metric)],
+        pictures=dev_curve_pictures(reader(), _read_best_rows(address), metric, running),
     )
 
 
@@ -288,15 +287,12 @@ def _read_best_rows(address: SweepAddress) -> list[LeaderboardRow]:
 @pages.get("/sweeps/<name>/mlflow")
 def sweep_mlflow(name: str) -> BaseResponse:
     """Redirect to the sweep's run on the MLflow server, which is contacted only for this link."""
-    server, spec = mlflow_server(), reader().sweep_spec(name)
     from cse_platform.stores.mlflow.sweep_run import find_sweep_run
-    from cse_platform.stores.mlflow.tags import run_link
 
+    server, spec = mlflow_server(), reader().sweep_spec(name)
     experiment, journal = spec.get("experiment", "cse"), reader().sweep(name).journal
-    run = find_sweep_run(server, experiment=experiment, sweep=name, journal=journal)
-    if run is None:
-        raise NotFoundError(f"MLflow at {mask_url(server)} has no run of the sweep {name!r}")
-    return redirect(f"{server}/{run_link(run.info.experiment_id, run.info.run_id)}")
+    link = find_sweep_run(server, experiment=experiment, sweep=name, journal=journal)
+    return redirect(f"{server}/{link}")
 
 
 @pages.get("/sweeps")

@@ -1,7 +1,6 @@
 """The page of a trial, and the data of any picture as a CSV file."""
 
 import shlex
-from collections import Counter
 from collections.abc import Iterable
 from contextlib import suppress
 from urllib.parse import quote
@@ -19,13 +18,11 @@ from cse_dashboards.figures.training.measured import (
 from cse_dashboards.page.address import TrialAddress
 from cse_dashboards.page.site import pages, read_address, reader, site
 from cse_methods.data.dev_selection import dev_metric
-from cse_methods.names import TASKS, method_name, task_name
-from cse_methods.tasks import GEOMETRY_METRICS
+from cse_methods.names import method_name
 from cse_platform.errors import NotFoundError
 from cse_platform.leaderboard.trial_details import TrialDetails
-from cse_platform.numbers import percent
-from cse_platform.presentation.tables import Block, Column, Heading, Table, to_table
-from cse_platform.presentation.trial import trial_page
+from cse_platform.presentation.tables import Block, Heading
+from cse_platform.presentation.trial import score_grid, trial_page
 from cse_platform.tracking.output import read_output
 
 MOST_LINES, MOST_PRINTED = 200, 20_000
@@ -60,7 +57,7 @@ def show_trial(key: str) -> str:
         average=next((s for s in details.main_scores if s.task.startswith("avg_")), None),
         places=places,
         sections=_group_blocks(blocks),
-        scores=tabulate_scores(details),
+        scores=score_grid([*details.main_scores, *details.scores]),
         where=where,
         first=[_draw_curve(details, metric), losses_picture(details.curve)],
         others=other_metrics_picture(details.curve, metric),
@@ -78,30 +75,6 @@ def _group_blocks(blocks: Iterable[Block]) -> dict[str, list[Block]]:
         else:
             sections.setdefault(title, []).append(block)
     return sections
-
-
-def tabulate_scores(details: TrialDetails) -> Table:
-    """Make a table of scores with a row per task and split and a column per metric.
-
-    Where a task was scored twice by a metric, under other settings, it has a further row.
-    """
-    metrics = dict.fromkeys(score.metric for score in (*details.main_scores, *details.scores))
-    rows = dict[tuple[str, str, int], dict[str, str]]()
-    times = Counter[tuple[str, str, str]]()
-    for score in details.scores:
-        times[of := (score.task, score.split, score.metric)] += 1
-        is_share = score.metric not in GEOMETRY_METRICS
-        value = percent(score.value) if is_share else f"{score.value:.4f}"
-        rows.setdefault((score.task, score.split, times[of]), {})[score.metric] = value
-    tasks = [*TASKS, *(task for task, *_ in rows)]
-    order = sorted(rows, key=lambda row: (row[1] != "dev", tasks.index(row[0]), row[2]))
-
-    def column(metric: str) -> Column[tuple[str, str, int]]:
-        return Column(metric, lambda row: rows[row].get(metric), align="right")
-
-    task = Column[tuple[str, str, int]]("task", lambda row: task_name(row[0]))
-    split = Column[tuple[str, str, int]]("split", lambda row: row[1])
-    return to_table([task, split, *map(column, metrics)], [order])
 
 
 def _read_last_lines(details: TrialDetails) -> str:
