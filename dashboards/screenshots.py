@@ -16,10 +16,11 @@ from urllib.parse import quote, urlencode
 
 import click
 
-sys.path.append(str(Path(__file__).parents[1] / "tests" / "fixtures"))
+sys.path += [str(Path(__file__).parents[1] / place) for place in ("tests/fixtures", "chaos")]
 
-from browser import chromium, dashboard, mlflow_server, settled
+from browser import chromium, dashboard, settled
 from mlflow import MlflowClient
+from servers import MlflowServer
 
 from cse_platform.cli.common import UserPath
 from cse_platform.databases import sqlite_url
@@ -74,8 +75,8 @@ def main(folder: Path, runs: Path) -> None:
             for shot in shots:
                 show(browser, address, shot, folder)
         store = sqlite_url((runs / "mlflow.db").resolve())
-        with TemporaryDirectory() as away, mlflow_server(store, folder=Path(away)) as address:
-            show_comparison(browser, address, sweep, folder / "mlflow.png")
+        with TemporaryDirectory() as away, MlflowServer(Path(away), store=store) as server:
+            show_comparison(browser, server.url, sweep, folder / "mlflow.png")
 
 
 def shots_of(reader: Leaderboard, sweep: str) -> Iterator[Shot]:
@@ -84,8 +85,8 @@ def shots_of(reader: Leaderboard, sweep: str) -> Iterator[Shot]:
     best = reader.sweep(sweep).best
     yield Shot("leaderboard", "")
     yield Shot("sweep", f"sweeps/{quote(sweep)}")
-    yield Shot("search", f"sweeps/{quote(sweep)}", "h2:has(+ #pair)")
-    yield Shot("dark", f"sweeps/{quote(sweep)}", "#best form[aria-label='Dev curve']", dark=True)
+    yield Shot("search", f"sweeps/{quote(sweep)}", "h2:has(+ #hyperparameters)")
+    yield Shot("dark", f"sweeps/{quote(sweep)}", dark=True)
     yield Shot("phone", f"sweeps/{quote(sweep)}", size=PHONE)
     yield Shot("geometry", "geometry", "#numbers")
     if best is not None:
