@@ -31,7 +31,7 @@ def test_all_parts_follow_and_hold_still_while_someone_selects(
         sweep.let(4)
         news = tab.locator("#trials > .news").get_by_role("button")
         expect(news).to_have_text("newer numbers · show")
-        expect(tab.locator("#unended summary")).to_contain_text("at step 4")
+        expect(tab.locator("#unended summary")).to_contain_text("#0 at step 4")
         expect(step).to_have_text("2")
         news.click()
         expect(step).to_have_text("4")

@@ -26,7 +26,8 @@ def traces(tab: Page, picture: str) -> list[dict[str, object]]:
 
 def axis(tab: Page, picture: str, side: str) -> str:
     title = tab.locator(f"#picture-{picture} .{side}title")
-    return title.text_content() or ""
+    lines = title.locator("tspan.line").all_text_contents()
+    return " ".join(lines) or title.text_content() or ""
 
 
 def test_the_leaderboard_is_filtered_sorted_and_saved(tab: Page, page_address: str) -> None:
