@@ -270,7 +270,15 @@ def sweep_best(name: str) -> str:
 
 
 def _read_best_rows(address: SweepAddress) -> list[LeaderboardRow]:
-    """Read the best configurations among matching trials, each with all its seeds in the sweep."""
+    """Read the best configurations; cached until something is heard of the sweep, as two parts of
+    its page show them.
+    """
+    stamp, question = reader().stamps(address.name)[address.name], (address.name, address.where)
+    return site().standings.ask(question, stamp, lambda: _select_best_rows(address))
+
+
+def _select_best_rows(address: SweepAddress) -> list[LeaderboardRow]:
+    """Select the best configurations of matching trials, each with all its seeds in the sweep."""
     name = address.name
     if not address.where:
         filters = Filters(sweep=name)
