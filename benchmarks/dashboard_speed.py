@@ -51,7 +51,7 @@ def views(board: Store) -> Iterator[tuple[Address, tuple[str, ...]]]:
     yield BoardAddress(every=True), ("standing",)
     yield BoardAddress(tag="paper-7"), ("standing",)
     yield SweepsAddress(), ("listed",)
-    parts = ("live", "trials", "best", "search", "hyperparameters", "pair")
+    parts = ("live", "trials", "curves", "best", "search", "hyperparameters", "pair")
     yield SweepAddress(name=ALL), parts
     yield SweepAddress(name=ALL, where=WHERE, sort="-learning_rate"), parts
     both = CompareAddress(rows=("rankcse", "simcse"), backbone="bert-base", identity=dev)

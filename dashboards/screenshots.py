@@ -6,7 +6,6 @@ Shows what is in the runs folder: the leaderboard, the sweep that searched the m
 the first two scored methods against each other, and the best trial. Takes about a minute.
 """
 
-import json
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -17,14 +16,16 @@ from urllib.parse import quote, urlencode
 
 import click
 
-sys.path.append(str(Path(__file__).parents[1] / "tests" / "fixtures"))
+sys.path += [str(Path(__file__).parents[1] / place) for place in ("tests/fixtures", "chaos")]
 
-from browser import chromium, dashboard, mlflow_server, settled
+from browser import chromium, dashboard, settled
 from mlflow import MlflowClient
+from servers import MlflowServer
 
 from cse_platform.cli.common import UserPath
 from cse_platform.databases import sqlite_url
 from cse_platform.leaderboard import Leaderboard, open_leaderboard
+from cse_platform.stores.mlflow.tags import comparison_link
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page, ViewportSize
@@ -74,8 +75,8 @@ def main(folder: Path, runs: Path) -> None:
             for shot in shots:
                 show(browser, address, shot, folder)
         store = sqlite_url((runs / "mlflow.db").resolve())
-        with TemporaryDirectory() as away, mlflow_server(store, folder=Path(away)) as address:
-            show_comparison(browser, address, sweep, folder / "mlflow.png")
+        with TemporaryDirectory() as away, MlflowServer(Path(away), store=store) as server:
+            show_comparison(browser, server.url, sweep, folder / "mlflow.png")
 
 
 def shots_of(reader: Leaderboard, sweep: str) -> Iterator[Shot]:
@@ -84,8 +85,8 @@ def shots_of(reader: Leaderboard, sweep: str) -> Iterator[Shot]:
     best = reader.sweep(sweep).best
     yield Shot("leaderboard", "")
     yield Shot("sweep", f"sweeps/{quote(sweep)}")
-    yield Shot("search", f"sweeps/{quote(sweep)}", "h2:has(+ #pair)")
-    yield Shot("dark", f"sweeps/{quote(sweep)}", "#best form[aria-label='Dev curve']", dark=True)
+    yield Shot("search", f"sweeps/{quote(sweep)}", "h2:has(+ #hyperparameters)")
+    yield Shot("dark", f"sweeps/{quote(sweep)}", dark=True)
     yield Shot("phone", f"sweeps/{quote(sweep)}", size=PHONE)
     yield Shot("geometry", "geometry", "#numbers")
     if best is not None:
@@ -114,10 +115,9 @@ def show_comparison(browser: "Browser", address: str, sweep: str, file: Path) ->
         max_results=COMPARED,
         order_by=["attributes.start_time ASC"],
     )
-    ids, experiments = json.dumps([run.info.run_id for run in first]), [experiment.experiment_id]
     page = browser.new_page(viewport=SIZE)
-    asked = urlencode({"runs": ids, "experiments": json.dumps(experiments)}, quote_via=quote)
-    page.goto(f"{address}/#/compare-runs?{asked}")
+    link = comparison_link([experiment.experiment_id], [run.info.run_id for run in first])
+    page.goto(f"{address}/{link}")
     page.locator(".js-plotly-plot svg.main-svg").first.wait_for(timeout=60_000)
     page.get_by_role("button", name="Close").click()  # of MLflow's assistant
     shoot(page, file)

@@ -12,8 +12,7 @@ from cse_dashboards.figures.board.ranking_scores import ranking_pictures
 from cse_dashboards.figures.labels import PANELS, best_trials
 from cse_dashboards.figures.picture import Picture
 from cse_dashboards.figures.search.effect import hyperparameter_effects
-from cse_dashboards.figures.search.expected import expected_best_picture
-from cse_dashboards.figures.search.history import search_history_picture
+from cse_dashboards.figures.search.history import expected_best_picture, search_history_picture
 from cse_dashboards.figures.search.importances import hyperparameter_importances
 from cse_dashboards.figures.search.parallel import parallel_coordinates
 from cse_dashboards.figures.search.study import StudiedSearch
@@ -82,9 +81,8 @@ def chapters(
     papers = reader.published(backbone=overview.backbone)
     board = to_html(board_tables(Board(rows, family=family_of(rows))))
     yield Chapter("Ranking", leaderboard_pictures(rows, papers), board)
-    yield Chapter("Search", search_pictures(search))
-    effects = hyperparameter_effects(search.history)
-    yield Chapter("Hyperparameters", [*effects, surface(search.history)])
+    yield Chapter("Search", tried_pictures(search))
+    yield Chapter("Hyperparameters", [*found_pictures(search), surface(search.history)])
     metrics = dict.fromkeys((dev_metric(overview.dev), *REPORT_CURVES))
     curves = [picture for name in metrics for picture in dev_curve_pictures(reader, rows, name)]
     yield Chapter("Dev curves", curves)
@@ -140,14 +138,15 @@ def render_document(
     return template.render(title=title, lead=lead, chapters=parts, library=library)
 
 
-def search_pictures(search: StudiedSearch) -> list[Picture]:
-    """Make the figures of a sweep's search."""
-    return [
-        search_history_picture(search),
-        expected_best_picture(search),
-        parallel_coordinates(search),
-        hyperparameter_importances(search),
-    ]
+def tried_pictures(search: StudiedSearch) -> list[Picture]:
+    """Make the figures of what a search has tried."""
+    return [parallel_coordinates(search), search_history_picture(search)]
+
+
+def found_pictures(search: StudiedSearch) -> list[Picture]:
+    """Make the figures of what a search has found, and what more trials would bring."""
+    effects = hyperparameter_effects(search.history)
+    return [hyperparameter_importances(search), *effects, expected_best_picture(search)]
 
 
 def _draw_beside(reader: Leaderboard, rows: Sequence[LeaderboardRow]) -> Iterator[Picture]:

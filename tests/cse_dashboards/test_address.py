@@ -37,7 +37,7 @@ ADDRESSES = st.one_of(
         state=st.sampled_from((None, "FAIL")), sort=st.text(min_size=1),
         page=st.integers(1, 9), columns=NAMES,
     ),
-    st.builds(TrialAddress, key=st.text("0123456789abcdef", min_size=6), metric=TEXTS),
+    st.builds(TrialAddress, key=st.text("0123456789abcdef", min_size=6)),
     st.builds(
         CompareAddress, rows=NAMES, tasks=FAMILIES, backbone=TEXTS, identity=TEXTS, task=TEXTS,
         x=TEXTS, y=TEXTS,

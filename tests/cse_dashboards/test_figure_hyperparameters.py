@@ -81,8 +81,24 @@ def test_mixed_choices_are_no_scale_and_a_range_has_its_own() -> None:
     figure = draw_effect(tried, "rate", SPACE["rate"], STSB).figure
 
     assert [trace.name for trace in figure.data] == ["trial"]
-    assert figure.layout.xaxis.type == "log"
     assert draw_effect(tried, "rate", SPACE["alpha"], STSB).figure.layout.xaxis.type == "linear"
+
+
+@pytest.mark.parametrize(
+    ("rates", "ticks"),
+    [
+        ((1e-5, 1e-3), ("1e-5", "1e-4", "0.001")),
+        ((1.5e-5, 1.2e-4), ("2e-5", "5e-5", "1e-4")),
+        ((2.4e-4, 4.5e-4), ("3e-4", "4e-4")),
+        ((2.72e-4, 3e-4), ("2.72e-4", "3e-4")),  # no two digits lie between
+        ((2.72e-4,), ("2.72e-4",)),
+    ],
+)
+def test_ticks_of_a_log_axis_lie_among_the_values(rates, ticks) -> None:
+    tried = [trial(str(n), {"rate": rate}, 0.5) for n, rate in enumerate(rates)]
+    axis = draw_effect(tried, "rate", SPACE["rate"], STSB).figure.layout.xaxis
+    assert (axis.type, axis.ticktext) == ("log", ticks)
+    assert all(min(rates) <= tick <= max(rates) for tick in axis.tickvals)
 
 
 def test_what_is_no_number_stands_side_by_side_in_the_order_of_the_file() -> None:

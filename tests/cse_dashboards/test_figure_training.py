@@ -18,7 +18,11 @@ from cse_dashboards.figures.training.dev_curves import (
     over_seeds,
     seeds_having,
 )
-from cse_dashboards.figures.training.machine import machine_picture
+from cse_dashboards.figures.training.measured import (
+    losses_picture,
+    machine_picture,
+    other_metrics_picture,
+)
 from cse_platform.leaderboard import Filters, Leaderboard, open_leaderboard
 from cse_platform.leaderboard.records import DevPoint
 from cse_platform.tracking.events import Event
@@ -69,7 +73,7 @@ def test_dev_curves_are_means_in_a_band_from_the_lowest_to_the_highest_seed() ->
     assert high.fill == "tonexty"
     assert (mean.name, list(mean.x), list(mean.y)) == ("simcse", [0, 10], pytest.approx([40, 70]))
     assert (list(best.x), list(best.y)) == ([10, 10], pytest.approx([60, 80]))
-    assert figure.layout.xaxis.title.text == "step"
+    assert figure.layout.xaxis.title.text == "optimiser step"
     assert figure.layout.yaxis.title.text == "STS-B dev, Spearman × 100"
 
 
@@ -100,9 +104,32 @@ def test_the_machine_has_a_panel_for_each_measurement_that_there_is() -> None:
         "sentences per second": [None, 300.0, 320.0],
         "GPU, % busy": [10.0, None, 90.0],
     }
-    assert picture.csv.startswith("step,sentences per second,")
-    nothing = machine_picture(curve(0.5, 0.6)).missing
-    assert nothing == "this trial has no measurement of its machine"
+    assert picture.csv.startswith("optimiser step,sentences per second,")
+    assert machine_picture(curve(0.5, 0.6)).missing == "this trial reported none"
+
+
+def test_losses_are_one_figure_and_other_metrics_have_panels() -> None:
+    losses = {"train/loss": 3.0, "train/loss_rank": 1.0, "train/loss_contrastive": 2.0}
+    other = {STSB: 0.6, "dev/sickr_spearman": 0.5, "train/learning_rate": 1e-4, "perf/warmth": 20.0}
+    points = [DevPoint(0, 0.5, {STSB: 0.5}, False), DevPoint(10, 0.6, losses | other, True)]
+    figure = losses_picture(points).figure
+    assert figure is not None
+    assert {trace.name: list(trace.y) for trace in figure.data} == {
+        "training loss": [None, 3.0],
+        "training loss, rank part": [None, 1.0],
+        "training loss, contrastive part": [None, 2.0],
+    }
+    figure = other_metrics_picture(points, STSB).figure
+    assert figure is not None
+    assert {trace.name: list(trace.y) for trace in figure.data} == {
+        "SICK-R dev, Spearman × 100": [None, 50.0],
+        "learning_rate": [None, 1e-4],
+    }
+    # A loss of one part is drawn once.
+    del losses["train/loss_rank"]
+    figure = losses_picture([DevPoint(10, 0.6, losses, True)]).figure
+    assert figure is not None and [trace.name for trace in figure.data] == ["training loss"]
+    assert losses_picture(points[:1]).missing == "this trial reported no training loss"
 
 
 @pytest.fixture

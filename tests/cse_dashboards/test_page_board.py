@@ -15,7 +15,7 @@ from sweep_events import sweep_started, trial_life
 
 from cse_dashboards.page.address import ROWS_COMPARED
 from cse_dashboards.page.app import create_app
-from cse_dashboards.page.site import reference
+from cse_dashboards.page.words import reference
 from cse_methods.names import PAPER_PAGES, method_name
 from cse_methods.tasks import STS_TASKS
 from cse_platform.leaderboard import Filters, Leaderboard
@@ -152,7 +152,7 @@ def test_rows_are_chosen_before_they_are_compared(client: FlaskClient) -> None:
     both = told(client, f"/compare?{BOTH}&task=sts13")
     for part in ("differences", "curves", "pairs"):
         assert f'data-src="/parts/{part}/compare?{BOTH}&amp;task=sts13"' in both
-    assert "<option selected>sts13</option>" in both
+    assert '<option value="sts13" selected>STS13</option>' in both
     assert "<h1>SimCSE, HiCL</h1>" in both
 
 
@@ -163,8 +163,12 @@ def test_each_row_is_compared_with_the_first_as_the_leaderboard_does(client, lab
     low, high = 100 * one.interval.low, 100 * one.interval.high
     assert f"{100 * one.effect:+.2f} [{low:.2f}, {high:.2f}]" in text(answer)
     assert "HiCL is above SimCSE by" in text(answer)
-    assert list(figures(answer)) == ["differences"]
+    assert list(figures(answer)) == ["differences_1"]
+    tasks = re.findall(r'<th scope="row"[^>]*>([^<]*)</th>', answer)
+    assert tasks.count("STS12") == 2 and "sts12" not in tasks  # a task has one name
     answer = told(client, "/parts/differences/compare?rows=simcse,hicl,sncse")
+    numbers = client.get("/csv/differences_2/parts/differences/compare?rows=simcse,hicl,sncse")
+    assert "SNCSE minus SimCSE" in numbers.text.splitlines()[0]
     assert heads(answer) == [
         "task", "SimCSE",
         "HiCL", "minus SimCSE", "95 % interval", "p",

@@ -166,7 +166,7 @@ VIEWS = (
 OF_A_SWEEP = (
     "/sweeps/{}",
     *(f"/parts/{part}/sweeps/{{}}"
-      for part in ("live", "trials", "running", "best", "search", "hyperparameters", "pair")),
+      for part in ("live", "trials", "curves", "best", "search", "hyperparameters", "pair")),
 )  # fmt: skip
 KEY = "e" * 64
 
@@ -206,15 +206,13 @@ def test_a_running_sweep_without_results(filled, begun) -> None:
     trials = trial_life(0, {}, sweep="new", state=None, trial=KEY) if begun else []
     client = filled(sweep_started("new", spec=spec), *trials)
     for address in (*VIEWS, *OF_A_SWEEP):
-        said = text(sentences(client, address.format("new")))
-        empty = not begun and "/running/" in address  # there is nothing to draw beside it
-        assert bool(said) is not empty, address
+        assert text(sentences(client, address.format("new"))), address
+    assert "no dev curve has dev/stsb_spearman yet" in client.get("/parts/curves/sweeps/new").text
     best = text(sentences(client, "/parts/best/sweeps/new"))
     assert "No trial of this sweep is complete yet" in best
     table = text(sentences(client, "/parts/trials/sweeps/new"))
     assert ("#0" if begun else "This sweep has no trial yet.") in table
     if begun:
-        assert "no running trial has reported" in client.get("/parts/running/sweeps/new").text
         assert "RUNNING" in sentences(client, f"/trials/{KEY}")
 
 

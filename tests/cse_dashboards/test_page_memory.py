@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from cse_dashboards.page.app import create_app
-from cse_dashboards.page.site import Memory
+from cse_dashboards.page.memory import Memory
 
 PATIENCE = 60.0
 

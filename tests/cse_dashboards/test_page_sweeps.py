@@ -50,7 +50,7 @@ def page(url: str) -> FlaskClient:
 
 def test_a_request_takes_one_transaction(page: FlaskClient) -> None:
     """In it, the row of a sweep is read by name once."""
-    parts = ("trials", "live", "best", "search", "running")
+    parts = ("trials", "live", "best", "search", "curves")
     addresses = ["/", "/sweeps", "/sweeps/gird", "/sweeps/grid", "/sweeps/grid?where=tau2=0.025"]
     addresses += [f"/trials/{'0' * 64}", *(f"/parts/{part}/sweeps/grid" for part in parts)]
     page.get("/sweeps")  # opens the leaderboard
@@ -116,35 +116,54 @@ def test_a_stamp_changes_when_something_is_heard(url, tmp_path) -> None:
 
 
 def test_progress_and_curves_of_trials_that_run(page: FlaskClient) -> None:
-    [curve] = figures(told(page, "/parts/running/sweeps/grid")).values()
-    assert curve["data"][0]["y"] == [50.0, 70.0]
-    assert curve["data"][0]["name"].startswith("#4 ")
-    none = told(page, "/parts/running/sweeps/grid?metric=dev/nothing")
-    assert "no running trial has reported dev/nothing yet" in none
+    [curve] = figures(told(page, "/parts/curves/sweeps/grid")).values()
+    drawn = {line["name"]: line for line in curve["data"] if line["mode"] == "lines+markers"}
+    first, *_, last = drawn
+    assert first == "τ₂=0.025, τ₃=0.025" and drawn[first]["y"] == [50.0, 83.0]
+    assert last == "#4 runs: τ₂=0.025, τ₃=0.0125" and drawn[last]["y"] == [50.0, 70.0]
+    assert [line["line"]["dash"] for line in drawn.values()] == ["solid"] * 3 + ["dash"]
+    none = told(page, "/parts/curves/sweeps/grid?metric=dev/nothing")
+    assert "no dev curve has dev/nothing yet" in none
     answer = told(page, "/parts/live/sweeps/grid")
     for said in (
-        *("Running 1", "Complete 3", "Pruned 0", "Failed 1", "Time left about"),
-        "Best so far, dev STS-B 83.00, trial 1, step 10",
+        *("Running 1", "Complete 3", "Failed 1", "Time left about"),
+        "Best so far, dev STS-B 83.00, trial 1, optimiser step 10",
         "#4 42 10 70.00",  # seed, last step, its dev score
         "τ₂=0.025, τ₃=0.0125",
     ):
         assert said in text(answer)
 
 
+def test_a_sweep_whose_trials_have_ended_scores_them_on_test_sets(filled_with) -> None:
+    told_by = dict[int, str]()
+    file = FILE | {"space": {"tau2": [0.05, 0.1]}, "evaluate": {"top": 1, "tasks": ["sts"]}}
+    for ended in (4, 5):
+        events: list[Event] = [sweep_started("grid", spec=file)]
+        for number in range(ended):
+            of = {"trial": f"{number:x}" * 64, "configuration": f"{number + 6:x}" * 64}
+            events += trial_life(number, {0: 0.5, 10: 0.8}, sweep="grid", **of)
+        client = create_app(filled_with(*events)).test_client()
+        told_by[ended] = text(told(client, "/parts/live/sweeps/grid"))
+    assert "test" not in told_by[4]
+    assert "State running, scores on test sets" in told_by[5]
+    assert "Time left until the test scores are there" in told_by[5]
+
+
 def test_the_page_of_a_sweep_stands_before_its_figures(page: FlaskClient) -> None:
     answer = told(page, "/sweeps/grid?x=tau3&metric=train/loss")
     found = re.findall(r'data-src="/parts/(\w+)/sweeps/grid\?metric=train%2Floss&amp;x=', answer)
-    assert found == ["running", "best", "search", "hyperparameters", "pair"]
+    assert found == ["curves", "search", "best", "hyperparameters", "pair"]
     assert figures(answer) == {}
     assert "1 to 5 of 5" in text(answer)  # its trials stand there at once
     assert "rank_loss:\n" in answer  # of its file
     assert "MLflow" not in answer
 
 
-def test_best_configurations_with_their_curves(page: FlaskClient) -> None:
-    answer = told(page, "/parts/best/sweeps/grid?x=tau2")
-    assert text(answer).index("77777777") < text(answer).index("88888888")  # 0.83, then 0.82
+def test_best_configurations_and_their_curves(page: FlaskClient) -> None:
+    answer = text(told(page, "/parts/best/sweeps/grid"))
+    assert answer.index("77777777") < answer.index("88888888")  # 0.83, then 0.82
     assert "99999999" not in answer  # failed
+    answer = told(page, "/parts/curves/sweeps/grid?x=tau2")
     [curve] = figures(answer).values()
     assert "Spearman × 100" in str(curve["layout"])
     assert '<input type="hidden" name="x" value="tau2">' in answer  # stays in the address
@@ -156,7 +175,7 @@ def test_best_configurations_with_their_curves(page: FlaskClient) -> None:
         r"<option[^>]*>([a-z]+/\w+)</option>",
         told(page, "/parts/curves/compare?rows=111111,222222"),
     )
-    for address in ("best/sweeps/grid?", "curves/compare?rows=111111,222222&"):
+    for address in ("curves/sweeps/grid?", "curves/compare?rows=111111,222222&"):
         drawn = figures(told(page, f"/parts/{address}metric=train/own_gap"))
         assert "own_gap" in str([one["layout"] for one in drawn.values()])
 
@@ -182,16 +201,20 @@ def test_what_the_search_found_stands_above_its_figures(page, filled_with) -> No
         events += trial_life(
             number, {10: 0.5 + number / 100}, **of, values=values, searched=("rate",)
         )
-    answer = told(create_app(filled_with(*events)).test_client(), "/parts/search/sweeps/long")
+    long = create_app(filled_with(*events)).test_client()
+    answer = told(long, "/parts/hyperparameters/sweeps/long")
     found = answer[answer.index('<ul id="findings">') : answer.index("</ul>")]
     assert "best of 40 trials 89.00" in found
     assert "at the border: 3 of the best 5 trials have rate" in found
-    assert {"search_expected", "search_parallel"} <= {*figures(answer)}
-    few = told(page, "/parts/search/sweeps/grid")
+    assert list(figures(answer)) == ["setting_rate", "search_expected"]
+    assert "Not drawn: Importance of hyperparameters (it takes two hyper" in text(answer)
+    few = told(page, "/parts/hyperparameters/sweeps/grid")
     assert 'id="findings"' not in few  # too few trials
-    assert {*figures(few)} == {"search_history", "search_parallel"}
-    settings = figures(told(page, "/parts/hyperparameters/sweeps/grid"))
-    assert {"setting_tau2", "setting_tau3"} <= {*settings}
+    assert list(figures(few)) == ["setting_tau2", "setting_tau3"]
+    lacking = "Not drawn: Importance of hyperparameters, Expected best of n trials (fewer than 10"
+    assert lacking in text(few) and "Effect of rank_loss (no complete trial" in text(few)
+    tried = figures(told(page, "/parts/search/sweeps/grid"))
+    assert list(tried) == ["search_parallel", "search_history"]
 
 
 def test_two_settings_are_chosen_in_the_address_and_a_wrong_one_spoils_no_more(page) -> None:
@@ -268,7 +291,11 @@ def test_every_trial_in_every_state_newest_first_and_as_a_file(many: FlaskClient
     assert "tau2 = 0.05" in text(table) and "batch_size = 64" in text(table)
     assert (shown[0]["state"], shown[0]["dev STS-B × 100"]) == ("running", "62.90")
     failed = next(row for row in shown if row["trial"] == "#125")
-    assert (failed["state"], failed["error"], failed["step"]) == ("failed", "loss is NaN", "10")
+    assert (failed["state"], failed["error"], failed["optimiser step"]) == (
+        "failed",
+        "loss is NaN",
+        "10",
+    )
     assert failed["key"] == f"{125:064x}"[:8]
     assert "1 to 50 of 130" in text(table)
     assert EVIL not in source and html.escape(EVIL) in source.replace("&#39;", "&#x27;")
@@ -332,11 +359,11 @@ def test_a_trial_leads_to_its_neighbours_and_says_what_the_best_has(many: FlaskC
     assert links(source, "← #3") == f"/trials/{3:064x}"
     assert links(source, "#5 →") == f"/trials/{5:064x}"
     assert links(source, "best: #128") == f"/trials/{128:064x}"
-    rows = body(source[source.index("<h2>Hyperparameters") :])
+    rows = body(source[source.index("<summary>Hyperparameters") :])
     settings = {row["hyperparameter"]: row for row in rows}
     assert settings["learning_rate"]["the sweep's best"].startswith("0.00129")
     assert settings["rank_loss"]["the sweep's best"] == ""  # it has the same
     first, best = told(many, f"/trials/{0:064x}"), told(many, f"/trials/{128:064x}")
     assert 'rel="prev"' not in first and 'rel="next"' in first
     assert "the best of its sweep" in text(best)
-    assert "the sweep's best" not in heads(best[best.index("<h2>Hyperparameters") :])
+    assert "the sweep's best" not in heads(best[best.index("<summary>Hyperparameters") :])

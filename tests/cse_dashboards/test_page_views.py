@@ -48,13 +48,22 @@ def test_a_heat_map_of_sentences_in_the_address_is_made_once(kept, monkeypatch) 
     assert told(kept, address) == first
 
 
-def test_a_trials_curve_is_of_any_metric(client: FlaskClient, lab: Leaderboard) -> None:
+def test_a_trial_opens_with_its_curve_and_its_loss(client: FlaskClient, lab: Leaderboard) -> None:
     [hicl] = lab.rows(Filters(method="hicl"), ranked=False)
-    for metric, values in {"": [50.0, 70.0], "?metric=train/loss": [1.0, 1.0]}.items():
-        [curve] = figures(told(client, f"/trials/{hicl.keys[0]}{metric}")).values()
-        assert curve["data"][0]["y"] == values
-    unknown = told(client, f"/trials/{hicl.keys[0]}?metric=dev/nothing")
-    assert "this trial reported no dev/nothing" in unknown
+    source = told(client, f"/trials/{hicl.keys[0]}")
+    drawn = figures(source)
+    assert list(drawn) == ["dev_curve", "losses"]
+    assert [one["data"][0]["y"] for one in drawn.values()] == [[50.0, 70.0], [1.0, 1.0]]
+    said = text(source)
+    assert "Dev STS-B complete 70.00 at optimiser step 9" in said
+    assert f"cse-leaderboard reproduce {hicl.keys[0][:8]} --store" in said
+    assert said.index("reproduce") < said.index("Scores × 100") < said.index("Everything recorded")
+    by_task = {row["task"]: row for row in body(source)}
+    average = 100 * hicl.scores["avg_sts"].values[0]
+    assert by_task["STS average"] == {
+        **{"task": "STS average", "split": "test", "spearman": f"{average:.2f}"},
+    }
+    assert f"STS average, test {average:.2f}" in said
 
 
 def test_a_trial_whose_model_is_gone(kept: FlaskClient) -> None:

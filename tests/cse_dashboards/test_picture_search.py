@@ -8,8 +8,7 @@ import pytest
 from searches import history_of, searched
 
 from cse_dashboards.figures.picture import Picture
-from cse_dashboards.figures.search.expected import expected_best_picture
-from cse_dashboards.figures.search.history import search_history_picture
+from cse_dashboards.figures.search.history import expected_best_picture, search_history_picture
 from cse_dashboards.figures.search.importances import hyperparameter_importances
 from cse_dashboards.figures.search.parallel import MOST_LINES, parallel_coordinates
 from cse_dashboards.figures.search.study import StudiedSearch

@@ -63,7 +63,7 @@ def test_a_report_has_its_chapters_and_needs_nothing_from_elsewhere(lab, exporte
     document = render_report(lab.sweep("simcse"), made)
     outside = re.findall(r"<(?:script|link|img|iframe)[^>]*(?:src|href)=[\"']?(?!data:)", document)
     assert outside == []
-    assert document.count('data-figure="') == len(pictures)
+    assert document.count('data-figure="') == len(drawn)
     assert [row.method for row in rows_of(lab, "sncse")] == ["sncse", "hicl", "simcse"]
 
 

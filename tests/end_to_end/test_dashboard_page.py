@@ -26,7 +26,8 @@ def traces(tab: Page, picture: str) -> list[dict[str, object]]:
 
 def axis(tab: Page, picture: str, side: str) -> str:
     title = tab.locator(f"#picture-{picture} .{side}title")
-    return title.text_content() or ""
+    lines = title.locator("tspan.line").all_text_contents()
+    return " ".join(lines) or title.text_content() or ""
 
 
 def test_the_leaderboard_is_filtered_sorted_and_saved(tab: Page, page_address: str) -> None:
@@ -90,14 +91,15 @@ def test_a_sweep_shows_its_curves_and_its_search_and_leads_to_its_trials(
     assert first["x"] == [0, 2, 4, 6]
     assert axis(tab, "dev_curves_dev_stsb_spearman", "y") == "STS-B dev, Spearman × 100"
 
-    tab.get_by_label("Dev curves of").select_option("dev/sickr_spearman")
-    tab.get_by_role("form", name="Dev curve").get_by_role("button", name="Draw").click()
-    assert tab.url == f"{page_address}sweeps/tiny?metric=dev%2Fsickr_spearman#best"
+    tab.get_by_label("Curves of").select_option("dev/sickr_spearman")
+    expect(tab.locator("#picture-dev_curves_dev_sickr_spearman")).to_be_visible()
+    assert tab.url == f"{page_address}sweeps/tiny?metric=dev%2Fsickr_spearman#curves"
     assert axis(settled(tab), "dev_curves_dev_sickr_spearman", "y") == "SICK-R dev, Spearman × 100"
 
     tab.get_by_label("x axis").select_option("temperature")
-    tab.get_by_label("y axis").select_option("learning_rate")
-    tab.get_by_role("form", name="Two hyperparameters").get_by_role("button", name="Draw").click()
+    expect(tab.locator("#picture-surface h3")).to_have_text(re.compile("^temperature and"))
+    settled(tab).get_by_label("y axis").select_option("learning_rate")
+    expect(tab.locator("#picture-surface h3")).to_have_text("temperature and learning_rate")
     assert "metric=dev%2Fsickr_spearman&x=temperature&y=learning_rate" in tab.url
     assert axis(settled(tab), "surface", "x") == "temperature"
     assert axis(tab, "dev_curves_dev_sickr_spearman", "y") == "SICK-R dev, Spearman × 100"
@@ -115,9 +117,12 @@ def test_a_sweep_shows_its_curves_and_its_search_and_leads_to_its_trials(
     tab.get_by_role("link", name="tiny").first.click()
     settled(tab).locator("#best-trial").click()
     expect(tab.get_by_role("heading", level=1)).to_have_text(f"Trial {best_trial[:8]}")
+    expect(tab.locator("#picture-losses")).to_be_in_viewport()
+    expect(tab.get_by_text("cse-leaderboard reproduce")).to_be_in_viewport()
+    tab.evaluate("document.querySelectorAll('details').forEach(it => { it.open = true; })")
     for fact in ("configuration", "seed", "machine", "torch"):
         expect(tab.get_by_role("rowheader", name=fact, exact=True).first).to_be_visible()
-    assert axis(settled(tab), "dev_curve", "x") == "step"
+    assert axis(settled(tab), "dev_curve", "x") == "optimiser step"
     assert_accessible(tab)
 
 
@@ -133,7 +138,9 @@ def test_rows_are_compared(tab: Page, page_address: str) -> None:
     heading = tab.get_by_role("heading", level=1)
     expect(heading).to_have_text(re.compile(r"SimCSE@\w{8}, SimCSE@\w{8}"))
     first, second = heading.inner_text().split(", ")
-    differing = settled(tab).get_by_role("table", name="What differs")
+    expect(settled(tab).locator("#picture-differences_1 svg.main-svg").first).to_be_in_viewport()
+    tab.get_by_text("Different: ").click()
+    differing = tab.get_by_role("table", name="What differs")
     expect(differing.get_by_role("rowheader", name="temperature")).to_be_visible()
     scores = tab.get_by_role("table", name="Scores × 100")
     average = scores.get_by_role("row").filter(has_text="STS average").locator("td")
@@ -141,8 +148,7 @@ def test_rows_are_compared(tab: Page, page_address: str) -> None:
     assert texts[2] == pytest.approx(texts[1] - texts[0], abs=0.011)
     tab.get_by_role("link", name="compare with this one").click()
     expect(heading).to_have_text(f"{second}, {first}")
-    tab.get_by_role("combobox", name="Task", exact=True).select_option("stsb")
-    tab.get_by_role("form", name="Pairs of one task").get_by_role("button").click()
+    tab.get_by_label("Pairs of sentences of").select_option("stsb")
     expect(settled(tab).get_by_role("heading", name="Pairs of STS-B")).to_be_visible()
     assert "task=stsb" in tab.url
     tab.get_by_role("link", name=re.compile("^Without simcse@")).last.click()

@@ -4,7 +4,7 @@ from statistics import fmean
 from typing import Any
 
 import pytest
-from browser import PATIENCE
+from browser import PATIENCE, dashboard, settled
 from playwright.sync_api import Browser, Page, expect
 from servers import MlflowServer
 
@@ -39,6 +39,13 @@ def runs(address: str) -> Runs:
     client = MlflowClient(address)
     experiment = client.get_experiment_by_name("cse").experiment_id
     return {run.info.run_name: run for run in client.search_runs([experiment])}
+
+
+def test_our_page_leads_to_the_comparison_of_the_best(page: Page, address: str, swept) -> None:
+    with dashboard(swept.runs, "--mlflow", address) as ours:
+        page.goto(f"{ours}sweeps/tiny")
+        settled(page).get_by_role("link", name="Compare them in MLflow").click()
+        expect(page.get_by_text("Comparing 3 Runs from 1 Experiment").first).to_be_visible()
 
 
 def test_saved_view_averages_seeds(page: Page, address: str, runs: Runs) -> None:

@@ -115,6 +115,8 @@ def values_line(values: Mapping[Any, Any]) -> str:
     return ", ".join(f"{hyperparameter_name(str(n))}={value_text(v)}" for n, v in values.items())
 
 
+STEP = "optimiser step"
+"""The quantity that curves of training are over."""
 MOST_VALUES = 5
 """Most hyperparameters in a label; more would overflow a line of the legend."""
 HOVER = "%{text}<extra></extra>"
@@ -258,11 +260,10 @@ SENTEVAL = "SentEval data"
 TO_EVALUATE = "in a sweep file, or cse-evaluate TRIAL --tasks"
 
 
-def first_rows(rows: Rows) -> tuple[Mapping[str, LeaderboardRow], str]:
+def first_rows(rows: Rows, most: int = MOST_COLOURS) -> tuple[Mapping[str, LeaderboardRow], str]:
     """Label the first rows, as many as there are colours. Also returns a caption note."""
-    cut = len(rows) > MOST_COLOURS
-    left = f" The first {MOST_COLOURS} of {len(rows)} rows are shown." if cut else ""
-    return labelled_rows(rows[:MOST_COLOURS]), left
+    left = f" The first {most} of {len(rows)} rows are shown." if len(rows) > most else ""
+    return labelled_rows(rows[:most]), left
 
 
 def best_trials(rows: Rows) -> dict[str, str]:

@@ -259,7 +259,6 @@ class TrialAddress(Address):
 
     PATH = "/trials/{key}"
     key: str
-    metric: str | None = None
 
 
 class CompareAddress(Address):

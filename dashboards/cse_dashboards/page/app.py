@@ -21,8 +21,6 @@ from werkzeug.exceptions import HTTPException
 from cse_dashboards.errors import AddressError, ServeError
 from cse_dashboards.page.control import Control
 from cse_dashboards.page.site import (
-    FILTERS,
-    GLOBALS,
     OpenLeaderboard,
     Site,
     admitted,
@@ -33,6 +31,7 @@ from cse_dashboards.page.site import (
 )
 from cse_dashboards.page.views import board, compare, geometry, search, sweep, trial
 from cse_dashboards.page.views.control import controls
+from cse_dashboards.page.words import FILTERS, GLOBALS
 from cse_dashboards.picture_html import LIBRARY, STATIC, add_pictures
 from cse_methods.errors import CseError
 from cse_platform.errors import NoStoreError, StoreError

@@ -1,119 +1,27 @@
-"""What the views share: the open leaderboard, cached results, the request, and how values look."""
+"""What the views share: the open leaderboard, the site of a server, and the request."""
 
-import logging
 import os
-import re
 import threading
-from collections import OrderedDict
-from collections.abc import Callable, Hashable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
-from datetime import datetime
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Generic, TypeVar, cast
-from urllib.parse import quote
-from weakref import WeakValueDictionary
+from typing import TypeVar, cast
 
 from flask import Blueprint, current_app, g, request
 
-from cse_dashboards.figures.labels import method_style, number, value_text, values_line
 from cse_dashboards.figures.picture import Picture
 from cse_dashboards.figures.search.study import StudiedSearch
-from cse_dashboards.page.address import (
-    Address,
-    BoardAddress,
-    CompareAddress,
-    GeometryAddress,
-    PapersAddress,
-    SweepsAddress,
-)
+from cse_dashboards.page.address import Address
 from cse_dashboards.page.control import Control
-from cse_methods.names import TASKS, backbone_name, hyperparameter_name, method_name, task_name
-from cse_methods.published.released import MARK, SCORED_BY
+from cse_dashboards.page.memory import Memory
+from cse_platform.errors import NotFoundError
 from cse_platform.leaderboard.api import Leaderboard, open_leaderboard
-from cse_platform.leaderboard.records import SCORE_COLUMNS, LeaderboardRow
-from cse_platform.leaderboard.sorting import ORDERS
+from cse_platform.leaderboard.records import LeaderboardRow
 from cse_platform.leaderboard.statistics.compare import Comparison
 from cse_platform.leaderboard.sweeps import SweepOverview
 from cse_platform.leaderboard.trials_table import Hyperparameters
-from cse_platform.numbers import clock, percent
-from cse_platform.presentation.tables import Table, TableRow
 from cse_platform.secrets import mask_url
-from cse_platform.sweep.conditions import SIGNS, Condition, write_value
-
-T = TypeVar("T")
-KEPT = 32
-"""Number of results that a `Memory` keeps."""
-
-
-class Memory(Generic[T]):
-    """A cache of recent results by question; thread-safe."""
-
-    def __init__(self) -> None:
-        self._kept: OrderedDict[Hashable, tuple[Any, T]] = OrderedDict()
-        self._lock = threading.Lock()
-        # A lock exists only while a caller computes or waits.
-        self._computing: WeakValueDictionary[Hashable, threading.Lock] = WeakValueDictionary()
-        self._renewing: set[Hashable] = set()
-        self._behind = ThreadPoolExecutor(max_workers=1, thread_name_prefix="renew")
-
-    def known(self, question: Hashable, source: Any) -> T | None:
-        """Return the cached result if it was computed from an equal `source`, else None."""
-        with self._lock:
-            kept = self._kept.get(question)
-        return kept[1] if kept is not None and kept[0] == source else None
-
-    def ask(self, question: Hashable, source: Any, compute: Callable[[], T]) -> T:
-        """Return the result for this question and source, computing it unless it is cached.
-
-        Concurrent callers with the same question wait for the one that computes it.
-        """
-        if (result := self.known(question, source)) is not None:
-            return result
-        with self._lock:
-            computing = self._computing.setdefault(question, threading.Lock())
-        with computing:
-            if (result := self.known(question, source)) is not None:
-                return result
-            return self.keep(question, source, compute())
-
-    def ask_stale(self, question: Hashable, source: Any, compute: Callable[[], T]) -> T:
-        """Return the cached result at once, even if it is stale, and refresh it in the background.
-
-        The background computes one result at a time; a later call returns the new result.
-        """
-        with self._lock:
-            kept = self._kept.get(question)
-        if kept is None or kept[0] == source:
-            return self.ask(question, source, compute)
-        with self._lock:
-            busy = question in self._renewing
-            self._renewing.add(question)
-        if not busy:
-            self._behind.submit(self._renew_result, question, source, compute)
-        return kept[1]
-
-    def keep(self, question: Hashable, source: Any, result: T) -> T:
-        """Cache a result. Returns it."""
-        with self._lock:
-            self._kept[question] = (source, result)
-            self._kept.move_to_end(question)
-            while len(self._kept) > KEPT:
-                self._kept.popitem(last=False)
-        return result
-
-    def _renew_result(self, question: Hashable, source: Any, compute: Callable[[], T]) -> None:
-        try:
-            self.ask(question, source, compute)
-        except Exception:  # the next caller computes it again, and gets the error
-            logging.getLogger(__name__).warning("renewing what is shown failed", exc_info=True)
-            with self._lock:
-                self._kept.pop(question, None)
-        finally:
-            with self._lock:
-                self._renewing.discard(question)
-
 
 AnyAddress = TypeVar("AnyAddress", bound=Address)
 pages = Blueprint("pages", __name__)
@@ -243,6 +151,17 @@ def read_overview(sweep: str) -> SweepOverview:
     return overviews[sweep]
 
 
+def mlflow_server() -> str:
+    """Return the URL of the MLflow server, without a slash at its end.
+
+    Raises:
+        NotFoundError: if none is known.
+    """
+    if (server := site().mlflow) is None:
+        raise NotFoundError("no MLflow server is known; start cse-dashboard with --mlflow http://…")
+    return server.rstrip("/")
+
+
 def end_reading(_error: BaseException | None) -> None:
     """End the transaction of a request."""
     if "reading" in g:
@@ -258,116 +177,3 @@ def admitted() -> Control | None:
 def frame() -> str:
     """Return the template around a view: a whole page, or nothing around a part."""
     return "bare.html" if PART in request.headers else "page.html"
-
-
-NAVIGATION = {
-    "Leaderboard": BoardAddress(),
-    "Sweeps": SweepsAddress(),
-    "Compare": CompareAddress(),
-    "Geometry": GeometryAddress(),
-    "Papers": PapersAddress(),
-}
-_WORD = re.compile(r"(?<![\w-])[a-z0-9]+(_[a-z0-9]+)*(?![\w-])")
-_LEADS = {"trial": "/trials/{}", "sweep": "/sweeps/{}"}
-"""Links of cells, by the head of their column."""
-_EARLY = ("trial", "trials", "GPU-hours", "wall time a trial", "finished")
-"""Columns of a board that `arrange_columns` moves forward."""
-
-
-def moment(when: datetime | None) -> str:
-    """Format a time to the minute."""
-    return "" if when is None else f"{when:%Y-%m-%d %H:%M} UTC"
-
-
-def arrange_columns(table: Table) -> Table:
-    """Move the columns of general interest before the scores by task."""
-    names = [head.name for head in table.heads]
-    early = [names.index(name) for name in _EARLY if name in names]
-    if "n" not in names:
-        return table
-    order = [index for index in range(len(names)) if index not in early]
-    ranking = names.index("n") + 1
-    tasks = (at for at in order[ranking:] if table.heads[at].sort in SCORE_COLUMNS)
-    before = order.index(next(tasks, ranking))
-    order[before:before] = early
-    groups = (tuple(tuple(row[at] for at in order) for row in group) for group in table.groups)
-    return replace(table, heads=tuple(table.heads[at] for at in order), groups=tuple(groups))
-
-
-def direction(column: str) -> str:
-    """Return the sort direction of a column as an ARIA value."""
-    return "descending" if ORDERS[column].descending else "ascending"
-
-
-def leads_to(head: str, text: str) -> str | None:
-    """Return the link of a cell with this text under this head, or None."""
-    return _LEADS[head].format(quote(text, safe="")) if head in _LEADS and text else None
-
-
-def reference(heads: list[str], row: TableRow) -> str | None:
-    """Return METHOD@CONFIGURATION of one of our rows, or None if it has no configuration."""
-    cells = {head: cell.text for head, cell in zip(heads, row, strict=True)}
-    configuration = cells.get("configuration")
-    shown = cells["method"]
-    method = SCORED_BY if MARK in shown else shown.partition(" (")[0]
-    return f"{method}@{configuration}" if configuration else None
-
-
-def head_name(head: str) -> str:
-    """Format a column head with task names as in papers: `dev STS-B (built-in)`."""
-    task = head.replace(" ", "_")
-    if task in TASKS:
-        return TASKS[task]
-    return task_words(head).replace("(builtin)", "(built-in)")
-
-
-def task_words(text: str) -> str:
-    """Replace the tasks in a text by their names in papers."""
-    return _WORD.sub(lambda word: task_name(word[0]), text)
-
-
-def cell_name(head: str, text: str) -> str:
-    """Format a cell under a head, with methods and backbones by their display names."""
-    if head == "method":
-        name, space, rest = text.partition(" ")
-        return method_name(name) + space + rest
-    return backbone_name(text) if head == "backbone" else text
-
-
-def condition_text(condition: Condition) -> str:
-    """Format a condition as the table does its values: `learning_rate >= 1e-4`, `kind a or b`."""
-    name = hyperparameter_name(condition.name)
-    if condition.sign not in SIGNS:
-        return f"{name} {' or '.join(map(value_text, condition.values))}"
-    return f"{name} {condition.sign} {number(condition.values[0])}"
-
-
-def first_line(text: str | None) -> str:
-    """Return the first line of a trial's error."""
-    return (text or "").strip().partition("\n")[0]
-
-
-FILTERS: dict[str, Callable[..., str]] = {
-    "percent": percent,
-    "measured": lambda value, of: percent(value) if of.factor == 100 else number(value),
-    "clock": clock,
-    "moment": moment,
-    "one_line": values_line,
-    "as_condition": write_value,
-    "condition_text": condition_text,
-    "first_line": first_line,
-    "hyperparameter_name": hyperparameter_name,
-    "value_text": value_text,
-}
-GLOBALS: dict[str, Any] = {
-    "backbone_name": backbone_name,
-    "cell_name": cell_name,
-    "direction": direction,
-    "head_name": head_name,
-    "leads_to": leads_to,
-    "method_colour": lambda method: method_style(method.partition(" ")[0]).colour,
-    "method_name": method_name,
-    "navigation": NAVIGATION,
-    "reference": reference,
-    "task_words": task_words,
-}

@@ -162,17 +162,20 @@ def _summarize_sweep(
 
 
 def _describe_comparison(uri: str, experiment: str) -> Iterator[str]:
-    """Describe how to open MLflow's table of all trials, averaged over seeds."""
+    """Describe how to open MLflow's table of all trials, averaged over seeds.
+
+    Says nothing if MLflow is down, which the sweep's end has already reported.
+    """
     shown = mask_url(uri)
     try:
-        view = f"/{view_link(experiment_id(uri, experiment))}"
+        view = view_link(experiment_id(uri, experiment))
     except StoreError:
-        view = ""  # the sweep's end has already reported that MLflow is down
+        return
     if is_server(uri):
-        yield f"Compare runs: {shown.rstrip('/')}{view}"
+        yield f"Compare runs: {shown.rstrip('/')}/{view}"
     else:
         yield f"Compare runs: mlflow ui --backend-store-uri {shlex.quote(shown)}"
-        yield f"    and open: http://127.0.0.1:5000{view}"
+        yield f"    and open: http://127.0.0.1:5000/{view}"
 
 
 @contextmanager

@@ -7,13 +7,23 @@ from operator import itemgetter
 from typing import Any
 
 from cse_methods.data.dev_selection import dev_metric
+from cse_methods.names import TASKS, task_name
 from cse_methods.published.released import declared_training, teachers_of
 from cse_methods.tasks import GEOMETRY_METRICS
 from cse_platform.leaderboard.records import Annotations, DevPoint, SeenIn
 from cse_platform.leaderboard.trial_details import SweepStart, TrialDetails
 from cse_platform.numbers import HASH_DIGITS, format_count, percent, utc
 from cse_platform.presentation.board_columns import COST_HEADS, STARRED, cost_cell
-from cse_platform.presentation.tables import Block, Curve, Heading, Paragraph, Table, text_table
+from cse_platform.presentation.tables import (
+    Block,
+    Column,
+    Curve,
+    Heading,
+    Paragraph,
+    Table,
+    text_table,
+    to_table,
+)
 from cse_platform.tracking.events import TrialScore
 from cse_platform.tracking.history import EPOCH_MINUTES, EPOCHS
 from cse_platform.tracking.method_code import METHOD_SOURCE
@@ -194,11 +204,39 @@ def scores_table(scores: Sequence[TrialScore], *, digits: int) -> Table:
 
     Correlations and accuracies are x 100, others as they are.
     """
-    rows = []
-    for score in scores:
-        value = f"{score.value:.4f}" if score.metric in GEOMETRY_METRICS else percent(score.value)
-        rows.append((score.task, score.split, score.metric, value, score.identity[:digits]))
-    return text_table(("task", "split", "metric", "value", "identity"), rows)
+    return text_table(
+        ("task", "split", "metric", "value", "identity"),
+        [(s.task, s.split, s.metric, _format_score(s), s.identity[:digits]) for s in scores],
+    )
+
+
+def score_grid(scores: Sequence[TrialScore]) -> Table:
+    """Make a table of scores with a row for each task and split, and a column for each metric.
+
+    A task that was scored twice by a metric, under different settings, has a further row. Scores
+    that are given twice are shown once. Units are those of `scores_table`.
+    """
+    rows = dict[tuple[str, str, int], dict[str, str]]()
+    for split, task in dict.fromkeys((score.split, score.task) for score in scores):
+        of = [score for score in scores if (score.split, score.task) == (split, task)]
+        for metric in dict.fromkeys(score.metric for score in of):
+            evaluated = {s.identity: _format_score(s) for s in of if s.metric == metric}
+            for place, value in enumerate(evaluated.values()):
+                rows.setdefault((split, task, place), {})[metric] = value
+    tasks = list(dict.fromkeys([*TASKS, *(task for _, task, _ in rows)]))
+    order = sorted(rows, key=lambda row: (row[0], tasks.index(row[1]), row[2]))
+
+    def column(metric: str) -> Column[tuple[str, str, int]]:
+        return Column(metric, lambda row: rows[row].get(metric), align="right")
+
+    names = Column[tuple[str, str, int]]("task", lambda row: task_name(row[1]))
+    splits = Column[tuple[str, str, int]]("split", lambda row: row[0])
+    metrics = dict.fromkeys(score.metric for score in scores)
+    return to_table([names, splits, *map(column, metrics)], [order])
+
+
+def _format_score(score: TrialScore) -> str:
+    return f"{score.value:.4f}" if score.metric in GEOMETRY_METRICS else percent(score.value)
 
 
 def _collect_facts(trial: TrialDetails) -> dict[str, str | None]:

@@ -22,7 +22,7 @@ from mlflow_history import (
     trial_started,
 )
 
-from cse_platform.errors import StoreError
+from cse_platform.errors import NotFoundError, StoreError
 from cse_platform.stores.mlflow.metrics import best_metric, reused_metrics, trial_metrics
 from cse_platform.stores.mlflow.mirror import MLflowMirror
 from cse_platform.stores.mlflow.run_writer import SEARCH_FILTER, VIEW_TAG
@@ -96,7 +96,11 @@ def test_a_sweep_of_another_journal_is_not_mixed_with_this_one(uri) -> None:
     assert contents(uri) == before
     assert mirror.position(JOURNAL) == 0
     ours = {"experiment": "cse", "sweep": "s1", "journal": JOURNAL}
-    assert find_sweep_run(uri, **ours) is None  # the page links to no other sweep
+    with pytest.raises(NotFoundError, match="has no run of the sweep 's1'"):
+        find_sweep_run(uri, **ours)  # the page links to no other sweep
+    assert find_sweep_run(uri, **(ours | {"journal": "another"})).startswith(
+        "#/experiments/1/runs/"
+    )
     mirrored = find_mirrored_sweep(uri, **ours)
     assert mirrored is not None and mirrored.runs == ()  # and nothing of it is deleted
     theirs = find_mirrored_sweep(uri, **(ours | {"journal": "another"}))

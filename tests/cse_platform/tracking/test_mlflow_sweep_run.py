@@ -6,6 +6,7 @@ import zlib
 from contextlib import closing
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qs
 
 import pytest
 from mlflow_history import (
@@ -22,10 +23,11 @@ from mlflow_history import (
     trial_started,
 )
 
+from cse_platform.errors import NotFoundError
 from cse_platform.stores.mlflow.mirror import MLflowMirror
 from cse_platform.stores.mlflow.run_writer import VIEW_TAG
 from cse_platform.stores.mlflow.store import open_experiment
-from cse_platform.stores.mlflow.sweep_run import find_mirrored_sweep
+from cse_platform.stores.mlflow.sweep_run import find_comparison, find_mirrored_sweep
 from cse_platform.tracking.events import AnnotationWritten, Event
 
 SPEC = {
@@ -51,6 +53,15 @@ def trial(number: int, value: float, state: str = "COMPLETE", **values: Any) -> 
 
 def mirrored(uri: str, *events: Event, start: int = 0) -> None:
     MLflowMirror(uri).apply(JOURNAL, numbered([*events])[start:])
+
+
+def test_a_link_compares_the_runs_of_trials(uri) -> None:
+    mirrored(uri, sweep_started(spec=SPEC), *trial(0, 0.5), *trial(1, 0.9), *trial(2, 0.7))
+    link = find_comparison(uri, experiments=["none", "cse"], trials=["t2", "other", "t0"])
+    compared = json.loads(parse_qs(link.partition("?")[2])["runs"][0])
+    assert [client_of(uri).get_run(run).data.tags["trial"] for run in compared] == ["t2", "t0"]
+    with pytest.raises(NotFoundError, match="has none of these trials"):
+        find_comparison(uri, experiments=["none"], trials=["t2"])
 
 
 def curve(uri: str, metric: str = BEST) -> list[tuple[int, float]]:

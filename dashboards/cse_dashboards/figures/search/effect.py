@@ -105,4 +105,4 @@ def draw_effect(
             )
         )
     figure = make_figure(*traces, title=f"Effect of {name}", x=name, y=quantity.title)
-    return Drawn(figure.update_xaxes(axis_of(dimension, numeric=numeric)), data)
+    return Drawn(figure.update_xaxes(axis_of(dimension, results)), data)

@@ -13,6 +13,8 @@ from cse_platform.values import canonical_json
 MOST_LINES = 200
 """Most trials, evenly picked by score; each is a trace, and browsers get slow."""
 FEWEST_LINES = 3
+MOST_LEVEL = 7
+"""Most axes whose names have room side by side."""
 
 
 def parallel_coordinates(search: StudiedSearch) -> Picture:
@@ -60,7 +62,9 @@ def parallel_coordinates(search: StudiedSearch) -> Picture:
             figure.add_annotation({"x": at, "y": height, "text": text, **beside})
     titles, ends = [title for title, _ in axes], [-0.25, len(axes) - 0.75]
     figure.update_xaxes(tickvals=list(range(len(axes))), ticktext=titles, range=ends)
-    figure.update_xaxes(showgrid=False, zeroline=False)
+    figure.update_xaxes(showgrid=False, zeroline=False, tickfont_size=11)
+    if len(axes) <= MOST_LEVEL:
+        figure.update_xaxes(tickangle=0)
     figure.update_yaxes(range=[-0.06, 1.06], visible=False)
     notes = search_notes(trials, search.quantity.factor)
     return Picture(name, title, caption, *Drawn(figure, data), trials=notes)

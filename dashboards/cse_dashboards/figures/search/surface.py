@@ -75,9 +75,7 @@ def draw_surface(
     if all(len(at) <= FEW and do_recur(at.values(), space[name]) for name, at in sole.items()):
         traces, axes = [_make_cells(means, sides, bar)], [{"type": "category"}] * 2
     else:
-        numeric = [all(map(is_number, side)) for side in sides]
-        ranges = zip((x, y), numeric, strict=True)
-        axes = [dict(axis_of(space[name], numeric=is_one)) for name, is_one in ranges]
+        axes = [dict(axis_of(space[name], side)) for name, side in zip((x, y), sides, strict=True)]
         points = go.Scatter(
             name="configurations",
             x=[across for across, _ in means],
@@ -91,7 +89,8 @@ def draw_surface(
             },
             hovertemplate="%{x}, %{y}: %{marker.color:.2f}<extra></extra>",
         )
-        between = _interpolate_contour(means, space[x], space[y], bar) if all(numeric) else None
+        numeric = all(is_number(value) for side in sides for value in side)
+        between = _interpolate_contour(means, space[x], space[y], bar) if numeric else None
         traces = [*filter(None, [between]), points]
     figure = make_figure(*traces, title=f"Effect of {x} and {y}", x=x, y=y)
     figure.update_layout(xaxis=axes[0], yaxis=axes[1])

@@ -2,18 +2,18 @@
 
 import math
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean, variance
 from typing import Any
 
+from cse_dashboards.figures.labels import number
 from cse_platform.leaderboard.records import Trial
 from cse_platform.sweep.space.dimensions import Choices, Dimension
 from cse_platform.values import canonical_json
 
-TINY = 1e-3
-LOG_TICKS = 4
-"""With 4 ticks, Plotly marks 1, 2 and 5 of each power of ten, except on very short or long axes."""
+LEAST_TICKS = 3
+"""Fewest ticks of a log axis that coarse ones must give."""
 
 
 @dataclass(frozen=True)
@@ -78,20 +78,33 @@ def do_recur(results: Collection[AtValue], dimension: Dimension) -> bool:
     return isinstance(dimension, Choices) or 2 * len(results) <= tried
 
 
-def axis_of(dimension: Dimension, *, numeric: bool) -> Mapping[str, Any]:
-    """Lay out the axis of a hyperparameter; `numeric` if all its values are numbers.
+def axis_of(dimension: Dimension, values: Iterable[Any]) -> Mapping[str, Any]:
+    """Lay out the axis of a hyperparameter for the values that are shown.
 
-    Ticks of a log axis are full numbers, as Plotly writes `2` for 0.2 and 20, or powers such as
-    `2e-5` if values go below a thousandth. Over up to two powers of ten they are at 1, 2 and 5 of
-    each, as Plotly writes all nine over each other.
+    Values that are not all numbers are categories, in the order of the file. The ticks of a log
+    axis are full numbers, as Plotly writes `2` for 0.2 and 20, or none over less than a power of
+    ten.
     """
-    choices = dimension.choices if isinstance(dimension, Choices) else []
-    if not numeric:
+    shown = set(map(on_axis, values))
+    if not all(map(is_number, shown)):
+        choices = dimension.choices if isinstance(dimension, Choices) else []
         order = list(map(on_axis, choices))
         return {"type": "category", "categoryorder": "array", "categoryarray": order}
     if isinstance(dimension, Choices):
-        return {"tickvals": sorted(filter(is_number, choices))}
+        return {"tickvals": sorted(shown)}
     if not dimension.log:
         return {"type": "linear", "exponentformat": "e"}
-    ticks = {"dtick": "D2"} if dimension.high <= 100 * dimension.low else {"nticks": LOG_TICKS}
-    return {"type": "log", "tickformat": "~e" if dimension.low < TINY else "~r", **ticks}
+    ticks = _choose_log_ticks(min(shown), max(shown))
+    return {"type": "log", "tickvals": ticks, "ticktext": list(map(number, ticks))}
+
+
+def _choose_log_ticks(low: float, high: float) -> list[float]:
+    """Choose ticks from `low` to `high`: powers of ten, or also 2 and 5 of each, or all digits;
+    the ends themselves if these are fewer than two.
+    """
+    powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    for digits, least in (((1,), LEAST_TICKS), ((1, 2, 5), LEAST_TICKS), (range(1, 10), 2)):
+        ticks = [float(f"{digit}e{power}") for power in powers for digit in digits]
+        if len(inside := [tick for tick in ticks if low <= tick <= high]) >= least:
+            return inside
+    return sorted({low, high})

@@ -7,6 +7,7 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from cse_dashboards.figures.labels import (
+    STEP,
     Rows,
     Style,
     first_rows,
@@ -85,7 +86,8 @@ def draw_alignment_uniformity(
                     "symbol": [f"{style.symbol}{'' if step else '-open'}" for step, _, _ in means],
                 },
                 legendgroup=label,
-                hovertemplate="step %{customdata[0]}: uniformity %{x:.3f}, alignment %{y:.3f}",
+                hovertemplate=f"{STEP} %{{customdata[0]}}: "
+                "uniformity %{x:.3f}, alignment %{y:.3f}",
             )
         )
         kept = [[value for _, value in at_kept(both, name)] for name in (UNIFORMITY, ALIGNMENT)]
@@ -111,5 +113,5 @@ def draw_alignment_uniformity(
         y="alignment (lower is better)",
         hovermode="closest",
     )
-    columns = ["method", "point", "step", "uniformity", "alignment"]
-    return Drawn(figure, pd.DataFrame(records, columns=columns).astype({"step": "Int64"}))
+    columns = ["method", "point", STEP, "uniformity", "alignment"]
+    return Drawn(figure, pd.DataFrame(records, columns=columns).astype({STEP: "Int64"}))

@@ -7,6 +7,8 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from cse_dashboards.figures.labels import (
+    MOST_COLOURS,
+    STEP,
     Rows,
     Style,
     curve_notes,
@@ -15,46 +17,65 @@ from cse_dashboards.figures.labels import (
     metric_quantity,
     picture_per_dev_data,
     row_styles,
+    values_line,
 )
-from cse_dashboards.figures.picture import Drawn, Picture, file_name, make_band, make_figure
+from cse_dashboards.figures.picture import (
+    PALETTE,
+    Drawn,
+    Picture,
+    file_name,
+    make_band,
+    make_figure,
+)
 from cse_platform.leaderboard.api import Leaderboard
-from cse_platform.leaderboard.records import DevPoint, LeaderboardRow
+from cse_platform.leaderboard.records import DevPoint, LeaderboardRow, Trial
 from cse_platform.numbers import HASH_DIGITS
 
 MEAN, KEPT = "mean over seeds", "kept checkpoint"
+MOST_RUNNING = MOST_COLOURS // 2
 SeedCurves = Mapping[int, Sequence[DevPoint]]
 """Dev curves by seed."""
 
 
-def dev_curve_pictures(reader: Leaderboard, rows: Rows, metric: str) -> list[Picture]:
+def dev_curve_pictures(
+    reader: Leaderboard, rows: Rows, metric: str, running: Sequence[Trial] = ()
+) -> list[Picture]:
     """Plot a metric, e.g. `dev/stsb_spearman`, against the step, with a band over the seeds.
 
-    Metrics on dev sets have a picture for each source of dev data. Rows beyond the number of
-    colours are left out.
+    Metrics on dev sets have a picture for each source of dev data. Trials of `running` are dashed
+    lines. Rows and trials beyond the number of colours are left out.
     """
     if not metric.startswith("dev/"):
-        return [_make_picture(reader, rows, metric)]
-    return picture_per_dev_data(rows, lambda shown: _make_picture(reader, shown, metric))
+        return [_make_picture(reader, rows, metric, running)]
+    return picture_per_dev_data(rows, lambda shown: _make_picture(reader, shown, metric, running))
 
 
-def _make_picture(reader: Leaderboard, rows: Rows, metric: str) -> Picture:
-    labelled, left = first_rows(rows)
+def _make_picture(
+    reader: Leaderboard, rows: Rows, metric: str, running: Sequence[Trial]
+) -> Picture:
+    running = running[:MOST_RUNNING]
+    labelled, left = first_rows(rows, MOST_COLOURS - len(running))
     curves, seeds = curves_of(reader, labelled, metric)
+    styles = row_styles(labelled)
+    keys = {label: row.keys for label, row in labelled.items()}
+    for index, trial in enumerate(running, start=len(labelled)):
+        label = f"#{trial.number} runs: {values_line(trial.searched_values)}".removesuffix(": ")
+        if reported := seeds_having({trial.seed: list(trial.points)}, metric):
+            styles[label] = Style(PALETTE[index], further=1)
+            curves[label], keys[label] = reported, {trial.seed: trial.key}
     name, title = "dev_curves_" + file_name(metric), f"{metric_quantity(metric).name} by step"
     caption = (
-        "Mean over the seeds at each step that all of them have; band: from the lowest to the "
-        "highest seed; star: the checkpoint of each seed that was kept. After CompCSE, figure 3."
+        "Mean over the seeds at each step that all of them have; band: lowest to highest seed; "
+        "star: kept checkpoint. After CompCSE, figure 3."
+        + " Dashed: the newest trials that run." * bool(running)
         + left_out(labelled, curves, metric)
         + seeds
         + left
     )
     if not curves:
-        why = (
-            f"no dev curve of these rows has {metric}; `dev:` in a sweep file says what is measured"
-        )
+        why = f"no dev curve has {metric} yet; `dev:` in a sweep file says what is measured"
         return Picture(name, title, caption, missing=why)
-    keys = {label: row.keys for label, row in labelled.items()}
-    drawn = draw_dev_curves(curves, metric, row_styles(labelled), keys)
+    drawn = draw_dev_curves(curves, metric, styles, keys)
     return Picture(name, title, caption, *drawn, trials=curve_notes(keys))
 
 
@@ -70,28 +91,24 @@ def draw_dev_curves(
     are left out. `keys` are the trials' keys, by label and seed.
     """
     quantity = metric_quantity(metric)
-    factor = quantity.factor
+    factor, columns = quantity.factor, [STEP, quantity.title]
     traces, parts = [], []
     for label, seeds in curves.items():
         style, own = styles[label], list(keys[label].values())
         values = over_seeds(seeds, metric)
-        means = pd.DataFrame(
-            [
-                (step, factor * fmean(at), factor * min(at), factor * max(at), len(at))
-                for step, at in values.items()
-            ],
-            columns=["step", quantity.title, "lowest seed", "highest seed", "seeds"],
-        )
-        stars = pd.DataFrame(
-            [
-                (step, factor * value, 1, keys[label].get(seed, ""))
-                for seed, points in seeds.items()
-                for step, value in at_kept({seed: points}, metric)
-            ],
-            columns=["step", quantity.title, "seeds", "key"],
-        )
+        lines = [
+            (step, factor * fmean(at), factor * min(at), factor * max(at), len(at))
+            for step, at in values.items()
+        ]
+        means = pd.DataFrame(lines, columns=[*columns, "lowest seed", "highest seed", "seeds"])
+        kept = [
+            (step, factor * value, 1, keys[label].get(seed, ""))
+            for seed, points in seeds.items()
+            for step, value in at_kept({seed: points}, metric)
+        ]
+        stars = pd.DataFrame(kept, columns=[*columns, "seeds", "key"])
         parts += [part.assign(method=label, point=p) for part, p in ((means, MEAN), (stars, KEPT))]
-        steps = means["step"].tolist()
+        steps = means[STEP].tolist()
         if (means["seeds"] > 1).any():
             ends = (means[end].tolist() for end in ("lowest seed", "highest seed"))
             traces += make_band(steps, *ends, fill=style.faded(), legendgroup=label)
@@ -108,7 +125,7 @@ def draw_dev_curves(
             ),
             go.Scatter(
                 name=f"{label}, kept checkpoint",
-                x=stars["step"].tolist(),
+                x=stars[STEP].tolist(),
                 y=stars[quantity.title].tolist(),
                 mode="markers",
                 marker={"symbol": "star", "size": 12, "color": style.colour},
@@ -118,9 +135,9 @@ def draw_dev_curves(
             ),
         ]
     title = f"{quantity.name} by step"
-    figure = make_figure(*traces, title=title, x="step", y=quantity.title, hovermode="x unified")
-    columns = ["method", "point", "step", quantity.title, "lowest seed", "highest seed"]
-    return Drawn(figure, pd.concat(parts)[[*columns, "seeds", "key"]])
+    figure = make_figure(*traces, title=title, x=STEP, y=quantity.title, hovermode="x unified")
+    columns = ["method", "point", *columns, "lowest seed", "highest seed", "seeds", "key"]
+    return Drawn(figure, pd.concat(parts)[columns])
 
 
 def curves_of(

@@ -60,6 +60,7 @@ function swap(part, html) {
   part.innerHTML = html;
   restore(part, before);
   drawPictures(part);
+  markAllCut();
   if (!moved && location.hash) document.querySelector(location.hash)?.scrollIntoView();
 }
 
@@ -192,9 +193,25 @@ document.addEventListener("click", (event) => {
 });
 
 document.addEventListener("change", ({ target }) => {
-  const form = target.closest("form.compared");
-  if (form) countTicked(form);
+  const form = target.closest("form");
+  if (form?.matches(".compared")) countTicked(form);
+  else if (form?.matches(".redraw")) form.requestSubmit();
 });
+
+// A table that goes on beyond its right edge is paler there.
+function markCut(scrolled) {
+  const left = scrolled.scrollWidth - scrolled.clientWidth - scrolled.scrollLeft;
+  scrolled.toggleAttribute("data-more", left > 1);
+}
+function markAllCut() {
+  document.querySelectorAll(".scroll").forEach(markCut);
+}
+document.addEventListener("scroll", ({ target }) => {
+  if (target.matches?.(".scroll")) markCut(target);
+}, true);
+document.addEventListener("toggle", markAllCut, true); // what was folded has no width
+addEventListener("resize", markAllCut);
+markAllCut();
 document.addEventListener("reset", ({ target }) => {
   target.querySelectorAll("input[data-carried]").forEach((one) => one.remove());
   if (target.matches(".compared")) setTimeout(() => countTicked(target)); // once the boxes are empty

@@ -1,11 +1,14 @@
 "use strict";
-// Draws pictures (templates/picture.html) with Plotly once they come near the view, in light or
-// dark, and saves them as files. Plotly itself (data-library of this script) is asked for then.
+// Draws pictures (templates/picture.html) with Plotly, those near the view first, in light or dark,
+// and saves them as files. Plotly itself (data-library of this script) is asked for once one is near.
 // A page that changes html[data-theme] dispatches the event `theme` on document.
 
 const { library, trials } = document.currentScript.dataset; // trials: how addresses of trials begin
 const SAVED = { width: 900, height: 560 }; // pixels of a saved image, where the figure has no size
 const NARROW = 560; // pixels
+const LOW = 320; // pixels of a plot beside which a title takes two lines
+const WIDE = 900; // pixels of a low plot with its legend beside it
+const BESIDE = { orientation: "v", x: 1.01, y: 1.1, yanchor: "top", maxheight: 200, tracegroupgap: 0, font: { size: 11 } };
 const PANEL = 340; // pixels of a panel's height, where panels stand one below another
 const COARSE = matchMedia("(pointer: coarse)");
 const DARK = matchMedia("(prefers-color-scheme: dark)");
@@ -67,7 +70,10 @@ async function drawPicture(picture) {
   const { data, layout } = figureOf(picture);
   sayTrials(data, trialNotes(picture));
   const dressed = { ...layout, template: pictureTemplate(pictureTheme()), title: undefined };
-  if (layout.margin === undefined) dressed.margin = { l: 64, r: 24, t: 24, b: 56 };
+  // The title, for which there is room above, is that of the card.
+  dressed.margin = { ...layout.margin, t: (layout.margin?.t ?? 56) - 32 };
+  if (plot.clientHeight < LOW) breakTitles(dressed);
+  if (plot.clientHeight < LOW && plot.clientWidth > WIDE) dressed.legend = BESIDE;
   // A finger that moves over a figure scrolls the page.
   if (COARSE.matches) dressed.dragmode = false;
   const narrow = plot.clientWidth < NARROW;
@@ -84,21 +90,25 @@ async function drawPicture(picture) {
 // Little stands beside a narrow plot: legends go below it, scales of colours above it, names and titles
 // take two lines, and panels stand one below another.
 function narrowed(data, layout) {
-  layout.legend = { ...layout.legend, orientation: "h", x: 0, xanchor: "left", y: -0.2, yanchor: "top", yref: "paper" };
+  layout.legend = { ...layout.legend, orientation: "h", x: 0, xanchor: "left", y: 0, yanchor: "bottom", yref: "container" };
   const above = { orientation: "h", x: 0.5, xanchor: "center", xpad: 0, y: 1, yanchor: "bottom", len: 1, thickness: 12 };
   for (const holder of [layout.coloraxis, ...data, ...data.map((trace) => trace.marker)]) {
     if (holder?.colorbar) holder.colorbar = { ...holder.colorbar, ...above, title: { ...holder.colorbar.title, side: "top" } };
   }
   layout.margin = { ...layout.margin, l: Math.min(layout.margin.l ?? 64, 48), r: Math.min(layout.margin.r ?? 24, 64) };
-  for (const axis of axesOf(layout)) {
-    if (axis.title?.text) axis.title = { ...axis.title, text: axis.title.text.replaceAll(", ", ",<br>"), font: { size: 12 } };
-  }
+  breakTitles(layout);
   const names = layout.yaxis?.categoryarray;
   if (names) {
     const broken = names.map((name) => name.replace(/ (\S+)$/, "<br>$1"));
     layout.yaxis = { ...layout.yaxis, tickvals: names, ticktext: broken, tickfont: { size: 10 } };
   }
   stack(layout);
+}
+
+function breakTitles(layout) {
+  for (const axis of axesOf(layout)) {
+    if (axis.title?.text) axis.title = { ...axis.title, text: axis.title.text.replaceAll(", ", ",<br>"), font: { size: 12 } };
+  }
 }
 
 function axesOf(layout) {
@@ -121,21 +131,32 @@ function stack(layout) {
   layout.height = PANEL * across.length;
 }
 
-// A legend of many lines would take its room from the plot.
+// The legend stands below the title of the axis, in room of its own.
 async function makeRoom(plot) {
   const legend = plot.querySelector(".legend .bg");
   if (!legend) return;
-  const height = plot._fullLayout.height + legend.getBBox().height;
-  await Plotly.relayout(plot, { height });
+  const room = legend.getBBox().height;
+  const { height, margin } = plot._fullLayout;
+  await Plotly.relayout(plot, { height: height + room, "margin.b": Math.max(margin.b, 64) + room });
 }
 
 const near = new IntersectionObserver((seen) => {
   for (const { target, isIntersecting } of seen) {
     if (!isIntersecting) continue;
     near.unobserve(target);
-    drawPicture(target);
+    drawPicture(target).then(() => whenIdle(drawNext));
   }
 }, { rootMargin: "200px 0px" });
+
+// Then the others, one at a time: who prints the page, or takes a picture of all of it, wants them.
+const whenIdle = window.requestIdleCallback ?? setTimeout;
+function drawNext() {
+  const left = [...document.querySelectorAll("figure[data-figure] .plot:not(.js-plotly-plot)")];
+  const next = left.find((plot) => window.Plotly && plot.clientWidth)?.closest("figure"); // not folded
+  if (!next) return;
+  near.unobserve(next);
+  drawPicture(next).then(() => whenIdle(drawNext));
+}
 
 function drawPictures(root) {
   for (const picture of root.querySelectorAll("figure[data-figure]")) near.observe(picture);

@@ -10,7 +10,8 @@ from flask import Response, render_template
 from cse_dashboards.errors import AddressError
 from cse_dashboards.figures.picture import Picture
 from cse_dashboards.page.address import BoardAddress, PapersAddress, PaperTableAddress
-from cse_dashboards.page.site import arrange_columns, pages, read_address, reader, site
+from cse_dashboards.page.site import pages, read_address, reader, site
+from cse_dashboards.page.words import arrange_columns
 from cse_methods.names import backbone_name, method_name, paper_page
 from cse_platform.leaderboard.records import FamilyName, LeaderboardRow, family_of
 from cse_platform.leaderboard.sorting import sort_rows

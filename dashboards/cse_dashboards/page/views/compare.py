@@ -1,16 +1,17 @@
 """Rows side by side: their differing hyperparameters, and the differences of their scores."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import get_args
 
-from flask import render_template
+from flask import redirect, render_template
+from werkzeug.wrappers import Response as BaseResponse
 
 from cse_dashboards.errors import AddressError
 from cse_dashboards.figures.labels import value_text, values_line
 from cse_dashboards.page.address import CompareAddress
-from cse_dashboards.page.site import pages, read_address, reader, site
+from cse_dashboards.page.site import mlflow_server, pages, read_address, reader, site
 from cse_methods.data.dev_selection import dev_metric
 from cse_methods.names import method_name, task_name
 from cse_methods.tasks import STS_TASKS
@@ -20,7 +21,7 @@ from cse_platform.leaderboard.records import FamilyName, LeaderboardRow, family_
 from cse_platform.leaderboard.statistics.compare import Comparison
 from cse_platform.numbers import probability, signed_percent
 from cse_platform.presentation.board_columns import ALPHA, interval_cell, score_cell, shown_dev_set
-from cse_platform.presentation.comparison import comparison_table, describe_row
+from cse_platform.presentation.comparison import comparison_table, describe_row, verdict
 from cse_platform.presentation.tables import Cell, Column, Table, text_table, to_table
 from cse_platform.presentation.trial import IDENTITY_DIGITS
 from cse_platform.tracking.history import order_metrics
@@ -179,10 +180,12 @@ def compare_differences() -> str:
     return render_template(
         "compare_differences.html",
         scores=scores_table(named, comparisons, address.tasks),
-        pairs={
-            name: (comparison_table(comparison), differences(comparison))
-            for name, comparison in comparisons.items()
-        },
+        verdicts=[line for comparison in comparisons.values() for line in verdict(comparison)],
+        pictures=[
+            replace(differences(comparison), name=f"differences_{number}")
+            for number, comparison in enumerate(comparisons.values(), start=1)
+        ],
+        tests={name: comparison_table(comparison) for name, comparison in comparisons.items()},
         refused=refused,
         first=first,
     )
@@ -203,7 +206,14 @@ def compare_curves() -> str:
         for picture in dev_curve_pictures(reader(), rows, metric)
     ]
     return render_template(
-        "compare_curves.html", address=address, metrics=logged, pictures=pictures
+        "curves.html",
+        title="Dev curves",
+        address=address,
+        part="curves",
+        metric=address.metric,
+        metrics=logged,
+        usual="the searches' dev scores",
+        pictures=pictures,
     )
 
 
@@ -221,6 +231,19 @@ def compare_pairs() -> str:
     task = address.task or next(iter(shared), None)
     pictures = [pair_scatter(reader(), *pair, task)] if task else []
     return render_template("pictures.html", title="Pairs", pictures=pictures)
+
+
+@pages.get("/mlflow/compare")
+def compare_in_mlflow() -> BaseResponse:
+    """Redirect to MLflow's comparison of the best trials of the rows."""
+    from cse_platform.stores.mlflow.sweep_run import find_comparison
+
+    (_, rows), server = _read_known_rows(), mlflow_server()
+    specs = [reader().sweep_spec(row.sweep) for row in rows.values()]
+    experiments = {spec.get("experiment", "cse") for spec in specs}
+    trials = [row.best_trial for row in rows.values() if row.best_trial]
+    link = find_comparison(server, experiments=experiments, trials=trials)
+    return redirect(f"{server}/{link}")
 
 
 def _find_candidates(address: CompareAddress) -> list[RequestedRow]:

@@ -18,30 +18,23 @@ from cse_platform.leaderboard.sweeps import SweepOverview
 
 @pages.get("/parts/search/sweeps/<name>")
 def sweep_search(name: str) -> str:
-    """Render history, expected best, parallel coordinates and importances."""
-    from cse_dashboards.report import search_pictures
-    from cse_platform.search.findings import format_findings
+    """Render parallel coordinates and the search history."""
+    from cse_dashboards.report import tried_pictures
 
-    address, overview = read_address(SweepAddress, name=name), read_overview(name)
-
-    def make(search: StudiedSearch) -> tuple[list[Picture], Sequence[str]]:
-        sentences = [] if search.findings is None else format_findings(search.findings)
-        return search_pictures(search), sentences
-
-    return _render_part("search", "Search", address, overview, make)
+    return _render_part(name, "search", lambda search: (tried_pictures(search), ()))
 
 
 @pages.get("/parts/hyperparameters/sweeps/<name>")
 def sweep_hyperparameters(name: str) -> str:
-    from cse_dashboards.figures.search.effect import hyperparameter_effects
+    """Render the findings of the search, with importances, effects and the expected best."""
+    from cse_dashboards.report import found_pictures
+    from cse_platform.search.findings import format_findings
 
-    return _render_part(
-        "hyperparameters",
-        "Hyperparameters",
-        read_address(SweepAddress, name=name),
-        read_overview(name),
-        lambda search: (hyperparameter_effects(search.history), ()),
-    )
+    def make(search: StudiedSearch) -> tuple[list[Picture], Sequence[str]]:
+        sentences = [] if search.findings is None else format_findings(search.findings)
+        return found_pictures(search), sentences
+
+    return _render_part(name, "hyperparameters", make)
 
 
 @pages.get("/parts/pair/sweeps/<name>")
@@ -49,8 +42,8 @@ def sweep_pair(name: str) -> str:
     """Render the score over two hyperparameters."""
     from cse_dashboards.figures.search.surface import surface
 
-    address, overview = read_address(SweepAddress, name=name), read_overview(name)
-    names = list(_read_search(address, overview)().history.space)
+    address = read_address(SweepAddress, name=name)
+    names = list(_read_search(address, read_overview(name))().history.space)
     for side in (address.x, address.y):
         if side is not None and side not in names:
             raise AddressError(
@@ -58,10 +51,8 @@ def sweep_pair(name: str) -> str:
                 f"it searches {', '.join(names) or 'none'}"
             )
     return _render_part(
+        name,
         f"pair {address.x} {address.y}",
-        f"{name}: two hyperparameters",
-        address,
-        overview,
         lambda search: ([surface(search.history, address.x, address.y)], ()),
         template="sweep_pair.html",
         names=names,
@@ -69,36 +60,27 @@ def sweep_pair(name: str) -> str:
 
 
 def _render_part(
+    name: str,
     part: str,
-    title: str,
-    address: SweepAddress,
-    overview: SweepOverview,
     make: Callable[[StudiedSearch], tuple[list[Picture], Sequence[str]]],
     *,
     template: str = "pictures.html",
     **given: Any,
 ) -> str:
-    """Render cached figures at once, even if they are stale; `make` makes new ones.
+    """Render cached figures of a sweep at once, even if they are stale; `make` makes new ones.
 
     `make` returns figures and sentences about the search, and may run outside of a request.
     """
+    address, overview = read_address(SweepAddress, name=name), read_overview(name)
     read = _read_search(address, overview)
     pictures, said, trials = site().searches.ask_stale(
         (part, address.name, address.where),
         _stamp_search(overview),
         lambda: (*make(read()), overview.ended),
     )
-    return render_template(
-        template,
-        title=title,
-        address=address,
-        overview=overview,
-        newer=True,
-        pictures=pictures,
-        said=said,
-        trials=trials,
-        **given,
-    )
+    given |= {"pictures": pictures, "said": said, "trials": trials, "newer": True}
+    title = f"{name}: {part.partition(' ')[0]}"
+    return render_template(template, title=title, address=address, overview=overview, **given)
 
 
 def _read_search(address: SweepAddress, overview: SweepOverview) -> Callable[[], StudiedSearch]:

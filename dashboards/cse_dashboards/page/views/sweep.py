@@ -12,17 +12,10 @@ from flask import Response, jsonify, redirect, render_template, request, stream_
 from ruamel.yaml import YAML
 from werkzeug.wrappers import Response as BaseResponse
 
-from cse_dashboards.figures.labels import Quantity, metric_quantity
+from cse_dashboards.figures.labels import STEP, Quantity, metric_quantity
 from cse_dashboards.page.address import SweepAddress, SweepsAddress
-from cse_dashboards.page.site import (
-    arrange_columns,
-    pages,
-    read_address,
-    read_overview,
-    reader,
-    site,
-    task_words,
-)
+from cse_dashboards.page.site import mlflow_server, pages, read_address, read_overview, reader, site
+from cse_dashboards.page.words import arrange_columns, task_words
 from cse_methods.data.dev_selection import dev_metric
 from cse_methods.names import hyperparameter_name
 from cse_platform.errors import NotFoundError, QueryError
@@ -32,7 +25,6 @@ from cse_platform.leaderboard.trials_table import OWN_COLUMNS, TEXTS, Hyperparam
 from cse_platform.presentation.board import wide_board_tables
 from cse_platform.presentation.board_columns import Board
 from cse_platform.presentation.tables import as_text, csv_cell
-from cse_platform.secrets import mask_url
 from cse_platform.values import canonical_json
 
 TRIALS_SHOWN, SWEEPS_SHOWN = 50, 50
@@ -141,7 +133,14 @@ def _build_progress(address: SweepAddress, overview: SweepOverview) -> dict[str,
         "overview": overview,
         "running": reader().running(address.name) if overview.counts["RUNNING"] else [],
         "runs": overview.state == "RUNNING",
+        "scoring": _is_scoring(overview),
     }
+
+
+def _is_scoring(overview: SweepOverview) -> bool:
+    """Whether a sweep that runs has nothing left to do but to score trials on test sets."""
+    no_trial_left = overview.left == 0 and not overview.counts["RUNNING"]
+    return no_trial_left and reader().sweep_spec(overview.name).get("evaluate") is not None
 
 
 def _build_trials_table(address: SweepAddress, overview: SweepOverview) -> dict[str, Any]:
@@ -181,12 +180,13 @@ def _list_columns(overview: SweepOverview) -> list[TrialsColumn]:
     """List all columns except the number, with errors only if a trial can have one."""
     varying, _ = _read_hyperparameters(overview)
     measured = {name: metric_quantity(name) for name in _list_measured(overview)}
-    titles = {"score": task_words(f"dev {overview.dev} × 100")}
+    titles = {"score": task_words(f"dev {overview.dev} × 100"), "step": STEP}
     stopped = overview.counts["FAIL"] or overview.counts["PRUNED"]
+    after = [name for name in AFTER if stopped or name != "error"]
     return [
         *(TrialsColumn(name, titles.get(name, name)) for name in BEFORE),
         *(TrialsColumn(name, hyperparameter_name(name), searched=True) for name in varying),
-        *(TrialsColumn(name, name) for name in AFTER if stopped or name != "error"),
+        *(TrialsColumn(name, titles.get(name, name)) for name in after),
         *(TrialsColumn(name, of.title, quantity=of) for name, of in measured.items()),
     ]
 
@@ -235,29 +235,52 @@ BEST = 8
 """Number of configurations that are shown with their dev curves."""
 
 
-@pages.get("/parts/best/sweeps/<name>")
-def sweep_best(name: str) -> str:
-    """Render the best configurations with their dev curves."""
+@pages.get("/parts/curves/sweeps/<name>")
+def sweep_curves(name: str) -> str:
+    """Render the dev curves of the best configurations and of the running trials."""
     from cse_dashboards.figures.training.dev_curves import dev_curve_pictures
 
     address, overview = read_address(SweepAddress, name=name), read_overview(name)
-    rows, usual = _read_best_rows(address), dev_metric(overview.dev)
+    usual = dev_metric(overview.dev)
     metric = address.metric or usual
     measured = [name for name in _list_measured(overview) if not name.startswith("test/")]
-    tables = wide_board_tables(Board(rows, sorted_by="dev"))
+    running = reader().running(name, curves=True) if overview.state == "RUNNING" else []
+    return render_template(
+        "curves.html",
+        title=f"{name}: dev curves",
+        address=address,
+        part="curves",
+        metric=metric,
+        metrics=list(dict.fromkeys((usual, *measured, metric))),
+        pictures=dev_curve_pictures(reader(), _read_best_rows(address), metric, running),
+    )
+
+
+@pages.get("/parts/best/sweeps/<name>")
+def sweep_best(name: str) -> str:
+    """Render the best configurations as a leaderboard."""
+    address, overview = read_address(SweepAddress, name=name), read_overview(name)
+    rows = _read_best_rows(address)
+    tables = wide_board_tables(Board(rows, sorted_by="dev")) if rows else []
     return render_template(
         "sweep_best.html",
         address=address,
         overview=overview,
+        references=[row.reference for row in rows],
         tables=[arrange_columns(table) for table in tables],
-        metric=metric,
-        metrics=list(dict.fromkeys((usual, *measured, metric))),
-        pictures=dev_curve_pictures(reader(), rows, metric) if rows else [],
     )
 
 
 def _read_best_rows(address: SweepAddress) -> list[LeaderboardRow]:
-    """Read the best configurations among matching trials, each with all its seeds in the sweep."""
+    """Read the best configurations; cached until something is heard of the sweep, as two parts of
+    its page show them.
+    """
+    stamp, question = reader().stamps(address.name)[address.name], (address.name, address.where)
+    return site().standings.ask(question, stamp, lambda: _select_best_rows(address))
+
+
+def _select_best_rows(address: SweepAddress) -> list[LeaderboardRow]:
+    """Select the best configurations of matching trials, each with all its seeds in the sweep."""
     name = address.name
     if not address.where:
         filters = Filters(sweep=name)
@@ -271,32 +294,15 @@ def _read_best_rows(address: SweepAddress) -> list[LeaderboardRow]:
     return rows
 
 
-@pages.get("/parts/running/sweeps/<name>")
-def sweep_running(name: str) -> str:
-    """Render the dev curves of the running trials."""
-    from cse_dashboards.figures.training.running import running_curves
-
-    address, overview = read_address(SweepAddress, name=name), read_overview(name)
-    trials, metric = reader().running(name, curves=True), address.metric
-    drawn = [running_curves(trials, metric or dev_metric(overview.dev))] if trials else []
-    title, empty = f"{name}: running trials", "No trial of this sweep is running."
-    return render_template("pictures.html", title=title, pictures=drawn, empty=empty)
-
-
 @pages.get("/sweeps/<name>/mlflow")
 def sweep_mlflow(name: str) -> BaseResponse:
     """Redirect to the sweep's run on the MLflow server, which is contacted only for this link."""
-    server, spec = site().mlflow, reader().sweep_spec(name)
-    if server is None:
-        raise NotFoundError("no MLflow server is known; start cse-dashboard with --mlflow http://…")
     from cse_platform.stores.mlflow.sweep_run import find_sweep_run
-    from cse_platform.stores.mlflow.tags import run_link
 
+    server, spec = mlflow_server(), reader().sweep_spec(name)
     experiment, journal = spec.get("experiment", "cse"), reader().sweep(name).journal
-    run = find_sweep_run(server, experiment=experiment, sweep=name, journal=journal)
-    if run is None:
-        raise NotFoundError(f"MLflow at {mask_url(server)} has no run of the sweep {name!r}")
-    return redirect(f"{server.rstrip('/')}/{run_link(run.info.experiment_id, run.info.run_id)}")
+    link = find_sweep_run(server, experiment=experiment, sweep=name, journal=journal)
+    return redirect(f"{server}/{link}")
 
 
 @pages.get("/sweeps")

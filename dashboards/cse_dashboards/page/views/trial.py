@@ -1,6 +1,7 @@
 """The page of a trial, and the data of any picture as a CSV file."""
 
 import shlex
+from collections.abc import Iterable
 from contextlib import suppress
 from urllib.parse import quote
 
@@ -9,7 +10,11 @@ from flask import Response, current_app, g, render_template, request
 from cse_dashboards.figures.labels import method_style
 from cse_dashboards.figures.picture import Picture
 from cse_dashboards.figures.training.dev_curves import draw_dev_curves
-from cse_dashboards.figures.training.machine import machine_picture
+from cse_dashboards.figures.training.measured import (
+    losses_picture,
+    machine_picture,
+    other_metrics_picture,
+)
 from cse_dashboards.page.address import TrialAddress
 from cse_dashboards.page.site import pages, read_address, reader, site
 from cse_methods.data.dev_selection import dev_metric
@@ -17,8 +22,8 @@ from cse_methods.names import method_name
 from cse_platform.errors import NotFoundError
 from cse_platform.export.journal_files import find_output
 from cse_platform.leaderboard.trial_details import TrialDetails
-from cse_platform.presentation.trial import trial_page
-from cse_platform.tracking.history import order_metrics
+from cse_platform.presentation.tables import Block, Heading
+from cse_platform.presentation.trial import score_grid, trial_page
 from cse_platform.tracking.output import read_output
 
 MOST_LINES, MOST_PRINTED = 200, 20_000
@@ -28,7 +33,7 @@ MOST_LINES, MOST_PRINTED = 200, 20_000
 @pages.get("/trials/<key>")
 def show_trial(key: str) -> str:
     """Render how a trial was trained, and its results."""
-    address = read_address(TrialAddress, key=key)
+    read_address(TrialAddress, key=key)
     details = reader().trial(key)
     # Its place in each of its sweeps: the neighbours, and the best trial, which may be this one.
     places = [
@@ -44,20 +49,33 @@ def show_trial(key: str) -> str:
     _title, *blocks = trial_page(
         details, options=where, best=better[0].hyperparameters if better else None
     )
-    metrics = order_metrics(name for point in details.curve for name in point.metrics)
-    shown = address.metric or dev_metric(details.dev.search)
+    metric = dev_metric(details.dev.search)
+    searched = details.configuration.searched
     return render_template(
         "trial.html",
-        address=address,
         details=details,
+        searched={n: v for n, v in details.configuration.values.items() if n in searched},
+        average=next((s for s in details.main_scores if s.task.startswith("avg_")), None),
         places=places,
-        blocks=blocks,
+        sections=_group_blocks(blocks),
+        scores=score_grid([*details.main_scores, *details.scores]),
         where=where,
-        metrics=metrics,
-        figure=_draw_curve(details, shown, reported=shown in metrics),
+        first=[_draw_curve(details, metric), losses_picture(details.curve)],
+        others=other_metrics_picture(details.curve, metric),
         machine=machine_picture(details.curve),
         printed=_read_last_lines(details),
     )
+
+
+def _group_blocks(blocks: Iterable[Block]) -> dict[str, list[Block]]:
+    """Group blocks by the heading of level 2 above them, an empty one before the first."""
+    title, sections = "", dict[str, list[Block]]()
+    for block in blocks:
+        if isinstance(block, Heading) and block.level == 2:
+            title = block.text
+        else:
+            sections.setdefault(title, []).append(block)
+    return sections
 
 
 def _read_last_lines(details: TrialDetails) -> str:
@@ -73,10 +91,10 @@ def _read_last_lines(details: TrialDetails) -> str:
     return ""
 
 
-def _draw_curve(details: TrialDetails, metric: str, *, reported: bool) -> Picture:
+def _draw_curve(details: TrialDetails, metric: str) -> Picture:
     name, title = "dev_curve", "Dev curve"
     caption = "A star marks the checkpoint that was kept."
-    if not reported:
+    if all(point.metrics.get(metric) is None for point in details.curve):
         return Picture(name, title, caption, missing=f"this trial reported no {metric}")
     label, seed = f"{method_name(details.method)}, seed {details.seed}", details.seed
     curves, keys = {label: {seed: details.curve}}, {label: {seed: details.key}}

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote
 
-from cse_platform.errors import NoStoreError
+from cse_platform.errors import NoStoreError, NotFoundError
+from cse_platform.secrets import mask_url
 from cse_platform.stores.mlflow import tags
 from cse_platform.stores.mlflow.store import (
     check_there,
@@ -18,25 +19,50 @@ from cse_platform.stores.mlflow.store import (
 )
 
 
-def find_sweep_run(uri: str, *, experiment: str, sweep: str, journal: str) -> Any | None:
-    """Find the newest active run of the sweep of a journal, as MLflow's record; None without one.
+def find_sweep_run(uri: str, *, experiment: str, sweep: str, journal: str) -> str:
+    """Return the link, below the store's address, to the newest active run of a journal's sweep.
 
-    Raises StoreError if the store does not answer.
+    Raises NotFoundError if it has none, and StoreError if the store does not answer.
     """
     client = connect(uri)
     with store_errors(uri):
         known = client.get_experiment_by_name(experiment)
-        if known is None:
-            return None
-        runs = client.search_runs(
+        runs = known and client.search_runs(
             [known.experiment_id],
             f"tags.`{tags.IDENTITY}` = '{tags.run_identity(sweep)}'",
             max_results=1,
             order_by=["attributes.start_time DESC"],
         )
-    run = next(iter(runs), None)
-    is_ours = run is not None and run.data.tags.get(tags.JOURNAL, journal) == journal
-    return run if is_ours else None
+    for run in runs or ():
+        if run.data.tags.get(tags.JOURNAL, journal) == journal:
+            return tags.run_link(run.info.experiment_id, run.info.run_id)
+    raise NotFoundError(f"MLflow at {mask_url(uri)} has no run of the sweep {sweep!r}")
+
+
+def find_comparison(uri: str, *, experiments: Collection[str], trials: Collection[str]) -> str:
+    """Return the link, below the store's address, that compares the newest active runs of trials.
+
+    Trials are keys, and experiments names. Trials without a run are left out. Raises NotFoundError
+    if none has one, and StoreError if the store does not answer.
+    """
+    client = connect(uri)
+    with store_errors(uri):
+        known = filter(None, map(client.get_experiment_by_name, experiments))
+        ids = [experiment.experiment_id for experiment in known]
+        runs = [
+            client.search_runs(
+                ids,
+                f"tags.{tags.TRIAL} = '{key}'",
+                max_results=1,
+                order_by=["attributes.start_time DESC"],
+            )
+            for key in (trials if ids else ())
+        ]
+    found = [run.info for newest in runs for run in newest]
+    if not found:
+        raise NotFoundError(f"MLflow at {mask_url(uri)} has none of these trials")
+    experiment_ids = dict.fromkeys(run.experiment_id for run in found)
+    return tags.comparison_link(experiment_ids, [run.run_id for run in found])
 
 
 @dataclass(frozen=True)

@@ -4,10 +4,10 @@ import hashlib
 import json
 import posixpath
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from datetime import datetime
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 from cse_platform.secrets import mask_text, mask_values
 from cse_platform.tracking import events
@@ -181,6 +181,12 @@ _TRAINING = "workflowType=machine_learning"
 def run_link(experiment: str, run: str) -> str:
     """Link to the page of a run; both arguments are ids."""
     return f"#/experiments/{quote(experiment)}/runs/{quote(run)}?{_TRAINING}"
+
+
+def comparison_link(experiments: Collection[str], runs: Collection[str]) -> str:
+    """Link to MLflow's comparison of runs; all arguments are ids."""
+    asked = {"runs": json.dumps(list(runs)), "experiments": json.dumps(list(experiments))}
+    return f"#/compare-runs?{urlencode(asked, quote_via=quote)}"
 
 
 def view_link(experiment: str) -> str:

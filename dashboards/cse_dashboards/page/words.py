@@ -1,0 +1,134 @@
+"""How values look on the page: the filters and globals of its templates, and columns of boards."""
+
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+from urllib.parse import quote
+
+from cse_dashboards.figures.labels import method_style, number, value_text, values_line
+from cse_dashboards.page.address import (
+    BoardAddress,
+    CompareAddress,
+    GeometryAddress,
+    PapersAddress,
+    SweepsAddress,
+)
+from cse_methods.names import TASKS, backbone_name, hyperparameter_name, method_name, task_name
+from cse_methods.published.released import MARK, SCORED_BY
+from cse_platform.leaderboard.records import SCORE_COLUMNS
+from cse_platform.leaderboard.sorting import ORDERS
+from cse_platform.numbers import clock, percent
+from cse_platform.presentation.tables import Table, TableRow
+from cse_platform.sweep.conditions import SIGNS, Condition, write_value
+
+NAVIGATION = {
+    "Leaderboard": BoardAddress(),
+    "Sweeps": SweepsAddress(),
+    "Compare": CompareAddress(),
+    "Geometry": GeometryAddress(),
+    "Papers": PapersAddress(),
+}
+_WORD = re.compile(r"(?<![\w-])[a-z0-9]+(_[a-z0-9]+)*(?![\w-])")
+_LEADS = {"trial": "/trials/{}", "sweep": "/sweeps/{}"}
+"""Links of cells, by the head of their column."""
+
+
+def moment(when: datetime | None) -> str:
+    """Format a time to the minute."""
+    return "" if when is None else f"{when:%Y-%m-%d %H:%M} UTC"
+
+
+def arrange_columns(table: Table) -> Table:
+    """Move the scores by task beside the rank and the number of seeds, where they are in view."""
+    names = [head.name for head in table.heads]
+    if "n" not in names:
+        return table
+    last = max(names.index(name) for name in ("backbone", "95 % interval", "rank") if name in names)
+    scores = [at for at, head in enumerate(table.heads) if at > last and head.sort in SCORE_COLUMNS]
+    first = [*range(last + 1), names.index("n"), *scores]
+    order = [*first, *(at for at in range(len(names)) if at not in first)]
+    groups = (tuple(tuple(row[at] for at in order) for row in group) for group in table.groups)
+    return replace(table, heads=tuple(table.heads[at] for at in order), groups=tuple(groups))
+
+
+def direction(column: str) -> str:
+    """Return the sort direction of a column as an ARIA value."""
+    return "descending" if ORDERS[column].descending else "ascending"
+
+
+def leads_to(head: str, text: str) -> str | None:
+    """Return the link of a cell with this text under this head, or None."""
+    return _LEADS[head].format(quote(text, safe="")) if head in _LEADS and text else None
+
+
+def reference(heads: list[str], row: TableRow) -> str | None:
+    """Return METHOD@CONFIGURATION of one of our rows, or None if it has no configuration."""
+    cells = {head: cell.text for head, cell in zip(heads, row, strict=True)}
+    configuration = cells.get("configuration")
+    shown = cells["method"]
+    method = SCORED_BY if MARK in shown else shown.partition(" (")[0]
+    return f"{method}@{configuration}" if configuration else None
+
+
+def head_name(head: str) -> str:
+    """Format a column head with task names as in papers: `dev STS-B (built-in)`."""
+    task = head.replace(" ", "_")
+    if task in TASKS:
+        return TASKS[task]
+    return task_words(head).replace("(builtin)", "(built-in)")
+
+
+def task_words(text: str) -> str:
+    """Replace the tasks in a text by their names in papers."""
+    return _WORD.sub(lambda word: task_name(word[0]), text)
+
+
+def cell_name(head: str, text: str) -> str:
+    """Format a cell under a head, with methods, backbones and tasks by their display names."""
+    if head == "method":
+        name, space, rest = text.partition(" ")
+        return method_name(name) + space + rest
+    if head == "task":
+        return task_words(text)
+    return backbone_name(text) if head == "backbone" else text
+
+
+def condition_text(condition: Condition) -> str:
+    """Format a condition as the table does its values: `learning_rate >= 1e-4`, `kind a or b`."""
+    name = hyperparameter_name(condition.name)
+    if condition.sign not in SIGNS:
+        return f"{name} {' or '.join(map(value_text, condition.values))}"
+    return f"{name} {condition.sign} {number(condition.values[0])}"
+
+
+def first_line(text: str | None) -> str:
+    """Return the first line of a trial's error."""
+    return (text or "").strip().partition("\n")[0]
+
+
+FILTERS: dict[str, Callable[..., str]] = {
+    "percent": percent,
+    "measured": lambda value, of: percent(value) if of.factor == 100 else number(value),
+    "clock": clock,
+    "moment": moment,
+    "one_line": values_line,
+    "as_condition": write_value,
+    "condition_text": condition_text,
+    "first_line": first_line,
+    "hyperparameter_name": hyperparameter_name,
+    "value_text": value_text,
+}
+GLOBALS: dict[str, Any] = {
+    "backbone_name": backbone_name,
+    "cell_name": cell_name,
+    "direction": direction,
+    "head_name": head_name,
+    "leads_to": leads_to,
+    "method_colour": lambda method: method_style(method.partition(" ")[0]).colour,
+    "method_name": method_name,
+    "navigation": NAVIGATION,
+    "reference": reference,
+    "task_words": task_words,
+}
