@@ -49,6 +49,7 @@ from cse_platform.stores.sql.tables import (
     TestAccessRecord,
     TrialRecord,
     in_batches,
+    known_records,
     sweep_or_none,
 )
 from cse_platform.sweep.spec import SweepSpec
@@ -649,14 +650,10 @@ def finite_or_null(value: float | None) -> float | None:
 def sweep_of(session: Session, name: str, journal: str) -> SweepRecord:
     """Find the sweep of that name, which belongs to the journal that started it first.
 
-    A session reads each sweep once. Raises StoreLostError if it is not stored, or belongs to
-    another journal.
+    Raises StoreLostError if it is not stored, or belongs to another journal.
     """
-    known = known_records(session)
-    sweep: SweepRecord | None = known.get((SweepRecord, name)) or sweep_or_none(session, name)
-    if sweep is None:
+    if (sweep := sweep_or_none(session, name)) is None:
         raise StoreLostError(f"the journal speaks of sweep {name!r} before it starts")
-    known[SweepRecord, name] = sweep
     if sweep.journal != journal:
         raise StoreLostError(f"sweep {name!r} has another journal")
     return sweep
@@ -715,12 +712,6 @@ def is_complete(session: Session, trial: TrialRecord) -> bool:
     session.flush()
     complete = AttemptRecord.trial_id == trial.id, AttemptRecord.state == "COMPLETE"
     return bool(session.scalar(select(exists().where(*complete))))
-
-
-def known_records(session: Session) -> dict[tuple[Any, ...], Any]:
-    """Return the records that a session has found, by table and key, so that it asks once."""
-    known: dict[tuple[Any, ...], Any] = session.info.setdefault("records", {})
-    return known
 
 
 _NEW = "new"

@@ -582,9 +582,21 @@ def begins_with(column: InstrumentedAttribute[str], digits: str) -> ColumnElemen
     return (column >= digits) & (column < f"{digits}g")  # hexadecimal digits end with f
 
 
+def known_records(session: Session) -> dict[tuple[Any, ...], Any]:
+    """Return the records that a session has found, by table and key, so that it asks once."""
+    known: dict[tuple[Any, ...], Any] = session.info.setdefault("records", {})
+    return known
+
+
 def sweep_or_none(session: Session, name: str) -> SweepRecord | None:
-    """Find the sweep of that name, or None."""
-    return session.scalars(select(SweepRecord).where(SweepRecord.name == name)).one_or_none()
+    """Find the sweep of that name, or None; a session reads each sweep once."""
+    known = known_records(session)
+    sweep: SweepRecord | None = known.get((SweepRecord, name))
+    if sweep is None:
+        query = select(SweepRecord).where(SweepRecord.name == name)
+        if (sweep := session.scalars(query).one_or_none()) is not None:
+            known[SweepRecord, name] = sweep
+    return sweep
 
 
 def find_sweep(session: Session, name: str) -> SweepRecord:
