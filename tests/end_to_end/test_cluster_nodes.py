@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 from outside_methods import with_outside_methods
-from processes import SECONDS, end_of, environment, start_command
-from ray_nodes import ray_nodes
+from processes import SECONDS, end_of, environment, run_command, start_command
+from ray_nodes import autoscaled_nodes, ray_nodes
 from store_contents import assert_stores_agree
 
-from cse_platform.tracking.events import TrialPoint, TrialStarted
+from cse_platform.tracking.events import SweepRequested, TrialPoint, TrialStarted
 
 pytestmark = [pytest.mark.xdist_group("cluster nodes"), pytest.mark.slow]
 
@@ -50,6 +50,26 @@ def test_trials_of_a_lost_node_go_on_elsewhere_and_a_node_that_joins_gets_trials
     assert sorted(starts, key=bool) == [None] * 6 + [2] * 2
     assert {trial.state for trial in disturbed.history().trials.values()} == {"COMPLETE"}
     assert_stores_agree(disturbed)
+
+
+def test_the_autoscaler_adds_a_node_for_each_trial_that_waits(new_sweep, tmp_path: Path) -> None:
+    """Up to the sweep's limit, which a person lifts while it runs."""
+    sweep = new_sweep(tmp_path, gate=2, resources={"at_most": 2}, search=SIX["search"])
+    with (
+        autoscaled_nodes(tmp_path, at_most=3) as address,
+        end_of(sweep.start("--address", address)) as process,
+    ):
+        sweep.wait_for(process, TrialPoint, 2 * 2)
+        asked = run_command("cse-sweep", "limit", sweep.name, "none", "--runs", str(sweep.runs))
+        assert asked.returncode == 0, asked.stderr
+        sweep.wait_for(process, TrialPoint, 3 * 2)
+        begun = [event.time for event in sweep.events() if isinstance(event, TrialStarted)]
+        [lifted] = [event.time for event in sweep.events() if isinstance(event, SweepRequested)]
+        sweep.let(6)
+        _, said = process.communicate(timeout=SECONDS)
+    assert (process.returncode, said) == (0, "")
+    assert [time > lifted for time in begun] == [False, False, True]
+    assert {trial.state for trial in sweep.history().trials.values()} == {"COMPLETE"}
 
 
 def test_the_script_for_slurm_runs_a_sweep_on_a_ray_of_its_own(new_sweep, tmp_path: Path) -> None:

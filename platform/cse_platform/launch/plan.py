@@ -133,6 +133,7 @@ def print_plans(
     stages = check_stages(draft, runs=runs, address=address, offline=offline)
     machine = _find_capacity(address, stages, ship=ship)
     for index, stage in enumerate(stages):
+        at_once = min(machine[index], stage.spec.resources.at_most or machine[index])
         checked, values = _resolve_found_values(stage)
         _check_changes(checked)
         earlier = [stage.spec for stage in stages[:index]]
@@ -141,7 +142,7 @@ def print_plans(
 
             with open_for_reading(checked.where.leaderboard) as leaderboard:
                 best_folders(checked.spec, DevData(checked.spec), leaderboard, wanted)
-        _print_plan(checked, values, earlier, at_once=machine[index])
+        _print_plan(checked, values, earlier, at_once=at_once)
 
 
 def _find_capacity(address: str | None, stages: Sequence[Checked], *, ship: bool) -> list[int]:

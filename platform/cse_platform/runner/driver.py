@@ -254,6 +254,7 @@ class SweepDriver:
         dumped, packages = _dump_spec(spec), installed_packages()
         # What can make a trial fail: not its test sets, nor numbers of trials and seeds.
         read = {name: value for name, value in dumped.items() if name not in GROWING}
+        read["resources"] = {k: v for k, v in dumped["resources"].items() if k != "at_most"}
         environment = canonical_hash([read, identity.content(), packages])
         to_retry = tuple(
             trial
