@@ -144,6 +144,20 @@ def test_status_says_who_holds_a_sweep_and_what_is_asked(asks, held, board, tmp_
     assert "has no output" in followed.output
 
 
+def test_status_says_how_many_trials_may_run_at_once(asks, held, board, tmp_path) -> None:
+    """By the file, or by what a person has asked since its start and the driver has received."""
+    assert "at once" not in asks("status").output
+    asks("limit", "8")
+    assert "at once" not in asks("status").output
+    [request] = waiting(board)
+    journal = read_journal_id(tmp_path / "journal.jsonl")
+    apply_events(board, [request], journal=journal)
+    assert "runs at most 8 trials at once" in asks("status").output
+    again = sweep_started(spec=SPEC | {"resources": {"at_most": 1}})
+    apply_events(board, [again], journal=journal)
+    assert "runs at most 1 trial at once" in asks("status").output
+
+
 def test_old_names_answer_with_the_new_ones_and_the_help_lists_every_command() -> None:
     for group in (main, cse_leaderboard):
         assert sorted(chain(*group.sections.values())) == sorted(group.commands)

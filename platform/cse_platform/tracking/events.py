@@ -256,7 +256,7 @@ class SweepRequested(SweepEvent):
     values: Values = Field(default_factory=dict)
     """For enqueue: values of dimensions, as the space samples them."""
     at_most: Annotated[int, Field(ge=1)] | None = None
-    """For limit: how many trials may run at once until the sweep's next start; None for no limit."""
+    """For limit: how many trials may run at once until the next start; None for no limit."""
 
 
 class AnnotationWritten(SweepEvent):

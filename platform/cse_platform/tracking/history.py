@@ -323,7 +323,7 @@ class History:
         """The first launch of the sweep's file with each of its settings, by their hash."""
         self.complete = False
         self.at_most: int | None = None
-        """How many trials may run at once: by the spec, or by a later request; None if not limited."""
+        """How many trials may run at once, by the spec or a later request; None for no limit."""
         self.enqueued: dict[str, dict[str, Any]] = {}
         """Configurations that people enqueued, by request."""
         self.spent: str | None = None
