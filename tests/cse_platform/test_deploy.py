@@ -89,7 +89,8 @@ def test_a_sweep_that_waits_in_the_queue_is_one_that_kueue_admits() -> None:
 
 
 def test_sweeps_are_asked_for_as_the_command_understands_it() -> None:
-    run = main.get_command(Context(main), "run")
+    group = Context(main, **main.context_settings)
+    run = main.get_command(group, "run")
     assert isinstance(run, Command)
     for name in ("compose.yaml", "rayjob.yaml"):
         text = re.sub(r" \\\n#? *|\n    (?=--)", " ", (DEPLOY / name).read_text())
@@ -97,7 +98,7 @@ def test_sweeps_are_asked_for_as_the_command_understands_it() -> None:
         assert commands, name
         for file, *options in map(str.split, commands):
             assert find_sweep_file(Path(file)) != Path(file)
-            run.make_context("run", [file, *options])
+            run.make_context("run", [file, *options], parent=group)
 
 
 def test_all_files_of_all_packages_are_declared() -> None:

@@ -96,15 +96,23 @@ class SweepScheduler(FIFOScheduler):  # type: ignore[misc]  # Ray is untyped
             trial.update_resources(nodes.placement)
         self._bound_idle(controller, trial.placement_group_factory)
 
-    def _bound_idle(self, controller: Any, placement: tune.PlacementGroupFactory | None) -> None:
-        """Keep idle processes of this placement alone, and no more than trials may still begin."""
-        processes, limit = controller._actor_cache, self.state.history.at_most
+    def _bound_idle(
+        self, controller: Any, placement: tune.PlacementGroupFactory | None = None
+    ) -> None:
+        """Keep idle processes of this placement alone, and no more than trials may still begin.
+
+        Without one, it is that of the last trial.
+        """
+        (former, kept), limit = self._idle, self.state.history.at_most
+        placement = placement or former
         count = _MANY if limit is None else max(limit - len(self.live), 0)
-        if (placement, count) == self._idle:
+        if placement is None or (placement, count) == self._idle:
             return
-        if self._idle == (None, 0):
+        processes = controller._actor_cache
+        if former is None:
             processes.increase_max(None)  # otherwise Ray keeps one process beyond the bounds
-        processes.decrease_max(*self._idle)
+        else:
+            processes.decrease_max(former, kept)
         processes.increase_max(placement, count)
         self._idle = placement, count
 
@@ -116,7 +124,7 @@ class SweepScheduler(FIFOScheduler):  # type: ignore[misc]  # Ray is untyped
         imports MLflow, for seconds, as soon as there is one.
         """
         self.heed()
-        self._bound_idle(tune_controller, self._idle[0])
+        self._bound_idle(tune_controller)
         nodes = self.state.nodes
         for live in self._list_trials(Trial.PENDING):
             if live in self._stopping or (nodes and nodes.have_gone(live.may_run_on or ())):
@@ -189,7 +197,7 @@ class SweepScheduler(FIFOScheduler):  # type: ignore[misc]  # Ray is untyped
 
     def on_trial_complete(self, controller: Any, trial: Trial, result: dict[str, Any]) -> None:
         live = self.live.pop(trial.trial_id)
-        self._bound_idle(controller, self._idle[0])  # before Ray decides on its process
+        self._bound_idle(controller)  # before Ray decides on its process
         self.outputs.end(live, trial.trial_id)
         if self.broken is None:
             with self.errors_kept():
