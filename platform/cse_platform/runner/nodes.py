@@ -198,8 +198,8 @@ class NodeChecks:
 
     def count_free(self) -> int:
         """Count the slots that are free on nodes that are not refused."""
-        free = count_slots(self._slot, ray.available_resources())
-        return max(free - capacity(self._slot, among=self.refused), 0)
+        refused = capacity(self._slot, among=self.refused) if self.refused else 0
+        return max(count_slots(self._slot, ray.available_resources()) - refused, 0)
 
     def ask_for_slots(self, count: int) -> None:
         """Ask Ray's autoscaler for this many slots on new nodes, instead of those asked for before.
