@@ -66,6 +66,8 @@ ASKED: dict[str, dict[str, Any]] = {
     "retry 3": {"numbers": (3,)},
     "enqueue --set temperature=3e-2": {"values": {"temperature": 0.03}},
     "enqueue --set kind=b --set depth=2": {"values": {"kind": "b", "depth": 2}},
+    "limit 8": {"at_most": 8},
+    "limit none": {"at_most": None},
 }
 
 
@@ -75,7 +77,7 @@ def test_driver_is_asked(asks, held, board) -> None:
         result = asks(action, *rest)
         assert "sent to process" in result.output, result.output
         request = waiting(board)[-1]
-        asked = {"numbers": (), "values": {}} | what
+        asked = {"numbers": (), "values": {}, "at_most": None} | what
         assert request.action == action
         assert {name: getattr(request, name) for name in asked} == asked, words
     assert len(waiting(board)) == len(ASKED)
@@ -119,6 +121,9 @@ def test_what_means_nothing_is_refused(asks, held, board) -> None:
 
 def test_sweep_that_does_not_run_does_it_at_its_next_start(asks, board) -> None:
     asks("stop", code=1)
+    refused = asks("limit", "8", code=1)
+    assert "its next start goes by its file: set resources.at_most there" in refused.stderr
+    asks("limit", "0", code=2)
     result = asks("retry")
     assert waiting(board)[0].action == "retry"
     assert "cd /lab && cse-sweep x.yaml" in result.output
@@ -137,6 +142,20 @@ def test_status_says_who_holds_a_sweep_and_what_is_asked(asks, held, board, tmp_
     assert "INTERRUPTED" in said and "c2-42" not in said
     followed = asks("logs", "--trial", "2", "--follow")
     assert "has no output" in followed.output
+
+
+def test_status_says_how_many_trials_may_run_at_once(asks, held, board, tmp_path) -> None:
+    """By the file, or by what a person has asked since its start and the driver has received."""
+    assert "at once" not in asks("status").output
+    asks("limit", "8")
+    assert "at once" not in asks("status").output
+    [request] = waiting(board)
+    journal = read_journal_id(tmp_path / "journal.jsonl")
+    apply_events(board, [request], journal=journal)
+    assert "runs at most 8 trials at once" in asks("status").output
+    again = sweep_started(spec=SPEC | {"resources": {"at_most": 1}})
+    apply_events(board, [again], journal=journal)
+    assert "runs at most 1 trial at once" in asks("status").output
 
 
 def test_old_names_answer_with_the_new_ones_and_the_help_lists_every_command() -> None:

@@ -26,6 +26,12 @@ def read(name: str) -> Any:
     return YAML(typ="safe").load(DEPLOY / name)
 
 
+def containers_of(cluster: Any) -> list[Any]:
+    """The containers of a Ray cluster on Kubernetes, the head's first."""
+    groups = (cluster["headGroupSpec"], *cluster["workerGroupSpecs"])
+    return [one for group in groups for one in group["template"]["spec"]["containers"]]
+
+
 def test_only_the_head_of_a_cluster_knows_the_stores() -> None:
     services = read("compose.yaml")["services"]
     knowing = {name for name, one in services.items() if "CSE_STORE" in one.get("environment", {})}
@@ -33,11 +39,20 @@ def test_only_the_head_of_a_cluster_knows_the_stores() -> None:
     superusers = {name for name, one in services.items() if "POSTGRES_PASSWORD" in str(one)}
     assert superusers == {"postgres"}
     assert not [one["command"] for one in services.values() if "PASSWORD" in one.get("command", "")]
-    spec = read("raycluster.yaml")["spec"]
-    for group in (spec["headGroupSpec"], *spec["workerGroupSpecs"]):
-        [container] = group["template"]["spec"]["containers"]
+    for container in containers_of(read("raycluster.yaml")["spec"]):
         assert ("envFrom" in container) == (container["name"] == "head")
         assert container["image"] == services["worker"]["image"]
+
+
+def test_all_nodes_of_a_cluster_share_what_is_computed_once() -> None:
+    shared = {"CSE_CACHE", "HF_HOME"}
+    services = read("compose.yaml")["services"]
+    places = [{k: services[name]["environment"][k] for k in shared} for name in ("head", "worker")]
+    for container in containers_of(read("raycluster.yaml")["spec"]):
+        assert [one["mountPath"] for one in container["volumeMounts"]] == ["/lab"]
+        places.append({one["name"]: one["value"] for one in container["env"]})
+    assert places == [places[0]] * 4
+    assert all(place.startswith("/lab/") for place in places[0].values())
 
 
 def test_files_for_ray_fit_each_other_and_the_pinned_ray() -> None:
@@ -48,12 +63,34 @@ def test_files_for_ray_fit_each_other_and_the_pinned_ray() -> None:
     cluster, job = read("raycluster.yaml"), read("rayjob.yaml")
     pinned = dict(re.findall(r"^(\S+)==(\S+)$", (ROOT / "constraints.txt").read_text(), re.M))
     assert cluster["spec"]["rayVersion"] == pinned["ray"]
-    assert job["spec"]["clusterSelector"] == {"ray.io/cluster": cluster["metadata"]["name"]}
     assert {cluster["apiVersion"], job["apiVersion"]} == {"ray.io/v1"}
+    own = job["spec"]["rayClusterSpec"]
+    assert containers_of(own) == containers_of(cluster["spec"])
+    assert own.items() >= {n: cluster["spec"][n] for n in ("rayVersion", "authOptions")}.items()
+
+
+def test_a_sweep_that_waits_in_the_queue_is_one_that_kueue_admits() -> None:
+    """Kueue refuses a cluster that stays or that scales by itself, and what exceeds its quota."""
+    documents = YAML(typ="safe").load_all(DEPLOY / "kueue.yaml")
+    kinds = {document["kind"]: document for document in documents}
+    job = read("rayjob.yaml")
+    queue, spec = kinds["LocalQueue"], job["spec"]
+    assert job["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] == queue["metadata"]["name"]
+    assert queue["spec"]["clusterQueue"] == kinds["ClusterQueue"]["metadata"]["name"]
+    assert spec["shutdownAfterJobFinishes"] and spec["backoffLimit"] > 0
+    assert "clusterSelector" not in spec and "enableInTreeAutoscaling" not in spec["rayClusterSpec"]
+    [group] = kinds["ClusterQueue"]["spec"]["resourceGroups"]
+    [flavor] = group["flavors"]
+    assert flavor["name"] == kinds["ResourceFlavor"]["metadata"]["name"]
+    limits = {
+        name for one in containers_of(spec["rayClusterSpec"]) for name in one["resources"]["limits"]
+    }
+    assert limits == set(group["coveredResources"]) == {r["name"] for r in flavor["resources"]}
 
 
 def test_sweeps_are_asked_for_as_the_command_understands_it() -> None:
-    run = main.get_command(Context(main), "run")
+    group = Context(main, **main.context_settings)
+    run = main.get_command(group, "run")
     assert isinstance(run, Command)
     for name in ("compose.yaml", "rayjob.yaml"):
         text = re.sub(r" \\\n#? *|\n    (?=--)", " ", (DEPLOY / name).read_text())
@@ -61,7 +98,7 @@ def test_sweeps_are_asked_for_as_the_command_understands_it() -> None:
         assert commands, name
         for file, *options in map(str.split, commands):
             assert find_sweep_file(Path(file)) != Path(file)
-            run.make_context("run", [file, *options])
+            run.make_context("run", [file, *options], parent=group)
 
 
 def test_all_files_of_all_packages_are_declared() -> None:

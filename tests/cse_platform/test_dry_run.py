@@ -248,6 +248,13 @@ def test_of_a_sweep_that_has_begun_it_plans_what_is_left(dry_run, tmp_path) -> N
     assert "temperature=0.5 " in line and told(requested, "time").startswith("1 trial, ")
 
 
+def test_a_limit_says_how_many_trials_run_at_once(dry_run) -> None:
+    """However many this machine has room for."""
+    small = {"cpu": 0.1}
+    assert told(dry_run(resources=small), "time").startswith("6 trials, 6 at once")
+    assert told(dry_run(resources=small | {"at_most": 4}), "time").startswith("6 trials, 4 at once")
+
+
 def test_a_budget_says_how_many_trials_there_is_room_for(dry_run, remember) -> None:
     """A trial takes 600 s: six of them an hour; and then two further seeds."""
     remember(*ran(0, 320.0), *ran(1, 320.0))

@@ -1,8 +1,10 @@
 from collections import Counter
+from pathlib import Path
 
 import pytest
+import ray
 from outside_methods import with_outside_methods
-from processes import SECONDS, end_of, run_command
+from processes import SECONDS, end_of, run_command, wait_until
 from store_contents import assert_stores_agree
 
 from cse_platform.tracking.events import SweepRequested, TrialFinished, TrialPoint
@@ -37,3 +39,29 @@ def test_stop_a_trial_and_try_another_and_extend(new_sweep, cluster, tmp_path, m
     assert "already complete" in again.stdout
     assert sweep.run("--address", cluster, "--trials", "4").returncode == 0
     assert len(sweep.history().trials) == 5
+
+
+def test_a_smaller_limit_gives_up_the_slot_of_a_trial_that_ends(
+    new_sweep, cluster, joined, tmp_path
+) -> None:
+    """One of the cluster's two, although the next trial would use its process again."""
+    gates = [tmp_path / name for name in ("first", "second", "third")]
+    for gate in gates:
+        gate.write_text("2")
+    search = {"sampler": "grid", "trials": None}
+    sweep = new_sweep(tmp_path, space={"gate": [*map(str, gates)]}, search=search)
+    with end_of(sweep.start("--address", cluster)) as process:
+        sweep.wait_for(process, TrialPoint, 4)
+        asked = run_command("cse-sweep", "limit", sweep.name, "1", "--runs", str(sweep.runs))
+        assert asked.returncode == 0, asked.stderr
+        sweep.wait_for(process, SweepRequested, 1)
+        first, _ = sweep.history().trials.values()
+        Path(first.values["gate"]).write_text("6")
+        sweep.wait_for(process, TrialFinished, 1)
+        wait_until(lambda: ray.available_resources().get("CPU") == 1, "a slot is free", seconds=60)
+        assert len(sweep.history().trials) == 2
+        for gate in gates:
+            gate.write_text("6")
+        out, said = process.communicate(timeout=SECONDS)
+    assert (process.returncode, said) == (0, ""), out
+    assert [trial.state for trial in sweep.history().trials.values()] == ["COMPLETE"] * 3

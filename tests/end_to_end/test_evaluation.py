@@ -87,10 +87,12 @@ def test_sql_and_mlflow_hold_the_scores_and_two_seeds_are_compared_by_the_pairs_
 @pytest.mark.slow
 def test_other_settings_are_another_evaluation(swept: Sweep, run_here, tmp_path: Path) -> None:
     sweep, before = swept.copied(tmp_path), scored(swept)
-    sweep.change(evaluate={"top": 1, "tasks": ["stsb"], "slicing_length": 8})
+    evaluate = {"top": 1, "tasks": ["stsb"], "slicing_length": 8}
+    sweep.change(evaluate=evaluate, resources={"at_most": 1})
     run_here(sweep)
     new = scored(sweep)[len(before) :]
-    assert len(new) == 3
+    told = [e for e in sweep.events() if isinstance(e, TestAccessed | TrialEvaluated)]
+    assert [type(e) for e in told[2 * len(before) :]] == [TestAccessed, TrialEvaluated] * 3
     known, again = (
         {one.identity for event in events for one in event.scores if one.metric not in DATA_METRICS}
         for events in (before, new)

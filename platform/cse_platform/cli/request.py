@@ -87,6 +87,23 @@ def enqueue(sweep: str, place: LeaderboardPlace, settings: tuple[str, ...]) -> N
     _send_request(place.url, sweep, "enqueue", settings=settings)
 
 
+@about_sweep("SWEEP")
+@click.argument("count", metavar="N|none")
+def limit(sweep: str, place: LeaderboardPlace, count: str) -> None:
+    """Let SWEEP, which is running, run at most N trials at once, or `none` for every free slot.
+
+    With a smaller N, the trials that run go on, and the sweep gives up the slots of those that end.
+    The sweep's next start takes `resources.at_most` of its file again.
+
+    \b
+    Examples:
+        cse-sweep limit rankcse-bert-base 8
+        cse-sweep limit rankcse-bert-base none
+    """
+    at_most = None if count == "none" else click.IntRange(min=1)(count)
+    _send_request(place.url, sweep, "limit", at_most=at_most)
+
+
 @about_sweep("SWEEP|TRIAL")
 @click.option(
     "--trial",

@@ -20,13 +20,13 @@ from cse_platform.cli.common import (
     store_options,
     version_option,
 )
-from cse_platform.cli.request import enqueue, logs, retry, stop
+from cse_platform.cli.request import enqueue, limit, logs, retry, stop
 from cse_platform.cli.upkeep import clean, delete
 from cse_platform.launch import RUNS
 from cse_platform.standard_streams import echo, say
 
 _SECTIONS = {
-    "Daily": "run status logs stop enqueue retry submit describe new-method",
+    "Daily": "run status logs stop enqueue retry limit submit describe new-method",
     "Administration": "delete clean",
 }
 _RENAMED = {
@@ -203,7 +203,7 @@ def submit(
     submit_sweep(file, address=address, runs=runs, overrides=overrides, ship=not no_ship)
 
 
-for command in (stop, retry, enqueue, logs, delete, clean):
+for command in (stop, retry, enqueue, limit, logs, delete, clean):
     main.add_command(command)
 
 

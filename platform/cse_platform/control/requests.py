@@ -47,13 +47,15 @@ def send_request(
     *,
     numbers: Sequence[int] = (),
     settings: Sequence[str] = (),
+    at_most: int | None = None,
 ) -> str:
     """Leave a request for a sweep's current or next driver. Returns a sentence on who will get it.
 
     `reference` is a sweep, or one of its trials, as SWEEP#N or by its key. `numbers` are further
-    trials, and `settings` (`NAME=VALUE`) are values to enqueue. Raises SweepRefusedError if the
-    sweep's state does not allow the request, NotFoundError if there is no such sweep or trial, and
-    JournalError if its journal is on this machine and being deleted.
+    trials, `settings` (`NAME=VALUE`) are values to enqueue, and `at_most` is the limit of trials at
+    once, None for none. Raises SweepRefusedError if the sweep's state does not allow the request,
+    NotFoundError if there is no such sweep or trial, and JournalError if its journal is on this
+    machine and being deleted.
     """
     with open_store(url, create=False) as board:
         with board.session() as session:
@@ -74,6 +76,11 @@ def send_request(
             raise SweepRefusedError(f"{reference!r} is a trial; {action} takes a sweep: {sweep}")
         if action == "stop" and holder is None:
             raise SweepRefusedError(f"sweep {sweep!r} is not running; it is {stored.state}")
+        if action == "limit" and holder is None:
+            raise SweepRefusedError(
+                f"sweep {sweep!r} is not running, and its next start goes by its file: set "
+                "resources.at_most there"
+            )
         _refuse_other_trials(sweep, states, action, numbers)
         values: dict[str, Any] = {}
         if settings:
@@ -95,6 +102,7 @@ def send_request(
             who=board.name_writer(),
             numbers=tuple(numbers),
             values=values,
+            at_most=at_most,
         )
         add_request(board, request)
     if holder is not None:

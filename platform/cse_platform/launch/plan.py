@@ -144,6 +144,7 @@ def print_plans(
     stages = check_stages(draft, runs=runs, address=address, offline=offline)
     machine = _find_capacity(address, stages, ship=ship)
     for index, stage in enumerate(stages):
+        at_once = min(machine[index], stage.spec.resources.at_most or machine[index])
         checked, values = _resolve_found_values(stage)
         begun = _check_begun(checked)
         earlier = [stage.spec for stage in stages[:index]]
@@ -152,7 +153,7 @@ def print_plans(
 
             with open_for_reading(checked.stores.leaderboard) as leaderboard:
                 best_folders(checked.spec, DevData(checked.spec), leaderboard, wanted)
-        _print_plan(checked, begun, values, earlier, at_once=machine[index])
+        _print_plan(checked, begun, values, earlier, at_once=at_once)
 
 
 def _find_capacity(address: str | None, stages: Sequence[CheckedSweep], *, ship: bool) -> list[int]:

@@ -43,7 +43,8 @@ from cse_platform.stores.sql.tables import (
 from cse_platform.sweep.blocks import Budget, trials_within
 from cse_platform.sweep.conditions import Condition
 from cse_platform.sweep.space.space import Space
-from cse_platform.tracking.events import DriverMessage
+from cse_platform.tracking.events import DriverMessage, SweepRequested
+from cse_platform.tracking.history import stored_at_most
 
 
 @dataclass(frozen=True)
@@ -71,6 +72,8 @@ class SweepOverview:
     finished: datetime | None
     counts: dict[str, int]
     """Trials by state: RUNNING, COMPLETE, PRUNED and FAIL are always present."""
+    at_most: int | None
+    """How many of its trials may run at once; None if that is not limited."""
     ended_by: str | None
     """The budget that ended its search, in words; None if that was the number of trials."""
     planned: int
@@ -291,11 +294,14 @@ def _build_overviews(
     best = best_trials(session, sweeps)
     holders_by_sweep = lease_owners(session)
     waiting, enqueued = defaultdict[str, list[str]](list), Counter[str]()
+    limits = dict[str, SweepRequested]()
     for request in session.scalars(select(SweepRequestRecord).order_by(SweepRequestRecord.id)):
         if request.taken is None:
             waiting[request.sweep].append(request.event["action"])
         elif request.event["action"] == "enqueue":
             enqueued[request.sweep] += 1
+        elif request.event["action"] == "limit":
+            limits[request.sweep] = SweepRequested.model_validate(request.event)
     written = annotations(session, "sweep")
     starts = selectinload(SweepRecord.starts).load_only(SweepStartRecord.started)
     query = select(SweepRecord).options(starts, selectinload(SweepRecord.tags))
@@ -312,6 +318,9 @@ def _build_overviews(
         ended, heard = _read_activity(session, record.id, since=restarted) if runs else (0, None)
         missing = None if planned is None else max(planned - trials, 0.0) + counts["RUNNING"]
         pace = elapsed / max(ended, 1)
+        at_most, limit = stored_at_most(record.spec), limits.get(record.name)
+        if limit is not None and limit.time > restarted:  # a start goes by the file again
+            at_most = limit.at_most
         overviews[record.id] = SweepOverview(
             name=record.name,
             journal=record.journal,
@@ -327,6 +336,7 @@ def _build_overviews(
             restarted=restarted,
             finished=record.finished,
             counts=counts,
+            at_most=at_most,
             ended_by=record.ended_by,
             planned=trials if record.state == "COMPLETE" else max(planned or 0, trials),
             best=best.get(record.name),

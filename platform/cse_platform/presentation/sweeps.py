@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from cse_platform.leaderboard.records import Trial
 from cse_platform.leaderboard.sweeps import SweepOverview
-from cse_platform.numbers import HASH_DIGITS, clock, percent, short_settings, utc
+from cse_platform.numbers import HASH_DIGITS, clock, format_count, percent, short_settings, utc
 from cse_platform.presentation.board_columns import STARRED
 from cse_platform.presentation.tables import Block, Page, Paragraph, Table, text_table
 from cse_platform.presentation.trial import written_lines
@@ -36,6 +36,8 @@ def sweep_page(
             f"run by process {owner.pid} on {owner.host} since {utc(owner.since)}, last signal "
             f"{clock(owner.silent)} ago; its journal is in {owner.folder}"
         )
+    if sweep.at_most is not None:
+        texts.append(f"runs at most {format_count(sweep.at_most, 'trial')} at once")
     if sweep.ended_by:
         texts.append(f"its search ended because its budget is spent: {sweep.ended_by}")
     if sweep.asked:

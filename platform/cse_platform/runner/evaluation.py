@@ -1,7 +1,7 @@
 """Score the trials that `evaluate:` selects on dev; test sets are opened only here."""
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import ray
@@ -40,7 +40,7 @@ def evaluate_selected(state: SweepState, *, heed: Callable[[], None]) -> None:
     placement = {} if state.nodes is None else state.nodes.task_options
     slot = spec.resources
     task = ray.remote(num_cpus=slot.cpu, num_gpus=slot.gpu, **placement)(score_kept_model)
-    running, problems = {}, []
+    slicing_length, problems = spec.evaluate.slicing_length, list[str]()
     for trial in waiting:
         if trial.model is None:
             why = "its model was not kept"
@@ -50,13 +50,16 @@ def evaluate_selected(state: SweepState, *, heed: Callable[[], None]) -> None:
                     "sweep (--set sweep=NEWNAME), with `keep: {models: all}` to keep all models"
                 )
             problems.append(f"trial {trial.number}: {why}")
-            continue
+
+    def begin(trial: TrialHistory) -> Any:
         if tasks.opens_tests:
             state.record_test_access(trial.key, tasks)
         training = training_data(spec.model_dump(mode="json"), trial.values)
-        how = (tasks, training, spec.data, spec.evaluate.slicing_length)
-        running[task.remote(trial.model, trial.key, *how, slot.threads)] = trial
-    for trial, evaluation, error in _iter_results(running, heed=heed):
+        how = (tasks, training, spec.data, slicing_length, slot.threads)
+        return task.remote(trial.model, trial.key, *how)
+
+    kept = [trial for trial in waiting if trial.model is not None]
+    for trial, evaluation, error in _iter_results(state, kept, begin, heed=heed):
         if error is not None:  # the other trials are scored all the same
             problems.append(f"trial {trial.number}: {error}")
             continue
@@ -74,14 +77,23 @@ def evaluate_selected(state: SweepState, *, heed: Callable[[], None]) -> None:
 
 
 def _iter_results(
-    running: Mapping[Any, TrialHistory], *, heed: Callable[[], None]
+    state: SweepState,
+    waiting: Sequence[TrialHistory],
+    begin: Callable[[TrialHistory], Any],
+    *,
+    heed: Callable[[], None],
 ) -> Iterator[tuple[TrialHistory, Any, str | None]]:
-    """Yield the trial of each Ray task as it ends, with its result, and its error in a line.
+    """Begin a Ray task for each trial, as many at once as the sweep may run; yield each as it ends.
 
-    `heed` is called every second. Raises SweepRefusedError if a Ray that this process started dies.
+    Yields the trial with the task's result, and its error in a line. `heed` is called every second.
+    Raises SweepRefusedError if a Ray that this process started dies.
     """
-    left = dict(running)
-    while left:
+    unbegun, running = [*waiting], dict[Any, TrialHistory]()
+    while unbegun or running:
+        limit = state.history.at_most or len(waiting)
+        while unbegun and len(running) < limit:
+            trial = unbegun.pop(0)
+            running[begin(trial)] = trial
         heed()
         try:
             check_own()
@@ -90,11 +102,11 @@ def _iter_results(
                 "Ray on this machine died while models were scored; run the same command to "
                 "continue"
             ) from None
-        ready, _ = ray.wait(list(left), timeout=1)
+        ready, _ = ray.wait(list(running), timeout=1)
         for done in ready:
             result, problem = None, None
             try:
                 result = ray.get(done)
             except Exception as error:  # a worker can raise anything
                 problem = one_line(error)
-            yield left.pop(done), result, problem
+            yield running.pop(done), result, problem

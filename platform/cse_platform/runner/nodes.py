@@ -35,6 +35,8 @@ _POLL_SECONDS = 1.0
 """Seconds between two polls for nodes that have joined."""
 _GRACE_SECONDS = 10.0
 """Seconds that a start waits for further nodes once one has passed."""
+_MOST_ASKED = 100
+"""The most slots that are asked for at once; what is still lacking then is asked for again."""
 _SLOW_SECONDS = 60.0
 """Seconds without an answer after which a node is reported as slow."""
 
@@ -159,15 +161,20 @@ class NodeChecks:
         self._slow: set[str] = set()
         self._polled = -_POLL_SECONDS
         self._there: set[str] = set()
+        self._slots_asked: list[Any] = []
+        """A task for each slot that is asked for; it ends as soon as a new node has that slot."""
         self.passed: set[str] = set()
         """Ids of the nodes that get trials, including nodes that have left since."""
         self.refused: dict[str, str] = {}
         """Why nodes get no trials, by node id."""
 
-    def look(self) -> None:
-        """Question new nodes and collect answers; a refused node costs a warning."""
+    def look(self) -> bool:
+        """Question new nodes and collect answers, at most once a second; True if it did.
+
+        A refused node costs a warning.
+        """
         if time.monotonic() < self._polled + _POLL_SECONDS:
-            return
+            return False
         self._polled = time.monotonic()
         there = {node["NodeID"]: node for node in list_nodes(self._slot)}
         self._there = {*there}
@@ -187,6 +194,32 @@ class NodeChecks:
                 self._slow.add(name)
                 message = "has not answered for a minute; it gets no trials until it does"
                 _log.warning("%s %s", describe_node(there[name]), message)
+        return True
+
+    def count_free(self) -> int:
+        """Count the slots that are free on nodes that are not refused."""
+        refused = capacity(self._slot, among=self.refused) if self.refused else 0
+        return max(count_slots(self._slot, ray.available_resources()) - refused, 0)
+
+    def ask_for_slots(self, count: int) -> None:
+        """Ask Ray's autoscaler for this many slots on new nodes, instead of those asked for before.
+
+        Each is a task that only a new node can run. Ray forgets it when the driver ends, and adds
+        up what several drivers ask for; `request_resources` would do neither.
+        """
+        if self._slots_asked:
+            every = len(self._slots_asked)
+            _, self._slots_asked = ray.wait(self._slots_asked, num_returns=every, timeout=0)
+        count = min(count, _MOST_ASKED)
+        for task in self._slots_asked[count:]:
+            ray.cancel(task)
+        del self._slots_asked[count:]
+        if count > len(self._slots_asked):
+            there = ",".join(sorted(node["NodeID"] for node in list_nodes()))
+            elsewhere = {NODE: f"!in({there})"}
+            cpus, gpus = self._slot.cpu, self._slot.gpu
+            task = ray.remote(num_cpus=cpus, num_gpus=gpus, label_selector=elsewhere)(lambda: None)
+            self._slots_asked += [task.remote() for _ in range(count - len(self._slots_asked))]
 
     def wait(self) -> None:
         """Wait until all nodes have answered, or one has passed and the grace period is over.

@@ -121,7 +121,8 @@ class Planner:
 
     def next(self) -> TrialHistory | None:
         """Start the next trial; None if there is none now, or ever once `state.finished` is set."""
-        if len(self.state.live) >= self.capacity():
+        capacity = self.capacity()
+        if len(self.state.live) >= min(capacity, self.state.history.at_most or capacity):
             return None
         while self.state.left_over:
             live = self.state.left_over.pop(0)
@@ -167,6 +168,19 @@ class Planner:
             )
         if not state.live:  # a confirmation may still crash and have to resume
             state.finished = True
+
+    def count_startable(self) -> int:
+        """Count the trials that could start now if there were room for all.
+
+        A search without a number of trials could double those that run.
+        """
+        state, budget, limit = self.state, self.state.budget, self.state.history.at_most
+        count = len(state.left_over) + len(state.to_retry)
+        if state.searches_on:
+            count += max(len(state.live), 1) if budget is None else budget - state.history.searched
+        elif all(state.history.trials[key].role == "confirm" for key in state.live):
+            count += sum(1 for _ in further_seeds(state.history, state.spec))
+        return count if limit is None else min(count, max(limit - len(state.live), 0))
 
     def param_space(self, trial: TrialHistory) -> dict[str, Any]:
         """Make the arguments of the trainable for a trial that `next` has started."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from cse_platform.errors import SweepRefusedError
 from cse_platform.numbers import format_count
@@ -21,7 +22,8 @@ _MAX_SHOWN = 3
 
 def hash_environment(spec: SweepSpec, identity: Identity, packages: Mapping[str, str]) -> str:
     """Hash what can make a trial fail: not its test sets, nor numbers of trials and seeds."""
-    read = spec.model_dump(mode="json", exclude={"stores", *GROWING})
+    left_out: dict[str, Any] = dict.fromkeys(("stores", *GROWING), True)
+    read = spec.model_dump(mode="json", exclude=left_out | {"resources": {"at_most"}})
     return canonical_hash([read, identity.content(), packages])
 
 

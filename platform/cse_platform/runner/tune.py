@@ -74,8 +74,8 @@ class SweepScheduler(FIFOScheduler):  # type: ignore[misc]  # Ray is untyped
         self.grace = Grace(0)
         """The grace period between a SIGTERM and the end."""
         self._limits, self._bad_nodes = TrialLimits(self.state.spec.resources), BadNodes()
-        self._placement: tune.PlacementGroupFactory | None = None
-        """The placement of the last trial."""
+        self._idle: tuple[tune.PlacementGroupFactory | None, int] = None, 0
+        """The placement of the last trial, and how many idle processes of it are kept."""
         self._rays_handler: Any = None
         """Ray's handler of SIGINT, which stands while its loop runs; None before it does."""
         self._unsaved: set[LiveTrial] | None = None
@@ -88,21 +88,33 @@ class SweepScheduler(FIFOScheduler):  # type: ignore[misc]  # Ray is untyped
         return {}
 
     def on_trial_add(self, controller: Any, trial: Trial) -> None:
-        """Note Ray's trial; on a cluster, restrict it to nodes that have passed their checks.
-
-        Idle processes are kept for trials of the same placement.
-        """
+        """Note Ray's trial; on a cluster, restrict it to nodes that have passed their checks."""
         live = self.live[trial.trial_id]
         live.ray_trial = trial
         if (nodes := self.state.nodes) is not None:
             live.may_run_on = frozenset(nodes.passed)
             trial.update_resources(nodes.placement)
-        if (placement := trial.placement_group_factory) != self._placement:
-            idle = controller._actor_cache
-            if self._placement is not None:
-                idle.decrease_max(self._placement, _MANY)
-            idle.increase_max(placement, _MANY)
-            self._placement = placement
+        self._bound_idle(controller, trial.placement_group_factory)
+
+    def _bound_idle(
+        self, controller: Any, placement: tune.PlacementGroupFactory | None = None
+    ) -> None:
+        """Keep idle processes of this placement alone, and no more than trials may still begin.
+
+        Without one, it is that of the last trial.
+        """
+        (former, kept), limit = self._idle, self.state.history.at_most
+        placement = placement or former
+        count = _MANY if limit is None else max(limit - len(self.live), 0)
+        if placement is None or (placement, count) == self._idle:
+            return
+        processes = controller._actor_cache
+        if former is None:
+            processes.increase_max(None)  # otherwise Ray keeps one process beyond the bounds
+        else:
+            processes.decrease_max(former, kept)
+        processes.increase_max(placement, count)
+        self._idle = placement, count
 
     def choose_trial_to_run(self, tune_controller: Any) -> None:
         """Act on requests; end waiting trials that are stopped, or whose nodes have gone.
@@ -112,6 +124,7 @@ class SweepScheduler(FIFOScheduler):  # type: ignore[misc]  # Ray is untyped
         imports MLflow, for seconds, as soon as there is one.
         """
         self.heed()
+        self._bound_idle(tune_controller)
         nodes = self.state.nodes
         for live in self._list_trials(Trial.PENDING):
             if live in self._stopping or (nodes and nodes.have_gone(live.may_run_on or ())):
@@ -184,6 +197,7 @@ class SweepScheduler(FIFOScheduler):  # type: ignore[misc]  # Ray is untyped
 
     def on_trial_complete(self, controller: Any, trial: Trial, result: dict[str, Any]) -> None:
         live = self.live.pop(trial.trial_id)
+        self._bound_idle(controller)  # before Ray decides on its process
         self.outputs.end(live, trial.trial_id)
         if self.broken is None:
             with self.errors_kept():
@@ -243,10 +257,8 @@ class SweepScheduler(FIFOScheduler):  # type: ignore[misc]  # Ray is untyped
         process started is not queried: the planner knows its slots, and if its GCS has died, a
         query would block for a minute and then end this process.
         """
-        if self.state.nodes is None:
-            return True
-        free = cluster.count_slots(self.state.spec.resources, ray.available_resources())
-        return len(self._list_trials(Trial.PENDING)) <= free
+        nodes = self.state.nodes
+        return nodes is None or len(self._list_trials(Trial.PENDING)) <= nodes.count_free()
 
     def heed(self) -> None:
         """Act on the requests to the sweep since the last call, and follow the cluster's nodes.
@@ -262,8 +274,10 @@ class SweepScheduler(FIFOScheduler):  # type: ignore[misc]  # Ray is untyped
             if self.grace.has_begun and not self.grace.is_over:
                 self._end_with_checkpoints()
             self.state.heed(self.requests.take(), stop_trial=self._stop_trial)
-            if self.state.nodes is not None:
-                self.state.nodes.look()
+            nodes = self.state.nodes
+            if nodes is not None and nodes.look():
+                wanted = 0 if self.is_ending else self.planner.count_startable()
+                nodes.ask_for_slots(max(wanted - nodes.count_free(), 0))
             running = set(self._list_trials(Trial.RUNNING))
             for live in (self._stopping & running) | set(self._limits.find_broken(running)):
                 self._stopping.discard(live)
@@ -388,6 +402,8 @@ class RayExecutor:
         finally:
             for trial_id, live in scheduler.live.items():  # those that were cut off
                 outputs.end(live, trial_id)
+            if state.nodes is not None:
+                state.nodes.ask_for_slots(0)
         if scheduler.broken is not None:
             raise scheduler.broken
 

@@ -324,10 +324,14 @@ CPU. Where steps are slow, dev points are further apart than this, and each has 
 
 
 class Resources(Settings):
-    """The resources of one trial; a trial runs on one device."""
+    """The resources of one trial, which runs on one device, and how many trials run at once."""
 
     gpu: Annotated[Share, Field(ge=0, le=1)] = Field(default=0.0, description="share of a GPU")
     cpu: Annotated[Share, Field(gt=0)] = Field(default=1.0, description="CPU cores")
+    at_most: Annotated[int, Field(ge=1, strict=True)] | None = Field(
+        default=None,
+        description="how many trials may run at once; by default as many as there is room for",
+    )
     fresh_process: bool = Field(
         default=False,
         strict=True,

@@ -26,7 +26,7 @@ from cse_platform.sweep.stores import complete_location, shorten_location
 from cse_platform.values import map_leaves
 
 TrialState = Literal["COMPLETE", "PRUNED", "FAIL"]
-SweepAction = Literal["stop", "retry", "enqueue"]
+SweepAction = Literal["stop", "retry", "enqueue", "limit"]
 Role = Literal["search", "confirm", "repeat"]
 MessageLevel = Literal["note", "warning", "error"]
 FailureCause = Literal["error", "trial", "person", "refusal", "machine"]
@@ -271,6 +271,8 @@ class SweepRequested(SweepEvent):
     """For stop and retry: which trials; if empty, the whole sweep, or all failed trials."""
     values: Values = Field(default_factory=dict)
     """For enqueue: values of dimensions, as the space samples them."""
+    at_most: Annotated[int, Field(ge=1)] | None = None
+    """For limit: how many trials may run at once until the next start; None for no limit."""
 
 
 class AnnotationWritten(SweepEvent):

@@ -46,6 +46,12 @@ def stored_dev(spec: Mapping[str, Any]) -> DevSelection:
         return DevSelection()
 
 
+def stored_at_most(spec: Mapping[str, Any]) -> int | None:
+    """Return how many trials a stored spec allows at once; None if it does not limit them."""
+    at_most: int | None = (spec.get("resources") or {}).get("at_most")
+    return at_most
+
+
 def costs_of_report(
     metrics: Mapping[str, float], provenance: Mapping[str, str], *, epoch_sentences: int | None
 ) -> dict[str, float]:
@@ -317,6 +323,8 @@ class History:
         self.launches: dict[str, events.Launch] = {}
         """The first launch of the sweep's file with each of its settings, by their hash."""
         self.complete = False
+        self.at_most: int | None = None
+        """How many trials may run at once, by the spec or a later request; None for no limit."""
         self.enqueued: dict[str, dict[str, Any]] = {}
         """Configurations that people enqueued, by request."""
         self.spent: str | None = None
@@ -343,6 +351,7 @@ class History:
                     self.spent = self.search_limit = None
                 self.spec, self.best, self.complete = event.spec, event.best, False
                 self.dev = stored_dev(event.spec)
+                self.at_most = stored_at_most(event.spec)
                 self.content, self.environment = event.content, event.environment
                 self.learned = event.learned
                 if event.launch is not None:
@@ -433,6 +442,8 @@ class History:
                 self.enqueued[event.request] = event.values
                 if self.search_limit is not None:
                     self.search_limit += 1
+            case "limit":
+                self.at_most = event.at_most
             case "retry":
                 for trial in self.trials.values():
                     named = trial.number in event.numbers and trial.state == "PRUNED"

@@ -135,6 +135,18 @@ def test_failed_trials_are_tried_again_in_another_environment(start) -> None:
     assert third.start() == [] and third.state.finished
 
 
+def test_a_limit_of_trials_at_once_does_not_try_failed_ones_again(start) -> None:
+    drive = start()
+    (first,) = drive.start()
+    drive.fail(first.key, "ImportError: no sacremoses", crashed=False)
+    finish(drive)
+    limited = start(resources={"at_most": 1})
+    assert limited.start() == [] and limited.state.finished
+    limited.close()
+    roomier = start(resources={"cpu": 2})
+    assert [trial.number for trial in roomier.start()] == [first.number]
+
+
 CORPUS = {"name": "sts12", "transductive": True}
 
 

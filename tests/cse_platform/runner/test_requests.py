@@ -71,6 +71,36 @@ def test_enqueued_configuration_is_tried_next_and_beside_the_search(drive, start
     assert states(drive.run().assert_sound()) == ["COMPLETE"] * 4
 
 
+def test_a_limit_holds_for_what_begins_and_a_start_goes_by_the_file_again(start) -> None:
+    drive = start(capacity=3, resources={"at_most": 2})
+    first, _ = drive.start()
+    assert drive.planner.count_startable() == 0
+    act(drive, asked("limit", at_most=1))
+    drive.finish(first.key)
+    assert drive.start() == []
+    act(drive, asked("limit"))
+    assert drive.planner.count_startable() == 1
+    assert len(drive.start()) == 1
+    drive.close()
+    drive = start(capacity=3, resources={"at_most": 1})
+    assert len(drive.start()) == 1
+    assert drive.planner.count_startable() == 0
+    assert states(drive.run().assert_sound()) == ["COMPLETE"] * 3
+
+
+def test_what_can_start_is_counted_up_to_the_limit(start) -> None:
+    """The number that an autoscaler hears: seeds only once the search has ended."""
+    drive = start(search={"trials": 3}, seeds={"confirm": {"top": 1, "seeds": [0, 1]}}, capacity=2)
+    assert drive.planner.count_startable() == 3
+    searched = drive.start()
+    assert drive.planner.count_startable() == 1
+    drive.finish(searched[0].key)
+    searched += drive.start()
+    assert drive.planner.count_startable() == 0
+    drive.finish(*[trial.key for trial in searched[1:]])
+    assert drive.planner.count_startable() == 2
+
+
 class PickyConfig(CheapConfig):
     """Not every point of a space that has both kinds."""
 
