@@ -34,7 +34,6 @@ def hyperparameter_importances(search: StudiedSearch) -> Picture:
             "array": (upwards["high"] - upwards["importance"]).clip(lower=0).tolist(),
             "arrayminus": (upwards["importance"] - upwards["low"]).clip(lower=0).tolist(),
         },
-        texttemplate="%{x:.2f}",
         hovertemplate="%{y}: %{x:.2f}<extra></extra>",
     )
     share = "importance, all together 1"
