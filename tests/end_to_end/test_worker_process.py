@@ -8,7 +8,7 @@ import pytest
 from cse_methods.registry import own_methods
 from cse_platform import trainable
 from cse_platform.errors import WorkerBusyError
-from cse_platform.runner.reports import REPORT, read_report
+from cse_platform.runner.report_messages import REPORT, read_report
 
 ONE_AT_A_TIME = {"cpu": 2}
 STOPPED_AT = 2

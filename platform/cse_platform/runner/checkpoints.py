@@ -14,7 +14,7 @@ from ray import tune
 from cse_methods.contract import LateSave
 from cse_methods.files.places import filesystem
 from cse_platform.kept_models import exists, is_full, wait_for_room
-from cse_platform.runner.reports import Report, checkpoint_location, find_attempt, send
+from cse_platform.runner.report_messages import Report, checkpoint_location, find_attempt, send
 
 _REQUEST = "save_now"
 """A file beside the trials' folders that exists while the sweep is about to end."""

@@ -15,7 +15,7 @@ from ray.exceptions import RayTaskError
 
 from cse_methods.contract import Method
 from cse_methods.errors import CseError
-from cse_platform.runner.reports import RaisedError
+from cse_platform.runner.report_messages import RaisedError
 from cse_platform.secrets import mask_text
 
 _FRAME = re.compile(r'^ *File "([^"]+)", line (\d+), in [^\n]*\n +([^\n]+)', re.M)

@@ -12,7 +12,7 @@ from pathlib import Path
 from traceback import walk_tb
 
 from cse_platform.runner.failures import clean_text
-from cse_platform.runner.reports import Printed, Report, find_attempt, send
+from cse_platform.runner.report_messages import Printed, Report, find_attempt, send
 from cse_platform.standard_streams import open_dropping
 
 OUTPUT = "output"

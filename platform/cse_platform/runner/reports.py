@@ -1,104 +1,224 @@
-"""What a worker tells the driver, all of it under one key of Ray's results.
+"""Receive every report of the trials; no other code in the driver does.
 
-A report travels as JSON, so that nothing that a method has made is unpickled in the driver, and is
-checked there. A sweep drops everything else that a method hands to Ray itself.
+`Pruning` decides whether the trial goes on; then the report is written to the journal, with what
+the pruner noted, so that a study that is replayed need not judge again. Only then do the history
+and the study have it: memory never knows what the journal does not.
 """
 
-import json
-from typing import Annotated, Any
+import logging
+from collections.abc import Collection, Mapping
 
-import ray
-from pydantic import Field, ValidationError
-from ray import tune
+from cse_methods.data.dev_selection import dev_metric
+from cse_platform.kept_models import wait_for_room
+from cse_platform.runner.failure_policy import GOES_ON, STOPPED
+from cse_platform.runner.failures import Failure
+from cse_platform.runner.state import LiveTrial, SweepState, needs_checkpoint
+from cse_platform.search.pruning import Pruning
+from cse_platform.secrets import mask_text, mask_url
+from cse_platform.sweep.stores import SweepStores
+from cse_platform.tracking.events import TrialCheckpoint, TrialPoint, TrialState
+from cse_platform.tracking.history import TrialHistory, costs_of_report
 
-from cse_methods.reports import LAST_STEP, check_report
-from cse_platform.tracking.events import Recorded
-
-REPORT = "cse"
-"""The key of a result that holds a report."""
-
-Step = Annotated[int, Field(strict=True, ge=0, le=LAST_STEP)]
-
-
-class Printed(Recorded):
-    """What a trial has printed since its last report."""
-
-    text: str
-    total: int
-    """Bytes that it has printed so far."""
-    offset: Annotated[int, Field(ge=0)]
-    """Position after the text in the file of its output."""
+_log = logging.getLogger(__name__)
 
 
-class RaisedError(Recorded):
-    """An error that a method has raised."""
+class Results:
+    """Receives the reports and the ends of one sweep's trials.
 
-    said: str
-    says_what_to_do: bool
-    traceback: str
+    Its creation deletes the checkpoints of earlier starts that nothing needs.
+    """
 
+    def __init__(self, state: SweepState, stores: SweepStores) -> None:
+        self.state, self.errors = state, stores.errors
+        self.pruning = Pruning(
+            state.search, state.history, state.leaderboard, dev=state.identity.dev
+        )
+        last = [t.checkpoint for t in state.history.trials.values() if needs_checkpoint(t)]
+        needed = [path for _, path in filter(None, last)]
+        state.folders.delete_stale_checkpoints(needed=needed)
 
-class Report(Recorded):
-    """One message of a worker: a dev point with what belongs to it, or output, a wait, an error or
-    the end."""
+    def point(
+        self,
+        live: LiveTrial,
+        *,
+        step: int,
+        metrics: Mapping[str, float],
+        checkpoint: str | None = None,
+        provenance: Mapping[str, str] | None = None,
+    ) -> bool:
+        """Record one dev point after `step` optimiser steps. Returns True if the trial is to stop.
 
-    attempt: str
-    """Ray's id of the trial: of one attempt at one of ours, in one process."""
-    begins: bool = False
-    """Whether this only tells the node of a trial that begins."""
-    node: str | None = None
-    """Ray's id of the node, in the first report of a trial on a cluster and in an error."""
-    step: Step | None = None
-    """Of a dev point; None if this is none."""
-    metrics: dict[str, float] = Field(default_factory=dict)
-    provenance: dict[str, str] = Field(default_factory=dict)
-    """What is new since the last report."""
-    checkpoint: Step | None = None
-    """The step of a checkpoint that is now complete: of this dev point or an earlier one."""
-    output: Printed | None = None
-    waits: str | None = None
-    """Why the trial waits."""
-    error: RaisedError | None = None
-    """The error that ends the trial."""
-    model_problem: str | None = None
-    """Why the trial's model could not be kept; empty if it was kept."""
-    unread: tuple[str, ...] = ()
-    """Hyperparameters that a whole training has not read."""
+        A repeated step is dropped: its first values stay. An invalid report ends the trial.
+        `checkpoint` is the location of a complete checkpoint of this step; `provenance` is what the
+        worker has not reported before.
+        """
+        trial, spec, facts = live.trial, self.state.spec, provenance or {}
+        live.wait_warned = False
+        # The first report of a process names its host; another process may run elsewhere.
+        live.provenance = {**({} if "host" in facts else live.provenance), **facts}
+        self._warn_if_not_rising(live, step)
+        if step in trial.curve:
+            if checkpoint is not None:
+                self.checkpoint(live, step=step, location=checkpoint)
+            return False
+        size, sentences = trial.batch_size, self.state.identity.corpus_sentences
+        epoch = None if size is None else sentences // size * size  # whole batches
+        metrics = {**metrics, **costs_of_report(metrics, facts, epoch_sentences=epoch)}
+        if refusal := self._find_refusal(step, metrics):
+            live.refused = refusal
+            return True
+        before, measured = trial.checkpoint, spec.dev.with_means(metrics)
+        point = TrialPoint(
+            sweep=spec.sweep,
+            trial=trial.key,
+            step=step,
+            value=measured[dev_metric(spec.dev.search_name)],
+            metrics=measured,
+            checkpoint=checkpoint,
+        )
+        reported = trial.with_point(point, checkpoint=spec.dev.checkpoint_name)
+        why, notes = self.pruning.judge(reported, step=step)
+        self.state.record(point.model_copy(update={"pruner_notes": notes}))
+        self.state.search.report(trial, step=step, notes=notes)
+        if checkpoint is not None:
+            self._replace_checkpoint(live, before)
+        if why is None or metrics.get("train/progress") == 1:
+            return False
+        live.stopped = why
+        return True
 
+    def checkpoint(self, live: LiveTrial, *, step: int, location: str) -> None:
+        """Record a complete checkpoint of a step that was reported before."""
+        before = live.trial.checkpoint
+        if before is not None and before[0] >= step:
+            if location != before[1]:
+                self.state.folders.delete_checkpoint(location)
+            return
+        sweep, key = self.state.spec.sweep, live.trial.key
+        self.state.record(TrialCheckpoint(sweep=sweep, trial=key, step=step, checkpoint=location))
+        self._replace_checkpoint(live, before)
 
-def checkpoint_location(root: str, attempt: str, step: int) -> str:
-    """The location of an attempt's checkpoint in the folder or URI of a sweep's checkpoints."""
-    return f"{root}/{attempt}/checkpoint_{step}"
+    def _replace_checkpoint(self, live: LiveTrial, before: tuple[int, str] | None) -> None:
+        """Delete the previous checkpoint, now that the journal names a newer one."""
+        del live.cut_offs["crash"]
+        if before is not None:
+            self.state.folders.delete_checkpoint(before[1])
 
+    def _warn_if_not_rising(self, live: LiveTrial, step: int) -> None:
+        """Warn once if a trial reports a step that is not above the one before."""
+        before, live.last_step = live.last_step, max(step, live.last_step)
+        if step <= before and not live.order_warned:
+            live.order_warned = True
+            repeated = step in live.trial.curve
+            lost = "its scores are dropped" if repeated else "it is recorded anyway"
+            _log.warning(
+                "trial %d reports step %d after step %d: %s; a method reports rising steps, each "
+                "once", live.trial.number, step, before, lost,
+            )  # fmt: skip
 
-def find_attempt() -> str:
-    """The attempt that this process works on now, which is the caller's in a trial's own thread."""
-    return str(tune.get_context().get_trial_id())
+    def stop(self, live: LiveTrial) -> None:
+        """Stop a trial for a person; its results count as those of a pruned trial.
 
+        A running one ends once its process has stopped; one that waits to resume ends at once.
+        """
+        live.stopped = live.stopped or STOPPED
+        if live in self.state.left_over:
+            self.state.left_over.remove(live)
+            self.record_end(live)
 
-def find_node() -> str:
-    """Ray's id of the node of this process."""
-    return str(ray.get_runtime_context().get_node_id())
+    def warn_waiting(self, live: LiveTrial, why: str) -> None:
+        """Warn once that a trial is alive but has to wait."""
+        if not live.wait_warned:
+            live.wait_warned = True
+            says = "trial %d waits: %s; it continues when there is room"
+            _log.warning(says, live.trial.number, mask_text(why))
 
+    def warn_unread(self, trial: TrialHistory, unread: Collection[str]) -> None:
+        """Warn of searched settings that the method never read, at the end of the first trial only.
 
-def make_result(report: Report) -> dict[str, Any]:
-    """Make the result for Ray; its step and metrics are there for scripts that have no driver."""
-    shown = {} if report.step is None else {"step": report.step, **report.metrics}
-    return {**shown, REPORT: json.dumps(report.model_dump(exclude_defaults=True))}
+        `unread` are all of its hyperparameters that were not read.
+        """
+        trials = self.state.history.trials.values()
+        if any(t.state == "COMPLETE" and t.reused_from is None for t in trials):
+            return
+        if names := [name for name in trial.searched if name in unread]:
+            _log.warning(
+                "trial %d never read %s, which is in 'space': trials that differ only in it are "
+                "the same; remove it from 'space', or add a condition (`when`) if another "
+                "setting decides whether it has an effect",
+                trial.number,
+                " and ".join(names),
+            )
 
+    def record_end(self, live: LiveTrial) -> None:
+        """Record the end of a trial that came to its last step, or was stopped early."""
+        best = live.trial.best(checkpoint=self.state.spec.dev.checkpoint_name)
+        error, cause = live.refused, "trial"
+        if error is None and best is None:
+            error = "it reported no valid dev score"
+            if live.stopped == STOPPED:
+                error, cause = STOPPED, "person"
+        if error is not None:
+            self._finish_trial(live, "FAIL", error=error, cause=cause)
+        else:
+            self._finish_trial(live, "PRUNED" if live.stopped else "COMPLETE", why=live.stopped)
 
-def send(report: Report, *, checkpoint: tune.Checkpoint | None = None) -> None:
-    """Send a report. Ray may end the trial here; then this does not return."""
-    tune.report(make_result(report), checkpoint=checkpoint)
+    def record_failure(self, live: LiveTrial, failure: Failure) -> None:
+        """Resume a trial that raised an error or lost its process, or record that it failed.
 
+        The whole traceback is written to a file in the sweep's folder.
+        """
+        if live.stopped or live.refused:
+            self.record_end(live)  # it was being stopped anyway
+            return
+        trial = live.trial
+        logs = f"cse-sweep logs {self.state.spec.sweep} --trial {trial.number}"
 
-def read_report(sent: object) -> Report:
-    """Check what a worker has sent as a report. Raises ValueError if it is invalid."""
-    try:
-        report = Report.model_validate_json(sent)  # type: ignore[arg-type]
-        check_report(report.step or 0, report.metrics)
-        return report
-    except ValidationError as error:
-        problem = error.errors()[0]
-        text = ": ".join([*filter(None, [".".join(map(str, problem["loc"]))]), problem["msg"]])
-        raise ValueError(f"its worker sent an invalid report ({text})") from None
+        def write_traceback() -> None:
+            self.errors.mkdir(parents=True, exist_ok=True)
+            text = f"{failure.traceback.rstrip()}\n\nIts output: {logs}\n"
+            (self.errors / f"trial-{trial.number}.txt").write_text(text)
+
+        wait_for_room(write_traceback, what=f"the traceback of trial {trial.number}")
+        live.cut_offs[failure.end] += 1
+        if live.cut_offs[failure.end] <= GOES_ON[failure.end]:
+            step = trial.checkpoint[0] if trial.checkpoint else 0
+            says = "trial %d was interrupted (%s); it continues from step %d"
+            _log.warning(says, trial.number, failure.said, step)
+            self.state.live.pop(trial.key, None)
+            resumed = LiveTrial(trial, live.cut_offs, live.provenance, live.order_warned)
+            self.state.left_over.append(resumed)
+        else:
+            cause = {"error": "error", "crash": "machine", "limit": "trial"}[failure.end]
+            self._finish_trial(live, "FAIL", error=failure.said, cause=cause)
+
+    def _finish_trial(self, live: LiveTrial, state: TrialState, **reasons: str | None) -> None:
+        trial, problem = live.trial, live.model_problem
+        best = trial.best(checkpoint=self.state.spec.dev.checkpoint_name)
+        if state == "COMPLETE" and problem is not None and trial.checkpoint is not None:
+            where = mask_url(trial.checkpoint[1])
+            _log.warning("the best checkpoint in %s cannot be kept: %s", where, mask_text(problem))
+        kept = state == "COMPLETE" and problem is None
+        self.state.end_trial(
+            trial,
+            state,
+            best_step=None if best is None else best.step,
+            best_value=None if best is None else best.value,
+            best_metrics={} if best is None else best.metrics,
+            model=self.state.folders.model_location(trial.key) if kept else None,
+            wall_seconds=trial.busy_seconds,
+            gpus=self.state.spec.resources.gpu,
+            costs=trial.costs.totals(),
+            provenance=live.provenance,
+            **reasons,
+        )
+
+    def _find_refusal(self, step: int, metrics: Mapping[str, float]) -> str | None:
+        """Explain why a report is invalid; None if it is valid. NaN is valid until the end."""
+        dev = self.state.spec.dev
+        for name in map(dev_metric, (*dev.picking, *dev.climbed)):
+            if name not in metrics:
+                return f"it reported no {name} at step {step}"
+            if abs(metrics[name]) > 1:
+                return f"it reported {name} = {metrics[name]:g} at step {step}, not a fraction"
+        return None

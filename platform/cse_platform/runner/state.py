@@ -10,7 +10,7 @@ from cse_methods.tasks import Tasks
 from cse_platform.own_folders import OwnFolders
 from cse_platform.runner.failures import End
 from cse_platform.runner.nodes import NodeChecks
-from cse_platform.runner.reports import RaisedError
+from cse_platform.runner.report_messages import RaisedError
 from cse_platform.search.budgets import trial_budget
 from cse_platform.search.study import SearchStudy
 from cse_platform.secrets import mask_text

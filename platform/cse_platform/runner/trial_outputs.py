@@ -9,7 +9,7 @@ from pathlib import Path
 from cse_platform.numbers import HASH_DIGITS, utc
 from cse_platform.runner.failures import clean_text
 from cse_platform.runner.output_capture import OUTPUT, decode_output, read_both_ends
-from cse_platform.runner.reports import Printed
+from cse_platform.runner.report_messages import Printed
 from cse_platform.runner.state import LiveTrial
 from cse_platform.tracking.events import now
 from cse_platform.tracking.output import OutputFile, output_file, read_output

@@ -28,8 +28,8 @@ from cse_platform.runner.failures import (
 )
 from cse_platform.runner.planner import Planner
 from cse_platform.runner.ray_process import OwnRayLost, check_own, is_own, join_cluster, stop_own
-from cse_platform.runner.reports import REPORT, checkpoint_location, read_report
-from cse_platform.runner.results import Results
+from cse_platform.runner.report_messages import REPORT, checkpoint_location, read_report
+from cse_platform.runner.reports import Results
 from cse_platform.runner.state import LiveTrial, SweepState
 from cse_platform.runner.trial_outputs import TrialOutputs
 from cse_platform.runner.worker import make_reusable, trainable

@@ -33,7 +33,14 @@ from cse_platform.runner.checkpoints import TrialCheckpoints
 from cse_platform.runner.failures import report_of
 from cse_platform.runner.machine_sampling import MachineSampler
 from cse_platform.runner.output_capture import OutputCapture, capture_output, is_stopped_by_tune
-from cse_platform.runner.reports import REPORT, Report, find_attempt, find_node, make_result, send
+from cse_platform.runner.report_messages import (
+    REPORT,
+    Report,
+    find_attempt,
+    find_node,
+    make_result,
+    send,
+)
 from cse_platform.sweep.blocks import CHECKPOINT_EVERY
 from cse_platform.sweep.identity import code_hash
 from cse_platform.sweep.problems import joined_problems, problems_in

@@ -12,7 +12,7 @@ from pyarrow.fs import LocalFileSystem, SubTreeFileSystem
 from cse_platform import kept_models
 from cse_platform.runner import checkpoints, reports
 from cse_platform.runner.checkpoints import TrialCheckpoints, request_checkpoints, withdraw_request
-from cse_platform.runner.reports import REPORT, Report, read_report
+from cse_platform.runner.report_messages import REPORT, Report, read_report
 
 FILE = "state"
 

@@ -22,7 +22,7 @@ from cse_platform.runner.failures import (
     with_last_lines,
 )
 from cse_platform.runner.output_capture import OUTPUT, OutputCapture
-from cse_platform.runner.reports import Printed, RaisedError
+from cse_platform.runner.report_messages import Printed, RaisedError
 from cse_platform.runner.trial_outputs import TrialOutputs
 from cse_platform.tracking import output
 from cse_platform.tracking.output import LEFT_OUT, OutputFile, output_file, read_output

@@ -13,7 +13,7 @@ from in_process import InProcessExecutor, new_spec
 from cse_platform.runner import driver, worker
 from cse_platform.runner.checkpoints import TrialCheckpoints
 from cse_platform.runner.machine_sampling import MachineSampler
-from cse_platform.runner.reports import REPORT, read_report
+from cse_platform.runner.report_messages import REPORT, read_report
 from cse_platform.stores.sql.lease import Lease
 from cse_platform.stores.sql.store import open_store
 from cse_platform.sweep import identity

@@ -1,159 +1,305 @@
-import json
-from contextlib import closing
+import math
+import threading
+from collections.abc import Mapping
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
-import bad
 import pytest
 from in_process import NewDrive
+from slow_storage import slow_storage
 
-from cse_platform.control.requests import Requests
-from cse_platform.runner import worker
-from cse_platform.runner.checkpoints import TrialCheckpoints
-from cse_platform.runner.failures import failure_from_report, report_of
-from cse_platform.runner.machine_sampling import MachineSampler
-from cse_platform.runner.reports import REPORT, Report, make_result, read_report
-from cse_platform.runner.trial_outputs import TrialOutputs
-from cse_platform.runner.tune import SweepScheduler
-
-SCORE = {"dev/stsb_spearman": 0.5}
-
-
-def test_a_report_arrives_as_it_was_sent_and_another_kind_is_called_invalid() -> None:
-    numbers = {"dev/a": float("-inf"), "train/b": 0.1 + 0.2, "train/c": float("nan")}
-    error = report_of(ValueError("a file \udcff\0"))
-    sent = Report(attempt="one", step=0, metrics=numbers, model_problem="", error=error)
-    assert repr(read_report(make_result(sent)[REPORT])) == repr(sent)
-    sent = make_result(Report(attempt="one", step=0, metrics={"a": 1.0}))[REPORT]
-    for text, what in (
-        (sent.replace("1.0", '"x"'), r"metrics\.a: Input "),
-        ("no JSON", "Invalid "),
-    ):
-        with pytest.raises(ValueError, match=rf"^its worker sent an invalid report \({what}"):
-            read_report(text)
-
-
-def test_a_run_belongs_to_one_trial(monkeypatch, cheap) -> None:
-    sent = list[Report]()
-    monkeypatch.setattr(worker, "_count_assigned_threads", lambda: 2)
-    monkeypatch.setattr(
-        worker.tune, "report", lambda result, **_: sent.append(read_report(result[REPORT]))
-    )
-    monkeypatch.setattr(worker, "find_attempt", lambda: "first")
-    config = cheap.config(backbone="mini", corpus="builtin")
-    with closing(MachineSampler(2)) as machine:
-        run = worker.TuneRun(42, None, config, TrialCheckpoints(0), machine, code=None)
-        monkeypatch.setattr(worker, "find_attempt", lambda: "second")
-        run.report(step=1, metrics=SCORE)
-        run.close()
-        with pytest.raises(RuntimeError, match=r"^step 9 is reported after the end"):
-            run.report(step=9, metrics=SCORE, save=lambda folder: pytest.fail(str(folder)))
-    assert [(report.attempt, report.step) for report in sent] == [("first", 1)]
-
-
-def test_what_a_method_hands_to_ray_stays_in_its_process(monkeypatch) -> None:
-    own = make_result(Report(attempt="one", step=1, metrics=SCORE))
-    handed = {**own, 7: {"of": "no text"}, "done": True, "unread_settings": 5, "timestamp": 1}
-    reusable = worker.make_reusable(lambda settings: None)
-    monkeypatch.setattr(reusable.__bases__[0], "step", lambda self: handed)
-    assert object.__new__(reusable).step() == {REPORT: own[REPORT]}
-
-
-class Text(str):
-    """Text of a method, whose class the driver may lack."""
-
-
-def test_a_method_cannot_send_objects_or_its_end_by_hand(monkeypatch) -> None:
-    made_up = {"cse": Text("{}"), "__duplicate__": Text("1"), "should_checkpoint": Text("1")}
-    reusable = worker.make_reusable(lambda settings: None)
-    base = reusable.__bases__[0]
-    monkeypatch.setattr(worker, "find_attempt", lambda: "one")
-    monkeypatch.setattr(base, "step", lambda self: dict(made_up))
-    trial = object.__new__(reusable)
-    assert trial.step() == {}
-    session = SimpleNamespace(report=lambda result: None)
-    monkeypatch.setattr("ray.tune.trainable.function_trainable.get_session", lambda: session)
-    trial._trainable_func({})  # returns, and Ray says so
-    monkeypatch.setattr(base, "step", lambda self: {"__duplicate__": True, "date": "today"})
-    assert trial.step() == {"__duplicate__": True}
-
-
-NO_REPORTS: dict[str, Any] = {
-    "no text": 5,
-    "no JSON": "step 5",
-    "nested deep": "[" * 100_000,
-    "no attempt": "{}",
-}
-WRONG: dict[str, dict[str, Any]] = {
-    "another key": {"steps": 2},
-    "step beyond 32 bits": {"step": 2**31},
-    "name that cannot be printed": {"metrics": {"train/\0lr": 0.5}},
-    "dev score above 1": {"metrics": {bad.DEV: 1.5}},
-    "no dev score": {"metrics": {"train/lr": 0.5}},
-    "checkpoint elsewhere": {"checkpoint": "../other"},
-    "unread of a number": {"unread": 5},
-}
+from cse_methods.contract import BEST_FOLDER
+from cse_platform.tracking.events import TrialFinished
 
 
 @pytest.fixture
-def heard(start: NewDrive, tmp_path: Path) -> tuple[Any, SweepScheduler]:
-    """A sweep with room for many trials at once, and what Ray calls with their results."""
-    search = {"trials": None, "budget": {"time": "100d"}, "give_up_after": 99}
-    drive = start(search=search)
-    requests = Requests(drive.state.leaderboard, drive.spec.sweep)
-    outputs = TrialOutputs(drive.folder, str(tmp_path / "ray"))
-    return drive, SweepScheduler(drive.planner, drive.results, requests, outputs)
-
-
-def started(drive: Any, scheduler: SweepScheduler) -> tuple[str, Any]:
+def one(start: NewDrive) -> tuple[Any, str]:
+    """A sweep of one trial, which is running, and its key."""
+    drive = start(search={"trials": 1})
     (plan,) = drive.start()
-    scheduler.live[plan.key] = drive.state.live[plan.key]
-    return plan.key, SimpleNamespace(
-        trial_id=plan.key, storage=None, error_file=None, run_metadata=SimpleNamespace()
-    )
+    return drive, plan.key
 
 
-def point(attempt: str, **changes: Any) -> str:
-    return json.dumps({"attempt": attempt, "step": 2, "metrics": {bad.DEV: 0.5}, **changes})
+@pytest.fixture
+def many(start: NewDrive) -> Any:
+    """A sweep of nine trials, which begin when they are asked for."""
+    return start(search={"trials": 9, "give_up_after": 9})
 
 
-def test_a_malformed_report_ends_its_trial_and_a_raised_error_is_told_in_a_line(heard) -> None:
-    drive, scheduler = heard
-    wrong = []
-    for way in (*NO_REPORTS, *WRONG):
-        key, ray_trial = started(drive, scheduler)
-        sent = NO_REPORTS[way] if way in NO_REPORTS else point(key, **WRONG[way])
-        answer = scheduler.on_trial_result(None, ray_trial, {REPORT: sent})
-        scheduler.on_trial_complete(None, ray_trial, {})
-        del drive.running[key]
-        trial = drive.history.trials[key]
-        if (answer, scheduler.broken, trial.state, trial.curve) != ("STOP", None, "FAIL", {}):
-            wrong.append(way)
-    for way, error in bad.RAISED.items():
-        key, _ = started(drive, scheduler)
-        failure = failure_from_report(report_of(error), drive.state.method)
-        drive.results.record_failure(drive.state.live[key], failure)
-        del drive.running[key]
-        trial = drive.history.trials[key]
-        told = (failure.end, bool(failure.said), trial.state, trial.error)
-        if told != ("error", True, "FAIL", failure.said):
-            wrong.append(way)
-    assert not wrong
-    drive.close()  # the stores take it
+def begun(drive: Any) -> str:
+    drive.running.clear()
+    (plan,) = drive.start()
+    return str(plan.key)
 
 
-def test_what_is_no_report_of_this_attempt_is_dropped(heard, caplog) -> None:
-    drive, scheduler = heard
-    key, ray_trial = started(drive, scheduler)
-    for sent in (
-        {"step": 2, bad.DEV: 0.9, "unread_settings": 5},
-        {"failure": {"said": 1}},
-        {"output/text": 1},
-        {REPORT: point("another", metrics={bad.DEV: 0.9})},
-    ):
-        assert scheduler.on_trial_result(None, ray_trial, sent) == "CONTINUE"
-        assert scheduler.broken is None, sent
-    assert "trial 0: a report of another attempt is dropped" in caplog.text
-    assert scheduler.on_trial_result(None, ray_trial, {REPORT: point(key)}) == "CONTINUE"
+def point(drive: Any, key: str, step: int, value: float, **metrics: float) -> bool:
+    return bool(drive.report(key, step, **{"dev/stsb_spearman": value, **metrics}))
+
+
+def points(drive: Any, key: str, curve: Mapping[int, float]) -> list[bool]:
+    """Whether it is stopped, by point."""
+    return [point(drive, key, step, value) for step, value in curve.items()]
+
+
+def finished(drive: Any, key: str) -> TrialFinished:
+    (end,) = [e for e in drive.events() if isinstance(e, TrialFinished) and e.trial == key]
+    return end
+
+
+def ended(drive: Any, key: str) -> TrialFinished:
+    """How a trial has ended that ends now."""
+    drive.results.record_end(drive.state.live[key])
+    return finished(drive, key)
+
+
+def test_a_trial_ends_with_its_best_trained_step(one) -> None:
+    """Step 0 is the untrained backbone, which is never the best."""
+    drive, key = one
+    assert points(drive, key, {0: 0.9, 2: 0.5, 4: 0.4}) == [False] * 3
+    drive.complete(key)
+    end = finished(drive, key)
+    assert (end.state, end.best_step, end.best_value) == ("COMPLETE", 2, 0.5)
+    assert end.best_metrics["dev/stsb_spearman"] == 0.5
+    assert end.model is not None and Path(end.model).is_dir()
+    assert drive.study().trials[0].value == 0.5
+    assert drive.state.live == {}
+
+
+def test_the_checkpoint_set_picks_and_the_search_set_is_told(start) -> None:
+    drive = start(dev={"checkpoint": "sickr", "search": "stsb"}, search={"trials": 1})
+    (plan,) = drive.start()
+    point(drive, plan.key, 2, 0.7, **{"dev/sickr_spearman": 0.1})
+    point(drive, plan.key, 4, 0.6, **{"dev/sickr_spearman": 0.2})
+    end = ended(drive, plan.key)
+    assert (end.best_step, end.best_value) == (4, 0.6)
+
+
+def test_reports_do_not_wait_for_storage(one) -> None:
+    drive, key = one
+    answers = threading.Event()
+    with slow_storage(answers.wait):
+        points(drive, key, {2: 0.5, 4: 0.5})
+        drive.results.record_end(drive.state.live[key])
+        places = [drive.checkpoints / key[:12] / step for step in ("2", "4")]
+        assert [place.is_dir() for place in places] == [True, True]
+        answers.set()
+        drive.state.folders.close()
+    assert places[0].is_dir() is False
+
+
+def test_an_ended_trial_keeps_no_training_state(many) -> None:
+    for end in ("COMPLETE", "PRUNED", "FAIL"):
+        key = begun(many)
+        point(many, key, 2, 0.5)
+        if end == "COMPLETE":
+            many.complete(key)
+        elif end == "PRUNED":
+            many.results.stop(many.state.live[key])
+            many.results.record_end(many.state.live[key])
+        else:
+            many.fail(key, "ValueError: no", crashed=False)
+        error = "ValueError: no" if end == "FAIL" else None
+        assert (finished(many, key).state, finished(many, key).error) == (end, error)
+    many.state.folders.close()
+    assert not list(many.checkpoints.rglob(BEST_FOLDER))
+
+
+def test_what_goes_on_keeps_its_checkpoint_and_what_a_kill_left_is_deleted(one, start) -> None:
+    drive, key = one
+    left = [drive.checkpoints / trial / f"checkpoint_00000{n}" for trial in "ab" for n in (0, 1)]
+    for place in left:
+        (place / BEST_FOLDER).mkdir(parents=True)
+    metrics = {"dev/stsb_spearman": 0.5}
+    drive.results.point(drive.state.live[key], step=2, metrics=metrics, checkpoint=str(left[1]))
+    drive.close()
+    again = start(drive.spec)
+    again.state.folders.close()
+    assert [place for place in left if place.is_dir()] == [left[1]]
+    (plan,) = again.start()
+    assert plan.resumed_from == 2
+
+
+def test_a_repeated_step_changes_nothing_and_is_said_once(one, caplog) -> None:
+    drive, key = one
+    point(drive, key, 2, 0.5)
+    assert [point(drive, key, 2, value) for value in (0.6, 0.7)] == [False, False]
+    assert [record.args[:3] for record in caplog.records] == [(0, 2, 2)]
     assert drive.history.trials[key].curve == {2: 0.5}
+    drive.fail(key, "SIGKILL", crashed=True)
+    drive.start()
+    caplog.clear()
+    point(drive, key, 2, 0.5)  # what it does again after its checkpoint is no fault of its method
+    assert not caplog.records
+    point(drive, key, 4, 0.4)
+    drive.results.record_end(drive.state.live[key])
+    drive.assert_sound()
+
+
+def test_a_checkpoint_that_is_told_later_is_gone_on_from(one, start) -> None:
+    drive, key = one
+    metrics = {"dev/stsb_spearman": 0.5}
+    first, left, *further = [
+        drive.checkpoints / trial / "checkpoint_000000" for trial in ("a", "left", "b", "c")
+    ]
+    for place in (first, left, further[0]):
+        (place / BEST_FOLDER).mkdir(parents=True)
+    for step in (2, 4, 6):
+        drive.results.point(drive.state.live[key], step=step, metrics=metrics)
+    drive.results.checkpoint(drive.state.live[key], step=2, location=str(first))
+    drive.results.checkpoint(drive.state.live[key], step=4, location=str(further[0]))
+    drive.results.checkpoint(
+        drive.state.live[key], step=2, location=str(left)
+    )  # an older one changes nothing
+    drive.close()
+    again = start(drive.spec)
+    (plan,) = again.start()
+    assert plan.resumed_from == 4
+    other = {"dev/stsb_spearman": 0.4}
+    further[1].mkdir(parents=True)
+    again.results.point(again.state.live[key], step=6, metrics=other, checkpoint=str(further[1]))
+    trial = again.history.trials[key]
+    assert (trial.checkpoint, trial.curve) == ((6, str(further[1])), {2: 0.5, 4: 0.5, 6: 0.5})
+    again.state.folders.close()
+    assert [place.is_dir() for place in (first, left, *further)] == [False, False, False, True]
+    again.complete(key)
+    again.assert_sound()
+
+
+def test_what_is_no_number_is_never_the_best(many) -> None:
+    none = begun(many)
+    points(many, none, dict.fromkeys((0, 2, 4), math.nan))
+    end = ended(many, none)
+    assert (end.state, end.best_step, end.best_value) == ("FAIL", None, None)
+    assert (end.error, end.cause) == ("it reported no valid dev score", "trial")
+    empty = begun(many)
+    point(many, empty, 2, math.nan)
+    (Path(many.history.trials[empty].checkpoint[1]) / BEST_FOLDER).rmdir()
+    many.complete(empty)
+    assert finished(many, empty).state == "FAIL"
+    assert not Path(many.state.folders.models).exists()
+    one = begun(many)
+    points(many, one, {2: math.nan, 4: 0.3, 6: math.nan})
+    end = ended(many, one)
+    assert (end.state, end.best_value) == ("COMPLETE", 0.3)
+    many.close()
+    assert [trial.state.name for trial in many.study().trials] == ["FAIL", "FAIL", "COMPLETE"]
+
+
+def test_which_trials_a_strict_pruner_ends(start) -> None:
+    drive = start(search={"trials": 5}, pruner={"kind": "median", "startup_trials": 1})
+    good = begun(drive)
+    points(drive, good, dict.fromkeys((0, 2, 4), 0.8))
+    drive.results.record_end(drive.state.live[good])
+    for died in (False, True):
+        key = begun(drive)
+        assert points(drive, key, {0: 0.1, 2: 0.2}) == [False, True]
+        if died:
+            drive.fail(key, "SIGTERM", crashed=True)
+        else:
+            drive.results.record_end(drive.state.live[key])
+        trial = drive.history.trials[key]
+        assert (trial.state, trial.curve, trial.best_value) == ("PRUNED", {0: 0.1, 2: 0.2}, 0.2)
+    drive.assert_sound()
+    without = begun(drive)
+    assert point(drive, without, 2, math.nan) is True
+    assert ended(drive, without).state == "FAIL"
+    last = begun(drive)
+    assert point(drive, last, 4, 0.2) is False  # the last step is never pruned
+    assert ended(drive, last).state == "COMPLETE"
+
+
+def test_a_trial_whose_code_raised_an_error_fails_at_once_of_that(one) -> None:
+    drive, key = one
+    point(drive, key, 2, 0.5)
+    drive.fail(key, "ValueError: no such layer", crashed=False)
+    end = finished(drive, key)
+    assert (end.state, end.cause, end.error) == ("FAIL", "error", "ValueError: no such layer")
+
+
+def test_a_trial_whose_process_died_goes_on_three_times(one) -> None:
+    drive, key = one
+    points(drive, key, {0: 0.3, 2: 0.5})
+    for _ in range(3):
+        drive.fail(key, "SIGKILL", crashed=True)
+        assert drive.history.trials[key].state == "RUNNING"
+        (plan,) = drive.start()
+        assert (plan.key, plan.resumed_from) == (key, 2)
+        assert plan.checkpoint is not None
+        assert drive.planner.param_space(plan)["resume_from"] == plan.checkpoint[1]
+    drive.fail(key, "SIGKILL", crashed=True)
+    assert (finished(drive, key).state, finished(drive, key).error) == ("FAIL", "SIGKILL")
+    told = (drive.folder / "errors" / "trial-0.txt").read_text()
+    logs = f"cse-sweep logs {drive.spec.sweep} --trial 0"
+    assert told == f"all of SIGKILL\n\nIts output: {logs}\n"
+    drive.run().assert_sound()
+
+
+def test_a_trial_that_gets_further_each_time_goes_on_as_often_as_its_node_is_lost(one) -> None:
+    drive, key = one
+    for step in range(2, 10, 2):
+        point(drive, key, step, 0.5)
+        drive.fail(key, "its node is gone", crashed=True)
+        assert [plan.resumed_from for plan in drive.start()] == [step]
+    assert ended(drive, key).state == "COMPLETE"
+    drive.assert_sound()
+
+
+def test_a_trial_s_provenance_is_put_together_from_its_reports(one) -> None:
+    drive, key = one
+    values = {"dev/stsb_spearman": 0.5, "dev/sickr_spearman": 0.5}
+    facts = [
+        {"host": "lab-1", "gpu": "H200", "peak_memory_mib": "10"},
+        {"peak_memory_mib": "20"},
+        {"host": "lab-2", "peak_memory_mib": "15"},
+        {"peak_memory_mib": "16"},
+    ]
+    for step, provenance in enumerate(facts):
+        drive.results.point(drive.state.live[key], step=step, metrics=values, provenance=provenance)
+    assert ended(drive, key).provenance == {"host": "lab-2", "peak_memory_mib": "16"}
+
+
+def test_a_model_that_cannot_be_kept_does_not_fail_the_trial(one, caplog) -> None:
+    drive, key = one
+    (drive.folder / "artifacts").write_text("in the way")
+    point(drive, key, 2, 0.5)
+    drive.complete(key)
+    assert (finished(drive, key).state, finished(drive, key).model) == ("COMPLETE", None)
+    assert "cannot be kept" in caplog.text
+
+
+def test_a_checkpoint_without_the_best_encoder_is_blamed_and_not_the_dev_score(one, caplog) -> None:
+    drive, key = one
+    point(drive, key, 2, 0.5)
+    (drive.checkpoints / key[:12] / "2" / BEST_FOLDER).rmdir()
+    drive.complete(key)
+    assert (finished(drive, key).state, finished(drive, key).model) == ("COMPLETE", None)
+    assert f"cannot be kept: it has no folder '{BEST_FOLDER}', where " in caplog.text
+
+
+@pytest.mark.parametrize("raised", [OSError("gone"), KeyboardInterrupt()], ids=["error", "kill"])
+def test_memory_knows_a_dev_point_only_once_the_journal_has_it(start, monkeypatch, raised) -> None:
+    """Neither the history nor the study, whose pruner has judged the point before."""
+    drive = start(search={"trials": 1}, pruner={"kind": "successive_halving", "min_step": 1})
+    (plan,) = drive.start()
+
+    def known() -> tuple[Any, ...]:
+        trial, (studied,) = drive.history.trials[plan.key], drive.study().trials
+        curves = {*trial.curve}, {*trial.kept}, {*trial.tops}, trial.last_metrics, trial.costs.step
+        return *curves, {*trial.pruner_notes}, studied.intermediate_values, studied.system_attrs
+
+    before, append = known(), drive.recorder.record
+
+    def record_or_fail(event: Any) -> Any:
+        assert known() == before
+        assert event.pruner_notes == {"completed_rung_0": 0.5}
+        if raised is not None:
+            raise raised
+        return append(event)
+
+    monkeypatch.setattr(drive.recorder, "record", record_or_fail)
+    with pytest.raises(type(raised)):
+        point(drive, plan.key, 2, 0.5)
+    assert known() == before
+    raised = None
+    point(drive, plan.key, 2, 0.5)
+    assert known()[-2:] == ({2: 0.5}, {"completed_rung_0": 0.5})
