@@ -39,7 +39,7 @@ _Row = tuple[str, dict[str, Any]]
 
 
 @dataclass(frozen=True)
-class Run:
+class ImportedRun:
     """A run from elsewhere, as its rows tell it."""
 
     label: str
@@ -65,7 +65,7 @@ class Layout:
     """
 
     def __init__(self, columns: Sequence[Any], rows: Iterable[tuple[str, Sequence[Any]]]) -> None:
-        self.runs = list[Run]()
+        self.runs = list[ImportedRun]()
         """The runs with which nothing is wrong."""
         self.left_out = Counter[str]()
         """How many runs are left out, by the reason."""
@@ -170,7 +170,7 @@ class Layout:
         values, scores = self._read_values(first, facts), self._read_scores(first, facts)
         if sum(map(len, self._refused.values())) == before:
             state = cast(TrialState, state)
-            self.runs.append(Run(first, name, facts, state, values, points, scores))
+            self.runs.append(ImportedRun(first, name, facts, state, values, points, scores))
 
     def _read_points(self, rows: Sequence[_Row]) -> dict[int, dict[str, float]]:
         climbed = f"dev.{self.climbed}"

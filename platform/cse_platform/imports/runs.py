@@ -15,9 +15,9 @@ from cse_methods.data.dev_selection import DEV_TASKS
 from cse_methods.files.tables import read_table
 from cse_platform.databases import expand_url, sqlite_url
 from cse_platform.errors import ImportRefusedError
-from cse_platform.imports.layout import NO_STEP, Layout, Run
+from cse_platform.imports.layout import NO_STEP, ImportedRun, Layout
 from cse_platform.secrets import mask_text
-from cse_platform.stores.disagreements import Results
+from cse_platform.stores.disagreements import TrialResults
 from cse_platform.stores.sql.sink import LeaderboardSink, apply_journal
 from cse_platform.stores.sql.store import Store, open_store
 from cse_platform.stores.sql.tables import sweep_or_none
@@ -154,7 +154,9 @@ def _read_events(journal: Path) -> list[Event]:
     return [event for _, event in read_journal(journal)] if journal.exists() else []
 
 
-def _name_sweeps(sweep: str, runs: Collection[Run], folder: Path) -> dict[tuple[str, str], str]:
+def _name_sweeps(
+    sweep: str, runs: Collection[ImportedRun], folder: Path
+) -> dict[tuple[str, str], str]:
     """Name the sweep of each method and backbone; those that were imported before keep theirs."""
     kinds = dict.fromkeys((run.facts["method"], run.facts["backbone"]) for run in runs)
     several = tuple(len({kind[place] for kind in kinds}) > 1 for place in (0, 1))
@@ -194,7 +196,7 @@ def _check_name(board: Store, first: TrialStarted, journal: Path) -> list[str]:
     return []
 
 
-def _make_attempt(run: Run, sweep: str, dev: str, *, base: str, source: str) -> _Attempt:
+def _make_attempt(run: ImportedRun, sweep: str, dev: str, *, base: str, source: str) -> _Attempt:
     """Make the events of a run. Without times, they stand at the time of the import."""
     facts = {key: run.facts[key] for key in ("method", "backbone", "seed")}
     configuration = canonical_hash(
@@ -304,7 +306,7 @@ def _find_record(attempt: Sequence[Event]) -> str:
 
 
 def _rank_attempt(attempt: Sequence[events.TrialEvent]) -> tuple[bool, float]:
-    results = Results()
+    results = TrialResults()
     for event in attempt:
         results.follow(event)
     return results.rank

@@ -22,7 +22,7 @@ from cse_platform.tracking.history import TrialHistory, costs_of_report
 _log = logging.getLogger(__name__)
 
 
-class Results:
+class ReportReceiver:
     """Receives the reports and the ends of one sweep's trials.
 
     Its creation deletes the checkpoints of earlier starts that nothing needs.

@@ -29,7 +29,7 @@ from cse_platform.runner.failures import (
 from cse_platform.runner.planner import Planner
 from cse_platform.runner.ray_process import OwnRayLost, check_own, is_own, join_cluster, stop_own
 from cse_platform.runner.report_messages import REPORT, checkpoint_location, read_report
-from cse_platform.runner.reports import Results
+from cse_platform.runner.reports import ReportReceiver
 from cse_platform.runner.state import LiveTrial, SweepState
 from cse_platform.runner.trial_outputs import TrialOutputs
 from cse_platform.runner.worker import make_reusable, trainable
@@ -62,7 +62,7 @@ class SweepScheduler(FIFOScheduler):  # type: ignore[misc]  # Ray is untyped
     """
 
     def __init__(
-        self, planner: Planner, results: Results, requests: Requests, outputs: TrialOutputs
+        self, planner: Planner, results: ReportReceiver, requests: Requests, outputs: TrialOutputs
     ) -> None:
         super().__init__()
         self.planner, self.results, self.requests = planner, results, requests
@@ -396,7 +396,7 @@ class RayExecutor:
             nodes.wait()
             planner = Planner(state, capacity=lambda: cluster.capacity(slot, among=nodes.passed))
         outputs = TrialOutputs(stores.folder, stores.checkpoints)
-        scheduler = SweepScheduler(planner, Results(state, stores), requests, outputs)
+        scheduler = SweepScheduler(planner, ReportReceiver(state, stores), requests, outputs)
         try:
             _run_tuner(state, scheduler)
         finally:

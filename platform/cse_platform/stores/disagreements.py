@@ -26,7 +26,7 @@ from cse_platform.tracking.journal import read_journal
 
 
 @dataclass
-class Results:
+class TrialResults:
     """The results that the journals of a runs folder have of a trial."""
 
     completed: datetime | None = None
@@ -55,7 +55,7 @@ class Results:
                 )
                 self.cosines |= {(pairs.task, pairs.identity) for pairs in event.similarities}
 
-    def add(self, other: "Results") -> None:
+    def add(self, other: "TrialResults") -> None:
         """Add what another journal of the folder tells."""
         if other.rank > self.rank:
             self.completed, self.curve, self.best = other.completed, other.curve, other.best
@@ -127,7 +127,7 @@ class Disagreements:
     ) -> None:
         self.disagreements: list[Disagreement] = []
         """One for each trial and folder whose results are left out."""
-        self._attempts: dict[tuple[Path, str], Results] = {}
+        self._attempts: dict[tuple[Path, str], TrialResults] = {}
         """What is kept in the place of the attempts that are left out, by folder and trial."""
         self._evaluations = set[tuple[Path, str]]()
         """Folders and trials whose evaluations are left out."""
@@ -139,7 +139,7 @@ class Disagreements:
                     trial, {folder: results[folder] for folder in folders if folder in results}
                 )
 
-    def _settle_trial(self, trial: str, results: Mapping[Path, Results]) -> None:
+    def _settle_trial(self, trial: str, results: Mapping[Path, TrialResults]) -> None:
         complete = [folder for folder, own in results.items() if own.completed is not None]
         if rivals := complete or [folder for folder in results if results[folder].curve]:
             keeper, *others = rivals
@@ -206,21 +206,21 @@ class Disagreements:
         return change
 
 
-def _read_results(journals: Sequence[SourceJournal]) -> Mapping[str, Mapping[Path, Results]]:
+def _read_results(journals: Sequence[SourceJournal]) -> Mapping[str, Mapping[Path, TrialResults]]:
     """Read what the journals tell of the trials that several folders have, by trial and folder."""
     folders_of = defaultdict[str, set[Path]](set)
     for journal in journals:
         for end, event in _read_trials(journal):
             folders_of[event.trial].add(journal.folder_at(end))
     shared = {trial for trial, folders in folders_of.items() if len(folders) > 1}
-    by_trial = defaultdict[str, dict[Path, Results]](dict)
+    by_trial = defaultdict[str, dict[Path, TrialResults]](dict)
 
-    def add(folder: Path, results: Mapping[str, Results]) -> None:
+    def add(folder: Path, results: Mapping[str, TrialResults]) -> None:
         for trial, new in results.items():
-            by_trial[trial].setdefault(folder, Results()).add(new)
+            by_trial[trial].setdefault(folder, TrialResults()).add(new)
 
     for journal in journals if shared else ():
-        results, is_continued = defaultdict[str, Results](Results), False
+        results, is_continued = defaultdict[str, TrialResults](TrialResults), False
         for end, event in _read_trials(journal, shared):
             if not is_continued and journal.folder_at(end) != journal.folder_at(0):
                 is_continued = True

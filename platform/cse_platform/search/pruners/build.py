@@ -5,8 +5,8 @@
 
 import optuna.pruners as optuna_pruners
 
-from cse_platform.search.pruners.hyperband import HyperbandPruner
-from cse_platform.search.pruners.patient import PatientPruner
+from cse_platform.search.pruners.hyperband import ReplayedHyperband
+from cse_platform.search.pruners.patient import StagnationPruner
 from cse_platform.sweep import pruners
 
 
@@ -18,7 +18,7 @@ def build_pruner(spec: pruners.Pruner) -> optuna_pruners.BasePruner:
                 min_resource=spec.min_step, reduction_factor=spec.reduction_factor
             )
         case pruners.HyperbandPruner():
-            return HyperbandPruner(
+            return ReplayedHyperband(
                 min_resource=spec.min_step,
                 max_resource=spec.max_step or "auto",
                 reduction_factor=spec.reduction_factor,
@@ -30,6 +30,6 @@ def build_pruner(spec: pruners.Pruner) -> optuna_pruners.BasePruner:
         case pruners.ThresholdPruner():
             return optuna_pruners.ThresholdPruner(lower=spec.lower, n_warmup_steps=spec.min_step)
         case pruners.PatientPruner():
-            return PatientPruner(spec)
+            return StagnationPruner(spec)
         case pruners.NoPruner() | pruners.CurvePruner():  # `curve` is implemented in `curve.py`
             return optuna_pruners.NopPruner()

@@ -5,7 +5,7 @@ from optuna import pruners
 from optuna.trial import TrialState
 
 
-class HyperbandPruner(pruners.HyperbandPruner):
+class ReplayedHyperband(pruners.HyperbandPruner):
     """Optuna's, whose brackets follow from the study's trials alone.
 
     Without `max_step` the last rung is that of the first complete trial. Optuna takes the longest

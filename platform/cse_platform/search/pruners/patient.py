@@ -7,7 +7,7 @@ from optuna.trial import FrozenTrial
 from cse_platform.sweep import pruners
 
 
-class PatientPruner(BasePruner):
+class StagnationPruner(BasePruner):
     """Stops a trial that has not improved for some dev points.
 
     Optuna's PatientPruner waits for a decrease, which the best value so far never shows.
