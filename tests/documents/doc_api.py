@@ -42,10 +42,10 @@ def questions() -> str:
 
 
 def records() -> str:
-    """The fields and properties of each record, with the types of the fields."""
+    """The fields and properties of each record."""
     lines = []
     for record in RECORDS:
-        parts = [f"`{field.name}: {_type_text(field.type)}`" for field in fields(record)]
+        parts = [f"`{field.name}`" for field in fields(record)]
         given = inspect.getmembers(record, lambda each: isinstance(each, property))
         parts += [f"`{name}`" for name, _ in given]
         lines.append(f"- **`{record.__name__}`**: {_first_sentence(record)} {', '.join(parts)}.\n")

@@ -31,6 +31,7 @@ TAGGER_PACKAGES = ("lemminflect", "textblob")
 """Optional packages for making negations."""
 DRIVER_PACKAGES = (
     "click",
+    "cmaes",
     "jinja2",
     "mlflow",
     "optuna",

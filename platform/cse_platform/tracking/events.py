@@ -68,6 +68,8 @@ def _check_fraction(value: float) -> float:
 
 Count = Annotated[int, Field(ge=0, le=LAST_STEP)]
 """A number or a step, in the range that every store can hold."""
+Limit = Annotated[int, Field(ge=1, le=LAST_STEP)]
+"""How many trials may run at once."""
 Fraction = Annotated[float, AfterValidator(_check_fraction)]
 """A measured correlation or accuracy, or a mean of some; NaN if it is not defined."""
 Amount = Annotated[float, Field(ge=-1e12, le=1e12, allow_inf_nan=False)]
@@ -271,7 +273,7 @@ class SweepRequested(SweepEvent):
     """For stop and retry: which trials; if empty, the whole sweep, or all failed trials."""
     values: Values = Field(default_factory=dict)
     """For enqueue: values of dimensions, as the space samples them."""
-    at_most: Annotated[int, Field(ge=1)] | None = None
+    at_most: Limit | None = None
     """For limit: how many trials may run at once until the next start; None for no limit."""
 
 

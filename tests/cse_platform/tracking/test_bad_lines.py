@@ -240,6 +240,7 @@ TIMES = st.datetimes(
 )
 KNOWN: list[tuple[Any, st.SearchStrategy[Any]]] = [
     (events.Count, COUNTS),
+    (events.Limit, st.integers(1, 2**31 - 1)),
     (events.Fraction, st.floats(-1, 1) | st.just(float("nan"))),
     (events.Amount, st.floats(-1e12, 1e12)),
     (events.Time, TIMES),

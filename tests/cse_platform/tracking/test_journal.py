@@ -136,7 +136,7 @@ def test_another_version_is_no_damage_and_refused_with_the_ways_out(tmp_path) ->
             Journal(path)
 
 
-LATER = {"sweep_started": {"launch"}}
+LATER = {"sweep_started": {"launch"}, "sweep_requested": {"at_most"}}
 """Fields that events have got since, by kind."""
 
 

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from cmaes import CMA
 from numpy.typing import NDArray
 from optuna import Study
 from optuna.distributions import BaseDistribution, FloatDistribution, IntDistribution
@@ -49,6 +48,8 @@ class ReplayedCmaEs(BaseSampler):
         self, study: Study, trial: FrozenTrial, search_space: dict[str, BaseDistribution]
     ) -> dict[str, Any]:
         """Draw a point from the current generation, and note on the trial which one that is."""
+        from cmaes import CMA  # imports scipy.stats, which takes a second
+
         complete = study.get_trials(deepcopy=False, states=[TrialState.COMPLETE])
         space = {name: d for name, d in search_space.items() if isinstance(d, Numeric)}
         if not space or not complete:
