@@ -1,4 +1,5 @@
 import json
+import logging
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, get_args
@@ -54,6 +55,18 @@ def test_a_saved_encoder_gives_the_same_vectors(tiny_folder: Path, tmp_path: Pat
         again = saved_twice(encoder, tmp_path)
         assert torch.equal(again.encode(SENTENCES, max_length=cut), before)
         assert again.pooling.pooler == pooler
+
+
+def test_transformers_misses_no_weights_of_a_saved_encoder(dense: Path, caplog) -> None:
+    """Its own loader reports those of a pooling layer, which no pooler of ours has."""
+    library = pytest.importorskip("sentence_transformers")
+    logger = logging.getLogger("transformers")
+    logger.addHandler(caplog.handler)
+    try:
+        library.SentenceTransformer(str(dense), device="cpu")
+    finally:
+        logger.removeHandler(caplog.handler)
+    assert "MISSING" not in caplog.text
 
 
 def test_what_changes_the_vectors_changes_the_hash(dense: Path) -> None:

@@ -261,6 +261,7 @@ class Encoder(nn.Module):
             self.pooling,
             width=last_width(self.token_layers) or self.model.config.hidden_size,
             max_length=self.limit,
+            model_options=self.family.options,
             token_layers=write_layers(folder, self.token_layers, first=1),
             post_pooling=write_layers(folder, self.post_pooling, first=2 + len(self.token_layers)),
         )

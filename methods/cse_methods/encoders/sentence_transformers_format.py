@@ -9,7 +9,7 @@ know, so that it refuses to load the encoder rather than giving different vector
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import takewhile
 from pathlib import Path
@@ -41,11 +41,11 @@ _TEXTS_READ: dict[str, Any] = {
     "transformer_task": "feature-extraction",
     "modality_config": {"text": {"method": "forward", "method_output_name": "last_hidden_state"}},
     "module_output_name": "token_embeddings",
-} | dict.fromkeys(
-    f"{kind}_{given}"
+} | {
+    f"{kind}_{given}": {"add_pooling_layer": False} if kind == "model" else None
     for kind in ("model", "config", "tokenizer", "processor", "processing")
     for given in ("args", "kwargs")
-)
+}
 """What else that file may say of a transformer, with the only value that is read here."""
 _OPTIONS_FILE = "config_sentence_transformers.json"
 
@@ -271,12 +271,14 @@ def write_format(
     *,
     width: int,
     max_length: int,
+    model_options: Mapping[str, Any],
     token_layers: Sequence[Module] = (),
     post_pooling: Sequence[Module] = (),
 ) -> None:
     """Add to a folder of model and tokenizer files those that make it a sentence encoder.
 
     `width` is that of the pooler's vectors. `max_length` includes special word pieces.
+    `model_options` are those with which transformers loads the model.
     """
     pooler = f"{1 + len(token_layers)}_Pooling"
     steps = [Module("Transformer", ""), *token_layers, Module("Pooling", pooler), *post_pooling]
@@ -290,7 +292,10 @@ def write_format(
         for n, (kind, path) in enumerate(steps)
     ]
     write_json(folder / _MODULES_FILE, modules)
-    write_json(folder / _TEXTS_FILE, {"max_seq_length": max_length})
+    texts: dict[str, Any] = {"max_seq_length": max_length}
+    if model_options:  # by the name that older releases of the library read, too
+        texts["model_args"] = dict(model_options)
+    write_json(folder / _TEXTS_FILE, texts)
     options: dict[str, Any] = {"similarity_fn_name": "cosine"}
     if pooling.prompt and pooling.pooler != "mask":
         options |= {"prompts": {"default": pooling.prompt}, "default_prompt_name": "default"}
