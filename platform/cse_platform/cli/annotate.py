@@ -33,7 +33,7 @@ def annotate_command(
 
     \b
     Examples:
-        cse-leaderboard annotate 10bba02b --note "diverges after step 500" --tag unstable
+        cse-leaderboard annotate quickstart-simcse#3 --note "diverges after step 500" --tag unstable
         cse-leaderboard annotate rankcse-bert-base --star
         cse-leaderboard --tag unstable
     """

@@ -88,8 +88,8 @@ def main(
     \b
     Examples:
         cse-evaluate princeton-nlp/unsup-simcse-bert-base-uncased --data senteval
-        cse-evaluate 10bba02b --tasks sts,transfer,ranking,geometry
-        cse-evaluate runs/artifacts/models/10bba02ba1b2c3d4 --json
+        cse-evaluate quickstart-simcse#3 --tasks sts,transfer,ranking,geometry
+        cse-evaluate ./simcse-mini --json
     """
     say(f"reading {model}", log="stderr")  # torch takes seconds
     from cse_methods.tasks import parse_tasks

@@ -111,7 +111,7 @@ def main(*, place: LeaderboardPlace, **options: Any) -> None:
         cse-leaderboard --backbone bert-base --published rankcse:2
         cse-leaderboard compare rankcse simcse --backbone bert-base
         cse-leaderboard paper rankcse 2
-        cse-leaderboard show 10bba02b
+        cse-leaderboard show quickstart-simcse#3
     """
     _print_answer(_Question(**options), url=place.url)
 

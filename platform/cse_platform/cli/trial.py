@@ -42,7 +42,7 @@ def show_command(
 
     \b
     Examples:
-        cse-leaderboard show 10bba02b
+        cse-leaderboard show quickstart-simcse#3
         cse-leaderboard show quickstart-simcse#0
         cse-leaderboard show labcse-mini#3 --code
         cse-leaderboard show labcse-mini#3 --diff labcse-mini#0
@@ -86,7 +86,7 @@ def reproduce_command(trial: str, folder: Path | None, place: LeaderboardPlace) 
 
     \b
     Example:
-        cse-leaderboard reproduce 10bba02b --to again
+        cse-leaderboard reproduce quickstart-simcse#3 --to again
     """
     from cse_platform.export.reproduction import write_reproduction
 
@@ -110,7 +110,7 @@ def export_command(trial: str, folder: Path, place: LeaderboardPlace) -> None:
 
     \b
     Examples:
-        cse-leaderboard export 10bba02b simcse-bert-base
+        cse-leaderboard export quickstart-simcse simcse-mini
         cse-leaderboard export rankcse-bert-base rankcse-bert-base
     """
     from cse_platform.export import kept_model as kept
@@ -142,7 +142,7 @@ def register_command(trial: str, name: str, place: LeaderboardPlace) -> None:
 
     \b
     Example:
-        cse-leaderboard register 10bba02b sentence-encoder
+        cse-leaderboard register quickstart-simcse#3 sentence-encoder
     """
     from cse_platform.export.kept_model import register_trial
 
