@@ -142,7 +142,7 @@ def register_command(trial: str, name: str, place: LeaderboardPlace) -> None:
 
     \b
     Example:
-        cse-leaderboard register quickstart-simcse#3 sentence-encoder
+        cse-leaderboard register quickstart-simcse sentence-encoder
     """
     from cse_platform.export.kept_model import register_trial
 
