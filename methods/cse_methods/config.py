@@ -6,7 +6,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BeforeValidator, Field, ValidationError, model_validator
 
-from cse_methods.data.corpus_spec import Corpora
+from cse_methods.data.corpus_spec import Corpora, CorpusSpec
 from cse_methods.data.dev_selection import DevSelection
 from cse_methods.entry_points import blame
 from cse_methods.errors import BrokenMethodError, CseError, SettingError
@@ -65,6 +65,8 @@ class MethodConfig(Settings):
     conditions: ClassVar[Conditions] = {}
     bases: ClassVar[tuple[str, ...]] = ()
     """Other methods whose settings stand among these, and whose code the numbers follow from."""
+    by_library: ClassVar[bool] = False
+    """Whether sentence-transformers reads the backbone, which can then be of any kind."""
 
     backbone: str = setting(
         ..., "short name, hub id or folder of the pre-trained encoder", min_length=1
@@ -144,23 +146,8 @@ class MethodConfig(Settings):
                 "the pooler mask needs prompts with [MASK], which this method does not have; "
                 "take cls, avg, avg_top2 or avg_first_last",
             )
-        taken = self.columns_taken()
         for corpus in self.corpus:
-            given = len(corpus.columns) or 1
-            if given == taken:
-                continue
-            name = corpus.short_name
-            if taken > 1:
-                has = f"{given} columns" if given > 1 else "single sentences"
-                raise SettingError(
-                    "corpus",
-                    f"{name} has {has}, and {taken} columns are needed; name them, columns: […]",
-                )
-            raise SettingError(
-                "corpus",
-                f"{name} has {given} columns, and this method trains on single sentences here; "
-                "name one, column: …, or train simcse with supervision: pairs or triples",
-            )
+            self.check_corpus(corpus)
         return self
 
     @classmethod
@@ -190,6 +177,29 @@ class MethodConfig(Settings):
     def columns_taken(self) -> int:
         """Return how many columns of a corpus a batch has: 1 is the sentences alone."""
         return 1
+
+    def check_corpus(self, corpus: CorpusSpec) -> None:
+        """Raise SettingError if this method does not train on a corpus's columns and labels."""
+        given, taken, name = len(corpus.columns) or 1, self.columns_taken(), corpus.short_name
+        if given != taken and taken > 1:
+            has = f"{given} columns" if given > 1 else "single sentences"
+            raise SettingError(
+                "corpus",
+                f"{name} has {has}, and {taken} columns are needed; name them, columns: […]",
+            )
+        if given != taken:
+            raise SettingError(
+                "corpus",
+                f"{name} has {given} columns, and this method trains on single sentences here; "
+                "name one, column: …, or train simcse with supervision: pairs or triples",
+            )
+        for key in ("label", "loss", "weight"):
+            if (value := getattr(corpus, key)) is not None:
+                raise SettingError(
+                    "corpus",
+                    f"{name} has {key}: {value}, which this method does not read; leave it out, "
+                    "or train st, which has the losses of sentence-transformers",
+                )
 
     def test_prompt(self) -> str | None:
         """Return the text before a sentence at test time; for the pooler `mask` that around it."""

@@ -165,8 +165,12 @@ def check_library_reading(source: Backbone, folder: Path, options: ReadingOption
     load_model(name, transformer, config=config, device_map="meta")
 
 
-def load_library_encoder(source: Backbone, folder: Path, options: ReadingOptions) -> LibraryEncoder:
-    """Load an encoder on the CPU as sentence-transformers does; options are `load_encoder`'s.
+def load_library_encoder(
+    source: Backbone, folder: Path, options: ReadingOptions, **loading: Any
+) -> LibraryEncoder:
+    """Load an encoder on the CPU as sentence-transformers does.
+
+    Options are those of `load_encoder`; `loading` are further arguments of `SentenceTransformer`.
 
     Raises:
         BackboneError: if the library cannot load it, or `check_library_reading` does.
@@ -181,7 +185,7 @@ def load_library_encoder(source: Backbone, folder: Path, options: ReadingOptions
             else:
                 kept = read_options(folder).get("truncate_dim")
                 reading: Any = {"local_files_only": True, "truncate_dim": kept}
-                model = SentenceTransformer(str(folder), device="cpu", **reading)
+                model = SentenceTransformer(str(folder), device="cpu", **reading, **loading)
             if (prompt := options.get("prompt")) is not None:
                 model.prompts, model.default_prompt_name = {"given": prompt}, "given"
             encoder = LibraryEncoder(model)

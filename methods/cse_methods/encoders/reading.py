@@ -71,7 +71,7 @@ def own_dropout(name: str) -> float | None:
     return max(float(getattr(config, setting)) for setting in encoder_family(config).dropout)
 
 
-def asked_pooler(name: str, pooler: Pooler) -> Pooler | None:
+def asked_pooler(name: str, pooler: Pooler | None) -> Pooler | None:
     """Return the pooler of a configuration, None if it is the encoder's own without a name here.
 
     The default `cls` then stands for that pooling, such as a decoder's by the last piece.
@@ -258,7 +258,9 @@ def load_model(name: str, folder: Path, **options: Any) -> tuple[Any, set[str]]:
         model, report = auto.from_pretrained(
             transformer, output_loading_info=True, ignore_mismatched_sizes=True, **options
         )
-    unread = ("pooler.", "decoder.") if model.config.is_encoder_decoder else "pooler."
+    # A T5 that was saved without its decoder does not call itself an encoder-decoder.
+    has_decoder = hasattr(model, "encoder") and hasattr(model, "decoder")
+    unread = ("pooler.", "decoder.") if has_decoder else ("pooler.",)
     if missing := [key for key in report["missing_keys"] if not key.startswith(unread)]:
         raise BackboneError(
             f"backbone {name!r}: the weights in {folder} lack {len(missing)} of the model's "

@@ -322,7 +322,7 @@ def check_encoders(
             inspection.run_check(path, read)
 
     def check_trainable() -> None:
-        trained = any(isinstance(config, TrainingConfig) for config in configs)
+        trained = any(isinstance(c, TrainingConfig) and not c.by_library for c in configs)
         if trained and (folder := locate_backbone(resolve_backbone(spec.backbone))):
             refuse_untrainable(spec.backbone, folder)
 
@@ -330,7 +330,7 @@ def check_encoders(
     settings = {
         (
             c.backbone,
-            c.pooler,
+            None if c.by_library else c.pooler,  # which is a word of the library's
             c.first_layer,
             c.test_prompt(),
             c.max_length,

@@ -1,0 +1,100 @@
+"""Corpora as the trainer's data sets, and batches that are drawn from several by weight."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import torch
+from datasets import Dataset, DatasetDict
+from sentence_transformers.base.sampler import MultiDatasetDefaultBatchSampler
+
+from cse_methods.data.corpora import Corpus
+from cse_methods.errors import DataError, TrainingError
+from cse_methods.sentence_transformers_trainer.losses import LOSSES, LossName
+from cse_methods.sentence_transformers_trainer.settings import StSettings
+from cse_methods.training.teachers import TeacherSpec, teacher_vectors
+
+_MOST_CLASSES = 1_000_000
+
+
+def make_datasets(config: StSettings, corpus: Corpus) -> DatasetDict:
+    """Make a data set of each part of a corpus, named `set1`, `set2`, …
+
+    Columns are `text1`, `text2`, … and `label`. Where a loss compares texts and a text stands
+    alone, it is its own partner.
+
+    Raises:
+        DataError: if labels are not what a loss reads.
+        TrainingError: if a part has fewer rows than a batch.
+    """
+    sets = DatasetDict()
+    parts, losses = corpus.parts or (corpus,), config.losses
+    for number, (part, loss) in enumerate(zip(parts, losses, strict=False), start=1):
+        rows = LOSSES[loss]
+        texts = list(part.columns or (part.sentences,))
+        if len(texts) < rows.fewest:  # checked to be a loss that takes views
+            texts *= rows.fewest
+        columns: dict[str, Any] = {f"text{n}": list(text) for n, text in enumerate(texts, start=1)}
+        if rows.label == "vector":
+            columns["label"] = _teacher_labels(config, part)
+        elif rows.label is not None:
+            columns["label"] = _read_labels(part, loss, len(texts))
+        if len(part.sentences) < config.batch_size:
+            raise TrainingError(
+                f"batch_size {config.batch_size} is more than the {len(part.sentences)} rows of "
+                f"corpus {part.name}; take a smaller batch or a larger corpus"
+            )
+        sets[f"set{number}"] = Dataset.from_dict(columns)
+    return sets
+
+
+def _teacher_labels(config: StSettings, part: Corpus) -> Any:
+    teacher = TeacherSpec(model=str(config.teacher))
+    return teacher_vectors(teacher, part, max_length=config.max_length)
+
+
+def _read_labels(part: Corpus, loss: LossName, texts: int) -> list[Any]:
+    """Check the labels of a corpus. Returns them as numbers, whole numbers or lists."""
+    kind, labels = LOSSES[loss].label, list[Any]()
+    for row, label in enumerate(part.labels, start=1):
+        numbers = list(label) if isinstance(label, tuple) else [label]
+        if kind == "scores":
+            fits, expected = len(numbers) == texts - 1, f"a list of {texts - 1} numbers"
+            labels.append(numbers)
+        elif kind == "class":
+            fits, expected = label in range(_MOST_CLASSES), "a class, which is 0, 1, …"
+            labels.append(int(numbers[0]))
+        else:
+            fits, expected = not isinstance(label, tuple), "a number"
+            labels.append(label)
+        if not fits:
+            raise DataError(
+                f"corpus {part.name}, row {row}: label {label!r}, and loss {loss} reads {expected}"
+            )
+    return labels
+
+
+class WeightedBatchSampler(MultiDatasetDefaultBatchSampler):  # type: ignore[misc]
+    """Draws the set of each batch by weight; a set that is used up begins anew.
+
+    An epoch has as many batches as all sets together. Its order follows from seed and epoch.
+    """
+
+    def __init__(self, *arguments: Any, weights: Sequence[float], **others: Any) -> None:
+        super().__init__(*arguments, **others)
+        self.weights = torch.tensor(weights)
+
+    def __len__(self) -> int:
+        return sum(map(len, self.batch_samplers))
+
+    def __iter__(self) -> Iterator[list[int]]:
+        self.generator.manual_seed(self.seed + self.epoch)
+        drawn = torch.multinomial(self.weights, len(self), True, generator=self.generator)
+        sizes = [0, *(len(dataset) for dataset in self.dataset.datasets)]
+        batches = [self._repeat(number) for number in range(len(self.batch_samplers))]
+        for number in drawn.tolist():
+            first = sum(sizes[: number + 1])
+            yield [first + row for row in next(batches[number])]
+
+    def _repeat(self, number: int) -> Iterator[list[int]]:
+        while True:
+            yield from self.batch_samplers[number]
