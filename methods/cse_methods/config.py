@@ -67,6 +67,8 @@ class MethodConfig(Settings):
     """Other methods whose settings stand among these, and whose code the numbers follow from."""
     by_library: ClassVar[bool] = False
     """Whether sentence-transformers reads the backbone, which can then be of any kind."""
+    tried_together: ClassVar[tuple[str, ...]] = ()
+    """The settings of which only a step shows what goes together; see `try_steps`."""
 
     backbone: str = setting(
         ..., "short name, hub id or folder of the pre-trained encoder", min_length=1
@@ -215,6 +217,14 @@ class MethodConfig(Settings):
 
     def check_encoders(self) -> None:
         """Raise CseError if its encoders, as far as they are here, do not fit each other."""
+
+    @classmethod
+    def try_steps(cls, configs: Sequence[Self]) -> list[str | None]:
+        """Find out for each configuration what stands against a step of it; None if nothing.
+
+        It is asked once for a sweep, with all combinations of `tried_together`.
+        """
+        return [None] * len(configs)
 
     def ingredients(self) -> dict[str, str]:
         """Return what the numbers depend on beside settings, encoders, data and files, by name.

@@ -4,8 +4,14 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
-from datasets import Dataset, DatasetDict
-from sentence_transformers.base.sampler import MultiDatasetDefaultBatchSampler
+from datasets import Dataset, DatasetDict, DatasetInfo
+from sentence_transformers.base.sampler import (
+    DefaultBatchSampler,
+    GroupByLabelBatchSampler,
+    MultiDatasetDefaultBatchSampler,
+    NoDuplicatesBatchSampler,
+)
+from torch.utils.data import RandomSampler
 
 from cse_methods.data.corpora import Corpus
 from cse_methods.errors import DataError, TrainingError
@@ -17,7 +23,7 @@ _MOST_CLASSES = 1_000_000
 
 
 def make_datasets(config: StSettings, corpus: Corpus) -> DatasetDict:
-    """Make a data set of each part of a corpus, named `set1`, `set2`, …
+    """Make a data set of each part of a corpus, named after its loss.
 
     Columns are `text1`, `text2`, … and `label`. Where a loss compares texts and a text stands
     alone, it is its own partner.
@@ -43,7 +49,8 @@ def make_datasets(config: StSettings, corpus: Corpus) -> DatasetDict:
                 f"batch_size {config.batch_size} is more than the {len(part.sentences)} rows of "
                 f"corpus {part.name}; take a smaller batch or a larger corpus"
             )
-        sets[f"set{number}"] = Dataset.from_dict(columns)
+        name = loss if len(parts) == 1 else f"{loss}_{number}"
+        sets[name] = Dataset.from_dict(columns, info=DatasetInfo(description=loss))
     return sets
 
 
@@ -71,6 +78,16 @@ def _read_labels(part: Corpus, loss: LossName, texts: int) -> list[Any]:
                 f"corpus {part.name}, row {row}: label {label!r}, and loss {loss} reads {expected}"
             )
     return labels
+
+
+def make_batches(dataset: Dataset, *, no_duplicates: bool, **options: Any) -> DefaultBatchSampler:
+    """Make the library's sampler of batches that fits the loss of a data set."""
+    if LOSSES[dataset.info.description].by_label:
+        return GroupByLabelBatchSampler(dataset, **options)
+    if no_duplicates:
+        return NoDuplicatesBatchSampler(dataset, **options)
+    rows = RandomSampler(dataset, generator=options["generator"])
+    return DefaultBatchSampler(rows, **options)
 
 
 class WeightedBatchSampler(MultiDatasetDefaultBatchSampler):  # type: ignore[misc]

@@ -7,30 +7,33 @@ import torch
 from peft import LoraConfig, TaskType
 from peft.tuners.tuners_utils import BaseTunerLayer
 
+from cse_methods.encoders.library_encoder import LibraryEncoder
 from cse_methods.errors import TrainingError
 from cse_methods.sentence_transformers_trainer.settings import Lora
 
 
 class MergedTwin:
-    """A copy of a model without adapters, with the weights that these make of it.
+    """A copy of an encoder without adapters, with the weights that these make of it.
 
     It is made before `add_adapter` and holds a second copy of the weights.
     """
 
-    def __init__(self, model: Any) -> None:
-        self.model = copy.deepcopy(model)
-        self._untrained = {name: weight.detach() for name, weight in model.named_parameters()}
+    def __init__(self, encoder: LibraryEncoder) -> None:
+        self._encoder = copy.deepcopy(encoder)
+        parameters = encoder.model.named_parameters()
+        self._untrained = {name: weight.detach() for name, weight in parameters}
 
     @torch.no_grad()
-    def update(self, adapted: Any) -> None:
-        """Set the weights to those of the adapted model: W + BA alpha / r."""
+    def updated(self, adapted: Any) -> LibraryEncoder:
+        """Return the encoder with the weights of an adapted model: W + BA alpha / r."""
         for name, layer in adapted.named_modules():
             if isinstance(layer, BaseTunerLayer):
-                weight = self.model.get_submodule(name).weight
-                weight.copy_(self._untrained[f"{name}.weight"])
                 lora: Any = layer
+                weight = self._encoder.model.get_submodule(name).weight
+                weight.copy_(self._untrained[f"{name}.weight"])
                 for adapter in lora.active_adapters:
                     weight += lora.get_delta_weight(adapter)
+        return self._encoder
 
 
 def add_adapter(model: Any, lora: Lora, backbone: str) -> None:

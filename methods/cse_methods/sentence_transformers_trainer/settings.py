@@ -1,6 +1,6 @@
 """The settings of the method `st`."""
 
-from collections.abc import Container, Mapping
+from collections.abc import Container, Mapping, Sequence
 from typing import Annotated, Any, ClassVar, Literal, Self, cast
 
 from pydantic import BeforeValidator, Field, create_model, model_validator
@@ -40,6 +40,7 @@ class StSettings(TrainingConfig):
     """What every loss has; `StConfig` has the settings of the losses too."""
 
     by_library: ClassVar[bool] = True
+    tried_together: ClassVar[tuple[str, ...]] = ("loss", "matryoshka")
     conditions: ClassVar[Conditions] = {
         "guide": {"loss": _GUIDED},
         "teacher": {"loss": _TAUGHT},
@@ -102,6 +103,13 @@ class StSettings(TrainingConfig):
     def encoders(self) -> tuple[str, ...]:
         others = (self.guide, self.teacher)
         return (*super().encoders(), *(name for name in others if name is not None))
+
+    @classmethod
+    def try_steps(cls, configs: Sequence[Self]) -> list[str | None]:
+        """Take a step of each on the packaged encoder, in a process of its own."""
+        from cse_methods.sentence_transformers_trainer.trial_step import try_steps
+
+        return try_steps(configs)
 
     def ingredients(self) -> dict[str, str]:
         """Return the libraries, and what each corpus is trained on."""

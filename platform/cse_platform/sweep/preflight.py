@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
+from itertools import product
 from pathlib import Path
 from threading import Thread
 from typing import Any
@@ -347,6 +348,33 @@ def check_encoders(
     for config in {config.encoders(): config for config in configs}.values():
         path = _locate_text(config.encoders()[-1], spec)
         inspection.run_check(path, config.check_encoders, needs=("backbone", "fixed", "space"))
+
+
+def check_steps(spec: SweepSpec, inspection: Inspection) -> None:
+    """Check that the method can take a step with each combination of settings that it wants tried.
+
+    Notes as problems the combinations with which it cannot.
+    """
+    method = spec.find_method()
+    searched = [name for name in method.config.tried_together if name in spec.space]
+    if not method.config.tried_together or not inspection.is_sound(*SETTINGS):
+        return
+    assignments = [
+        spec.space.active({**example, **dict(zip(searched, values, strict=True))})
+        for example in spec.examples
+        for values in product(*(spec.space[name].ends for name in searched))
+    ]
+    configs = dict[str, MethodConfig]()
+    for assignment in assignments:
+        config = spec.config(assignment)
+        tried = {name: getattr(config, name) for name in method.config.tried_together}
+        configs.setdefault(str(tried), config)
+    path = ("space", searched[0]) if searched else ("fixed",)
+    answers = inspection.run_check(path, lambda: method.config.try_steps(list(configs.values())))
+    for tried_text, answer in zip(configs, answers or (), strict=False):
+        if answer is not None:
+            text = f"a step with {tried_text} fails: {answer}; search one of them `when:` it fits"
+            inspection.problems.append(Problem(path, text))
 
 
 def _find_encoders(
