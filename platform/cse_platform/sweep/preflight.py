@@ -4,7 +4,7 @@ import logging
 import os
 from collections import defaultdict
 from collections.abc import Container, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
@@ -32,6 +32,7 @@ from cse_methods.encoders.backbones import (
     resolve_backbone,
 )
 from cse_methods.errors import CseError
+from cse_methods.setting_text import yaml_text
 from cse_methods.training.schedule import Schedule
 from cse_platform.errors import NotInstalledError, SweepRefusedError
 from cse_platform.numbers import format_count
@@ -359,16 +360,15 @@ def check_steps(spec: SweepSpec, inspection: Inspection) -> None:
     searched = [name for name in method.config.tried_together if name in spec.space]
     if not method.config.tried_together or not inspection.is_sound(*SETTINGS):
         return
-    assignments = [
-        spec.space.active({**example, **dict(zip(searched, values, strict=True))})
-        for example in spec.examples
-        for values in product(*(spec.space[name].ends for name in searched))
-    ]
+    some = {name: value for example in spec.examples for name, value in example.items()}
     configs = dict[str, MethodConfig]()
-    for assignment in assignments:
-        config = spec.config(assignment)
-        tried = {name: getattr(config, name) for name in method.config.tried_together}
-        configs.setdefault(str(tried), config)
+    for values in product(*(spec.space[name].ends for name in searched)):
+        # What takes part only with these values gets one of its own.
+        assignment = spec.space.active({**some, **dict(zip(searched, values, strict=True))})
+        with suppress(SweepRefusedError):  # which a search is told when it draws it
+            config = spec.config(assignment)
+            tried = {name: getattr(config, name) for name in method.config.tried_together}
+            configs.setdefault(yaml_text(tried), config)
     path = ("space", searched[0]) if searched else ("fixed",)
     answers = inspection.run_check(path, lambda: method.config.try_steps(list(configs.values())))
     for tried_text, answer in zip(configs, answers or (), strict=False):
