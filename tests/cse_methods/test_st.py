@@ -114,6 +114,7 @@ def test_settings_of_losses_are_those_of_the_library_s_signatures() -> None:
         defaults = {name: p.default for name, p in parameters.items() if name not in left_out}
         scalars = {n: d for n, d in defaults.items() if isinstance(d, int | float | str | tuple)}
         found = settings_of(loss)
+        found |= {name: scalars[name] for name in rows.fixed}
         if not scalars.items() <= found.items() <= defaults.items():
             wrong[loss] = found, defaults
     assert wrong == {}

@@ -28,7 +28,7 @@ def build_losses(config: StSettings, model: Any, sets: Mapping[str, Any]) -> dic
 
 def build_loss(config: StSettings, loss: LossName, model: Any, dataset: Any) -> nn.Module:
     """Build a loss with the settings of the configuration, and what follows from the data."""
-    arguments = config.loss_settings(loss)
+    arguments = {**LOSSES[loss].fixed, **config.loss_settings(loss)}
     if loss == "softmax":
         arguments["embedding_dimension"] = model.get_embedding_dimension()
         arguments["num_labels"] = max(dataset["label"]) + 1

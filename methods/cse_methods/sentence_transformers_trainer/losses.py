@@ -5,7 +5,7 @@ rows a loss reads, and the bounds of its numbers.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
 from pydantic.fields import FieldInfo
@@ -57,6 +57,8 @@ class LossRows:
     label: Label | None = None
     by_label: bool = False
     """Whether a batch needs several texts of each of some classes."""
+    fixed: Mapping[str, Any] = field(default_factory=dict)
+    """Arguments of the class that make it this loss."""
 
     @property
     def takes_views(self) -> bool:
@@ -80,12 +82,16 @@ class LossRows:
 
 _NO_VIEWS = {"GlobalOrthogonalRegularizationLoss", "MegaBatchMarginLoss"}
 """Losses that have no use for two views of one text."""
+_SYMMETRIC = {"directions": ("query_to_doc", "doc_to_query"), "partition_mode": "per_direction"}
+"""As the library's own symmetric classes do, which it has deprecated."""
 LOSSES: Mapping[LossName, LossRows] = {
     "multiple_negatives": LossRows("MultipleNegativesRankingLoss", 2, None),
-    "multiple_negatives_symmetric": LossRows("MultipleNegativesSymmetricRankingLoss", 2, None),
+    "multiple_negatives_symmetric": LossRows(
+        "MultipleNegativesRankingLoss", 2, None, fixed=_SYMMETRIC
+    ),
     "cached_multiple_negatives": LossRows("CachedMultipleNegativesRankingLoss", 2, None),
     "cached_multiple_negatives_symmetric": LossRows(
-        "CachedMultipleNegativesSymmetricRankingLoss", 2, None
+        "CachedMultipleNegativesRankingLoss", 2, None, fixed=_SYMMETRIC
     ),
     "gist": LossRows("GISTEmbedLoss", 2, 3),
     "cached_gist": LossRows("CachedGISTEmbedLoss", 2, None),
@@ -135,7 +141,8 @@ _BOUNDS: Mapping[str, Mapping[str, Any]] = {
 def settings_of(loss: LossName) -> dict[str, Any]:
     """Return the settings that a loss takes, without the prefix, with the library's defaults."""
     parameters = loss_parameters()[LOSSES[loss].library_class].items()
-    return {name: each.default for name, each in parameters if name not in _LEFT_OUT}
+    left_out = _LEFT_OUT | LOSSES[loss].fixed.keys()
+    return {name: each.default for name, each in parameters if name not in left_out}
 
 
 def losses_with(name: str) -> tuple[LossName, ...]:
@@ -156,8 +163,8 @@ def loss_fields() -> dict[str, tuple[Any, FieldInfo]]:
             kind = kinds.setdefault(name, parameters[name].kind)
             if parameters[name].kind != kind:
                 raise TypeError(f"{loss} takes another kind of {name} than the losses before it")
-            field = setting(None, _describe_defaults(name), **_BOUNDS.get(name, {}))
-            fields[PREFIX + name] = (kind | None, field)
+            described = setting(None, _describe_defaults(name), **_BOUNDS.get(name, {}))
+            fields[PREFIX + name] = (kind | None, described)
     return fields
 
 

@@ -4,13 +4,11 @@ from typing import Any
 
 import torch
 from sentence_transformers.sentence_transformer.modules import Pooling
-from transformers import AutoConfig
 
 from cse_methods.config import TrainingConfig
-from cse_methods.encoders.backbones import adapted_folder, fetch_backbone, resolve_backbone
+from cse_methods.encoders.backbones import fetch_backbone, resolve_backbone
 from cse_methods.encoders.library_encoder import LibraryEncoder, load_library_encoder
-from cse_methods.encoders.reading import ReadingOptions
-from cse_methods.encoders.sentence_transformers_format import transformer_folder
+from cse_methods.encoders.reading import ReadingOptions, read_dropout
 from cse_methods.errors import BackboneError
 
 
@@ -28,9 +26,7 @@ def load_student(config: TrainingConfig) -> LibraryEncoder:
         of_model["attn_implementation"] = config.attention
     loading: dict[str, Any] = {"model_kwargs": of_model}
     if config.dropout is not None:
-        transformer = adapted_folder(folder) or transformer_folder(folder)
-        stored = AutoConfig.from_pretrained(transformer).to_dict()
-        names = [name for name, value in stored.items() if _is_dropout(name, value)]
+        names = read_dropout(folder)
         if not names:
             raise BackboneError(
                 f"backbone {config.backbone!r} has no dropout to set; leave dropout out"
@@ -49,8 +45,3 @@ def load_student(config: TrainingConfig) -> LibraryEncoder:
             )
             return LibraryEncoder(model)
     raise BackboneError(f"backbone {config.backbone!r} has no pooler; leave pooler out")
-
-
-def _is_dropout(name: str, value: object) -> bool:
-    # A classifier's dropout touches no vector.
-    return "dropout" in name and "classifier" not in name and isinstance(value, float)
