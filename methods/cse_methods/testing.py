@@ -27,6 +27,7 @@ from cse_methods.encoders.library_encoder import load_library_encoder
 from cse_methods.encoders.loading import SentenceEncoder, load_encoder
 from cse_methods.registry import get_method
 from cse_methods.reports import check_report
+from cse_methods.sentence_transformers_trainer.settings import LibraryConfig
 from cse_methods.settings import record_reads
 from cse_methods.training.dev_evaluation import DevSuite
 
@@ -250,7 +251,7 @@ def _dev_part(metrics: Mapping[str, float]) -> dict[str, float]:
 
 def _load_untrained(config: MethodConfig) -> SentenceEncoder:
     """Load the backbone as it is scored at step 0."""
-    if config.by_library and isinstance(config, TrainingConfig):
+    if isinstance(config, LibraryConfig):
         from cse_methods.sentence_transformers_trainer.student import load_student
 
         return load_student(config)

@@ -12,25 +12,38 @@ from typing import Any
 
 import pytest
 import torch
+from datasets import Dataset
+from device_ledger import device_ledger
 from failing import failing
 from labelled_rows import write_rows
 from method_variants import write_lab
+from outside_methods import keep_registry
 from pydantic import ValidationError
-from sentence_transformers import SentenceTransformer
+from sentence_transformers import (
+    SentenceTransformer,
+    SentenceTransformerTrainer,
+    SentenceTransformerTrainingArguments,
+)
 from sentence_transformers.sentence_transformer import losses as library_losses
 from tiny_families import LIBRARY_FAMILIES, TEXTS, save_tiny, save_tiny_of_library
 from torch.utils.data import ConcatDataset
 
-from cse_methods.contract import BEST_FOLDER
+from cse_methods.contract import BEST_FOLDER, Paper, Run
 from cse_methods.data.corpora import load_corpus
 from cse_methods.encoders.backbones import explain_foreign
 from cse_methods.encoders.loading import load_sentence_encoder
 from cse_methods.errors import DataError, TrainingError
+from cse_methods.registry import register
 from cse_methods.sentence_transformers_trainer import library
 from cse_methods.sentence_transformers_trainer.datasets import WeightedBatchSampler, make_datasets
 from cse_methods.sentence_transformers_trainer.losses import LOSSES, settings_of
-from cse_methods.sentence_transformers_trainer.settings import StConfig, StSettings
-from cse_methods.testing import CHECKS, TrainedOnce, train_once
+from cse_methods.sentence_transformers_trainer.port import report_to_cse
+from cse_methods.sentence_transformers_trainer.settings import (
+    LibraryConfig,
+    StConfig,
+    StSettings,
+)
+from cse_methods.testing import CHECKS, RecordedRun, TrainedOnce, train_once
 
 FAMILIES = (*LIBRARY_FAMILIES, "modernbert", "mpnet")
 LORA = {"rank": 4, "dropout": 0.1}
@@ -285,3 +298,47 @@ def test_labels_that_a_loss_does_not_read_are_refused(tmp_path: Path) -> None:
 
 def test_a_base_of_any_family_can_be_trained(tiny) -> None:
     assert all(explain_foreign(tiny(family)) for family in LIBRARY_FAMILIES)
+
+
+def train_by_script(config: LibraryConfig, run: Run) -> dict[str, float]:
+    """A plain script of the library, but for its last line."""
+    model = SentenceTransformer(config.backbone, device="cpu")
+    rows = {"a": TEXTS * 4, "b": TEXTS[::-1] * 4, "score": [n % 5 / 4 for n in range(24)]}
+    arguments = SentenceTransformerTrainingArguments(
+        str(run.resume_from or "unused"), seed=run.seed, max_steps=config.max_steps, use_cpu=True,
+        learning_rate=config.learning_rate, per_device_train_batch_size=config.batch_size,
+        warmup_steps=2, report_to="none", save_strategy="no", disable_tqdm=True,
+    )  # fmt: skip
+    trainer = SentenceTransformerTrainer(
+        model, arguments, train_dataset=Dataset.from_dict(rows),
+        loss=library_losses.CoSENTLoss(model),
+    )  # fmt: skip
+    return report_to_cse(trainer, config, run)
+
+
+def test_a_plain_script_passes_the_checks(tiny, tmp_path: Path, monkeypatch) -> None:
+    keep_registry(monkeypatch)
+    monkeypatch.chdir(tmp_path)
+    paper = Paper("A script", "https://example.org", 2026)
+    register("script", config=LibraryConfig, paper=paper, revision=1)(train_by_script)
+    lab, _ = write_lab(tmp_path, tiny("mpnet"), tiny("mpnet"))
+    trained = train_once("script", lab, folder=tmp_path / "run")
+    assert failing(lambda check: check(trained), CHECKS) == {}
+
+
+def test_no_step_makes_the_host_wait_for_a_gpu_beyond_the_library_s_own_loop(
+    train: Train, monkeypatch
+) -> None:
+    """One dev point waits for its losses, and for what the watch has left."""
+    monkeypatch.setattr("torch.cuda.set_device", lambda device: None)
+    trained = train("modernbert", max_steps=1, eval_steps=1)
+    config = StConfig.model_validate(trained.config.model_dump() | {"max_steps": 4})
+    with device_ledger() as ledger:
+        run = RecordedRun(trained.run.folder / "gpu", 1)
+        trained.method.train(config, run)
+    assert list(run.curve) == [0, 1, 2, 3, 4]
+    of_ours = Counter[str]()
+    for wait, number in ledger.waits.items():
+        for function in ("_record_loss", "on_step_begin", "_training_metrics"):
+            of_ours[function] += number * (function in wait.functions)
+    assert of_ours == {"_record_loss": 0, "on_step_begin": 0, "_training_metrics": 2 * 4}

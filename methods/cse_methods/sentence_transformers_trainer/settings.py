@@ -36,36 +36,15 @@ class Lora(Settings):
     )
 
 
-class StSettings(TrainingConfig):
-    """What every loss has; `StConfig` has the settings of the losses too."""
+class LibraryConfig(TrainingConfig):
+    """The settings of a method that sentence-transformers' trainer trains."""
 
     by_library: ClassVar[bool] = True
-    tried_together: ClassVar[tuple[str, ...]] = ("loss", "matryoshka")
-    conditions: ClassVar[Conditions] = {
-        "guide": {"loss": _GUIDED},
-        "teacher": {"loss": _TAUGHT},
-        **{name: {"loss": losses_with(name.removeprefix(PREFIX))} for name in loss_fields()},
-    }
-
     max_length: int = setting(
         32, "most word pieces of a training text, special ones included", ge=4
     )
     pooler: LibraryPooler | None = setting(  # type: ignore[assignment]  # the library's words
         None, "how the vectors of tokens become one; null: as the backbone's folder says"
-    )
-    loss: LossName = setting("multiple_negatives", "of sentence-transformers")
-    guide: str | None = setting(
-        None, "the encoder whose cosines tell gist and cached_gist which negatives are none"
-    )
-    teacher: str | None = setting(
-        None, "the encoder whose vectors mse and embed_distill teach", min_length=1
-    )
-    matryoshka: tuple[Annotated[int, Field(ge=1)], ...] | None = setting(
-        None, "widths at which the loss is computed and dev sets are scored, the full one first"
-    )
-    lora: Lora | None = setting(None, "trains low-rank matrices; the kept model has them merged in")
-    no_duplicates: bool = setting(
-        False, "whether a batch holds no text twice, for losses whose negatives are in the batch"
     )
     precision: Annotated[
         Literal["fp32", "bf16"],
@@ -90,6 +69,36 @@ class StSettings(TrainingConfig):
         """Derive nothing from the pooler, as there is no head."""
         return {**super().dependent_defaults(values), "head": False}
 
+    def ingredients(self) -> dict[str, str]:
+        """Return the versions and sources of the libraries."""
+        return {**super().ingredients(), **identify_library()}
+
+
+class StSettings(LibraryConfig):
+    """What every loss has; `StConfig` has the settings of the losses too."""
+
+    tried_together: ClassVar[tuple[str, ...]] = ("loss", "matryoshka")
+    conditions: ClassVar[Conditions] = {
+        "guide": {"loss": _GUIDED},
+        "teacher": {"loss": _TAUGHT},
+        **{name: {"loss": losses_with(name.removeprefix(PREFIX))} for name in loss_fields()},
+    }
+
+    loss: LossName = setting("multiple_negatives", "of sentence-transformers")
+    guide: str | None = setting(
+        None, "the encoder whose cosines tell gist and cached_gist which negatives are none"
+    )
+    teacher: str | None = setting(
+        None, "the encoder whose vectors mse and embed_distill teach", min_length=1
+    )
+    matryoshka: tuple[Annotated[int, Field(ge=1)], ...] | None = setting(
+        None, "widths at which the loss is computed and dev sets are scored, the full one first"
+    )
+    lora: Lora | None = setting(None, "trains low-rank matrices; the kept model has them merged in")
+    no_duplicates: bool = setting(
+        False, "whether a batch holds no text twice, for losses whose negatives are in the batch"
+    )
+
     @property
     def losses(self) -> tuple[LossName, ...]:
         """The loss of each corpus, in order."""
@@ -112,9 +121,9 @@ class StSettings(TrainingConfig):
         return try_steps(configs)
 
     def ingredients(self) -> dict[str, str]:
-        """Return the libraries, and what each corpus is trained on."""
+        """Return the libraries, and how each corpus is trained on."""
         sets = [f"{loss} {c.weight}" for loss, c in zip(self.losses, self.corpus, strict=True)]
-        return {**super().ingredients(), **identify_library(), "sets": ", ".join(sets)}
+        return {**super().ingredients(), "sets": ", ".join(sets)}
 
     def check_width(self, width: int) -> None:
         if self.matryoshka is not None and max(self.matryoshka) > width:

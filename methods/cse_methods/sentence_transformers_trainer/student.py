@@ -5,17 +5,15 @@ from typing import Any
 import torch
 from sentence_transformers.sentence_transformer.modules import Pooling
 
-from cse_methods.config import TrainingConfig
 from cse_methods.encoders.backbones import fetch_backbone, resolve_backbone
 from cse_methods.encoders.library_encoder import LibraryEncoder, load_library_encoder
 from cse_methods.encoders.reading import ReadingOptions, read_dropout
 from cse_methods.errors import BackboneError
+from cse_methods.sentence_transformers_trainer.settings import LibraryConfig
 
 
-def load_student(config: TrainingConfig) -> LibraryEncoder:
+def load_student(config: LibraryConfig) -> LibraryEncoder:
     """Load the backbone of a configuration on the CPU, with weights in float32.
-
-    `config.pooler` is a word of the library, or None for the pooler of the folder.
 
     BackboneError if it cannot be loaded, or has no place for the pooler or the dropout.
     """
@@ -34,14 +32,13 @@ def load_student(config: TrainingConfig) -> LibraryEncoder:
         loading["config_kwargs"] = dict.fromkeys(names, config.dropout)
     options = ReadingOptions(prompt=config.prompt, max_length=config.max_length)
     encoder = load_library_encoder(source, folder, options, **loading)
-    pooler: str | None = config.pooler
-    if pooler is None:
+    if config.pooler is None:
         return encoder
     model = encoder.model
     for index, module in enumerate(model):
         if isinstance(module, Pooling):
             model[index] = Pooling(
-                module.embedding_dimension, pooler, include_prompt=module.include_prompt
+                module.embedding_dimension, config.pooler, include_prompt=module.include_prompt
             )
             return LibraryEncoder(model)
     raise BackboneError(f"backbone {config.backbone!r} has no pooler; leave pooler out")

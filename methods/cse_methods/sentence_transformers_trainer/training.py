@@ -46,6 +46,7 @@ def train_by_library(config: StSettings, run: Run) -> dict[str, float]:
     Raises:
         TrainingError: if a corpus is smaller than a batch, the loss is not finite, or a GPU's
             memory is full.
+        BackboneError: if the backbone cannot be loaded with these settings.
         CheckpointError: if `run.resume_from` is not a complete checkpoint of this configuration.
         DataError: if labels are not what a loss reads.
     """
@@ -100,6 +101,7 @@ def _train(config: StSettings, run: Run, folder: Path) -> dict[str, float]:
     sets = make_datasets(config, corpus)
     student = load_student(config)
     student.to(default_device())
+    config.check_width(student.width)
     model, at_test = student.model, lambda: student
     if config.lora is not None:
         twin = MergedTwin(student)
