@@ -163,6 +163,20 @@ def check_library_reading(source: Backbone, folder: Path, options: ReadingOption
         refuse_pieces_without_vector(tokenizer, rows, name)
     # The library would draw weights that are missing, which every load would draw anew.
     load_model(name, transformer, config=config, device_map="meta")
+    length = read_text_settings(folder)[0]
+    positions = getattr(config, "max_position_embeddings", None)
+    known = [length] if length else [positions, tokenizer.model_max_length]
+    limit = min((one for one in known if isinstance(one, int)), default=None)
+    _refuse_longer(options.get("max_length"), limit, name)
+
+
+def _refuse_longer(asked: int | None, limit: int | None, name: str) -> None:
+    """Raise BackboneError for a length above what an encoder reads; None is no limit."""
+    if asked is not None and limit is not None and asked > limit:
+        raise BackboneError(
+            f"max_length {asked} is above the {limit} word pieces that backbone {name!r} "
+            f"reads, as its folder says; set max_length to {limit} or less"
+        )
 
 
 def load_library_encoder(
@@ -196,12 +210,7 @@ def load_library_encoder(
         raise BackboneError(
             f"backbone {source.name!r} is read by sentence-transformers, which says: {reason}"
         ) from error
-    asked, limit = options.get("max_length"), encoder.limit
-    if asked is not None and limit is not None and asked > limit:
-        raise BackboneError(
-            f"max_length {asked} is above the {limit} word pieces that backbone {source.name!r} "
-            f"reads, as its folder says; set max_length to {limit} or less"
-        )
+    _refuse_longer(options.get("max_length"), encoder.limit, source.name)
     if not encoder.encode(["A sentence of some words."]).isfinite().all():
         raise BackboneError(f"backbone {source.name!r}: its vectors hold NaN; take another copy")
     return encoder
