@@ -43,11 +43,20 @@ from cse_methods.sentence_transformers_trainer.settings import (
     StConfig,
     StSettings,
 )
-from cse_methods.testing import CHECKS, RecordedRun, TrainedOnce, train_once
+from cse_methods.testing import (
+    CHECKS,
+    RecordedRun,
+    TrainedOnce,
+    differs_with_another_seed,
+    repeats_with_one_seed,
+    train_once,
+)
 
 FAMILIES = (*LIBRARY_FAMILIES, "modernbert", "mpnet")
 LORA = {"rank": 4, "dropout": 0.1}
 TWO_STEPS = {"max_steps": 2, "eval_steps": 1, "warmup_ratio": 0.0}
+OF_ONE_SEED = [c for c in CHECKS if c not in (repeats_with_one_seed, differs_with_another_seed)]
+"""What is resumed repeats the curve already."""
 Train = Callable[..., TrainedOnce]
 
 
@@ -99,7 +108,7 @@ def test_a_decoder_with_lora_at_several_widths_passes_the_checks(
         "loss": "cached_multiple_negatives", "loss_mini_batch_size": 3, "max_length": 40,
     }  # fmt: skip
     trained = train("qwen3", **settings, **TWO_STEPS)
-    assert failing(lambda check: check(trained), CHECKS) == {}
+    assert failing(lambda check: check(trained), OF_ONE_SEED) == {}
     best = trained.run.folder / "2" / BEST_FOLDER
     shutil.move(trained.config.backbone, tmp_path / "moved")  # the kept model needs no base
     try:
@@ -307,7 +316,7 @@ def train_by_script(config: LibraryConfig, run: Run) -> dict[str, float]:
     arguments = SentenceTransformerTrainingArguments(
         str(run.resume_from or "unused"), seed=run.seed, max_steps=config.max_steps, use_cpu=True,
         learning_rate=config.learning_rate, per_device_train_batch_size=config.batch_size,
-        warmup_steps=2, report_to="none", save_strategy="no", disable_tqdm=True,
+        report_to="none", save_strategy="no", disable_tqdm=True,
     )  # fmt: skip
     trainer = SentenceTransformerTrainer(
         model, arguments, train_dataset=Dataset.from_dict(rows),
@@ -322,8 +331,8 @@ def test_a_plain_script_passes_the_checks(tiny, tmp_path: Path, monkeypatch) -> 
     paper = Paper("A script", "https://example.org", 2026)
     register("script", config=LibraryConfig, paper=paper, revision=1)(train_by_script)
     lab, _ = write_lab(tmp_path, tiny("mpnet"), tiny("mpnet"))
-    trained = train_once("script", lab, folder=tmp_path / "run")
-    assert failing(lambda check: check(trained), CHECKS) == {}
+    trained = train_once("script", lab | TWO_STEPS, folder=tmp_path / "run")
+    assert failing(lambda check: check(trained), OF_ONE_SEED) == {}
 
 
 def test_no_step_makes_the_host_wait_for_a_gpu_beyond_the_library_s_own_loop(

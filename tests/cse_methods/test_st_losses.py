@@ -36,10 +36,11 @@ REFUSED: set[Case] = {
 CASES: list[Case] = [
     case for case in product(LOSSES, (False, True), (False, True)) if case not in REFUSED
 ]
-QUICK: list[Case] = [
-    ("softmax", False, False),  # has a trained layer of its own
-    ("contrastive_tension", False, True),  # has a second encoder
+QUICK: list[tuple[Case, int]] = [
+    (("softmax", False, False), 16),  # has a trained layer of its own
+    (("contrastive_tension", False, True), 8),  # has a second encoder
 ]
+"""With a size of batches."""
 TrainCase = Callable[..., TrainedOnce]
 
 
@@ -69,24 +70,22 @@ def resumes_from_every_checkpoint(trained: TrainedOnce) -> None:
             raise AssertionError(f"from step {step}: {resumed.curve}, expected {expected}")
 
 
-def assert_passes(train: TrainCase, case: Case, **settings: Any) -> None:
-    trained = train(*case, **settings)
-    checks = (
-        reports_dev_points,
-        loss_parts_sum_to_the_loss,
-        reads_its_settings,
-        keeps_the_best_step,
-        resumes_from_every_checkpoint,
-        resumes_as_if_never_stopped,
-    )
-    assert failing(lambda check: check(trained), checks) == {}, case
+CHECKED = (
+    reports_dev_points,
+    loss_parts_sum_to_the_loss,
+    reads_its_settings,
+    keeps_the_best_step,
+    resumes_as_if_never_stopped,
+)
 
 
-@pytest.mark.parametrize("case", QUICK, ids=lambda case: case[0])
+@pytest.mark.parametrize(("case", "batch"), QUICK, ids=["epoch's end", "within an epoch"])
 def test_a_loss_with_trained_state_of_its_own_resumes_bit_for_bit(
-    case: Case, train: TrainCase
+    case: Case, batch: int, train: TrainCase
 ) -> None:
-    assert_passes(train, case, max_steps=3)
+    """From step 1, which is the end of an epoch, or one of five steps of it."""
+    trained = train(*case, batch_size=batch, max_steps=2)
+    assert failing(lambda check: check(trained), CHECKED) == {}
 
 
 @pytest.mark.slow
@@ -94,7 +93,9 @@ def test_a_loss_with_trained_state_of_its_own_resumes_bit_for_bit(
 def test_every_loss_resumes_bit_for_bit(loss: LossName, train: TrainCase) -> None:
     for case in CASES:
         if case[0] == loss:
-            assert_passes(train, case)
+            trained = train(*case)
+            checks = (*CHECKED, resumes_from_every_checkpoint)
+            assert failing(lambda check: check(trained), checks) == {}, case  # noqa: B023
 
 
 @pytest.mark.slow

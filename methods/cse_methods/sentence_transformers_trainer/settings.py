@@ -62,7 +62,7 @@ class LibraryConfig(TrainingConfig):
     )
     head: Literal[False] = setting(False, "none: the library trains what it saves")
     test_pooler: None = setting(None, "none: the library pools in one way")
-    first_layer: Literal[1] = setting(1, "of a pooler that the library lacks")
+    first_layer: Literal[1] = setting(1, "none: the library lacks the pooler that reads it")
 
     @classmethod
     def dependent_defaults(cls, values: Mapping[str, Any]) -> dict[str, Any]:

@@ -44,12 +44,16 @@ def train_by_library(config: StSettings, run: Run) -> dict[str, float]:
     It reports, stops, returns and resumes as `cse_methods.train` does.
 
     Raises:
-        TrainingError: if a corpus is smaller than a batch, the loss is not finite, or a GPU's
-            memory is full.
+        TrainingError: if a corpus is smaller than a batch, the loss is not finite, a GPU's memory
+            is full, or there are several GPUs.
         BackboneError: if the backbone cannot be loaded with these settings.
         CheckpointError: if `run.resume_from` is not a complete checkpoint of this configuration.
         DataError: if labels are not what a loss reads.
     """
+    if (gpus := torch.cuda.device_count()) > 1:  # the library would split each batch among them
+        raise TrainingError(
+            f"st trains on one GPU, and this trial has {gpus}; set resources.gpu: 1"
+        )
     arithmetic = config.arithmetic if config.arithmetic == "tf32" else "fp32"
     with (
         deterministic_algorithms(config.deterministic),
