@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BeforeValidator, Field, ValidationError, model_validator
 
@@ -14,6 +14,9 @@ from cse_methods.precision import auto_precision
 from cse_methods.reports import real_number
 from cse_methods.setting_text import yaml_text
 from cse_methods.settings import Settings, setting
+
+if TYPE_CHECKING:
+    from cse_methods.data.corpora import Corpus
 
 Pooler = Literal["cls", "avg", "avg_top2", "avg_first_last", "mask"]
 Precision = Literal["fp32", "bf16", "fp16"]
@@ -202,6 +205,10 @@ class MethodConfig(Settings):
                     f"{name} has {key}: {value}, which this method does not read; leave it out, "
                     "or train st, which has the losses of sentence-transformers",
                 )
+
+    def check_data(self, corpus: "Corpus") -> None:
+        """Raise CseError if the rows of the corpus cannot be trained on."""
+        del corpus
 
     def test_prompt(self) -> str | None:
         """Return the text before a sentence at test time; for the pooler `mask` that around it."""

@@ -33,7 +33,7 @@ from cse_methods.data.corpora import load_corpus
 from cse_methods.encoders.backbones import explain_foreign
 from cse_methods.encoders.loading import load_sentence_encoder
 from cse_methods.errors import DataError, TrainingError
-from cse_methods.registry import register
+from cse_methods.registry import get_method, register
 from cse_methods.sentence_transformers_trainer import library
 from cse_methods.sentence_transformers_trainer.datasets import WeightedBatchSampler, make_datasets
 from cse_methods.sentence_transformers_trainer.losses import LOSSES, settings_of
@@ -159,7 +159,7 @@ SCORED = PAIRS | {"label": "score"}
         ({"loss": "batch_all_triplet", "corpus": SCORED}, "1 text a row and a label that is a cla"),
         ({"loss_scale": 0}, "greater than 0"),
         ({"loss_temperature": 0.1}, "no effect with loss: multiple_negatives"),
-        ({"loss": "gist", "corpus": PAIRS}, "an encoder as guide"),
+        ({"loss": "gist", "corpus": PAIRS}, "read another encoder; name it, guide"),
         ({"guide": "mini"}, "guide=mini has no effect"),
         ({"head": True}, "False"),
         ({"gradient_accumulation": 2}, "1"),
@@ -177,6 +177,17 @@ SCORED = PAIRS | {"label": "score"}
 def test_settings_that_cannot_be_trained_are_refused(settings: dict[str, Any], text: str) -> None:
     with pytest.raises(ValidationError, match=text):
         configured(**settings)
+
+
+def test_other_methods_refuse_labels_losses_and_weights() -> None:
+    settings = {"backbone": "mini", "corpus": {"name": "a.csv", "column": "a"}}
+    for key, value in (("label", "b"), ("loss", "cosent"), ("weight", 2)):
+        corpus = settings["corpus"] | {key: value}  # type: ignore[operator]
+        with pytest.raises(ValidationError, match=rf"a\.csv has {key}: {value}"):
+            get_method("simcse").config.model_validate(settings | {"corpus": corpus})
+    labelled = {"name": "a.csv", "column": "a", "label": "b", "split_at": 8}
+    with pytest.raises(ValidationError, match="this corpus has labels"):
+        configured(corpus=labelled, loss="batch_all_triplet")
 
 
 def test_settings_apply_to_the_loss_of_any_corpus() -> None:
@@ -259,6 +270,9 @@ def test_batches_are_drawn_by_weight_and_from_one_set_each(tmp_path: Path) -> No
     corpus = load_corpus(config.corpus, "builtin")
     assert [len(part.sentences) for part in corpus.parts] == [20, 20]
     assert corpus.parts[0].labels[:3] == (0, 0.2, 0.4)
+    unlabelled = corpora[0] | {"label": None, "loss": None}
+    others = configured(corpus=[unlabelled, corpora[1]]).corpus
+    assert load_corpus(others, "builtin").sha256 != corpus.sha256
     sets = make_datasets(config, corpus)
     assert list(sets) == ["cosent_1", "multiple_negatives_2"]
     assert sets["cosent_1"].column_names == ["text1", "text2", "label"]
@@ -295,10 +309,18 @@ def test_batches_are_drawn_by_weight_and_from_one_set_each(tmp_path: Path) -> No
 
 def test_labels_that_a_loss_does_not_read_are_refused(tmp_path: Path) -> None:
     scored = write_rows(tmp_path, "cosent")
-    for loss, text in (("contrastive", "label 0.2, and loss contrastive reads a class"),):
-        config = configured(corpus=scored, loss=loss, batch_size=4)
-        with pytest.raises(DataError, match=text):
-            make_datasets(config, load_corpus(config.corpus, "builtin"))
+    for settings, error, text in (
+        ({"loss": "contrastive"}, DataError, "row 2: label 0.2, and loss contrastive reads a cla"),
+        ({"loss": "cosent", "batch_size": 21}, TrainingError, "more than the 20 rows of corpus"),
+    ):
+        config = configured(**{"corpus": scored, "batch_size": 4} | settings)
+        with pytest.raises(error, match=text):
+            config.check_data(load_corpus(config.corpus, "builtin"))
+    (tmp_path / "c.csv").write_text("a,c\nOne.,0\nTwo.,0\nThree.,1\nFour.,2\n")
+    rare = {"name": str(tmp_path / "c.csv"), "column": "a", "label": "c"}
+    config = configured(corpus=rare, loss="batch_all_triplet", batch_size=4)
+    with pytest.raises(DataError, match="fewer than two classes have two texts"):
+        config.check_data(load_corpus(config.corpus, "builtin"))
     (tmp_path / "a.csv").write_text("a,b,s\nOne.,Two.,high\n")
     odd = {"name": str(tmp_path / "a.csv"), "columns": ["a", "b"], "label": "s"}
     with pytest.raises(DataError, match=r"line 2: label 's' is 'high'; expected a number"):

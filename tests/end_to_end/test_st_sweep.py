@@ -1,6 +1,8 @@
 """Sweeps of the method `st`: killed and resumed, refused before they start, rehearsed."""
 
 import signal
+import subprocess
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -104,6 +106,17 @@ def test_a_combination_that_the_library_cannot_compute_is_refused_with_its_line(
     allowed = {"loss": losses, "matryoshka": {"choices": [[32, 8]], "when": {"loss": losses[0]}}}
     sweep.change(space=allowed)
     assert "2 trials" in invoke(main, sweep.file, "--runs", sweep.runs, "--dry-run").stdout
+
+
+def test_the_driver_does_not_import_the_library(base: Mapping[str, Any], tmp_path: Path) -> None:
+    code = (
+        "import sys; from click.testing import CliRunner; from cse_platform.cli.sweep import main; "
+        "ended = CliRunner().invoke(main, [sys.argv[1], '--dry-run']); "
+        "assert ended.exit_code == 0, ended.output; "
+        "assert 'sentence_transformers' not in sys.modules"
+    )
+    file = write_sweep(tmp_path, base).file
+    subprocess.run([sys.executable, "-c", code, str(file)], check=True, cwd=tmp_path)
 
 
 def test_a_sweep_on_a_large_encoder_is_rehearsed_on_mini(

@@ -66,8 +66,9 @@ class CorpusSpec(TableSettings):
         all_columns = [*self.named_columns, *([] if self.label is None else [self.label])]
         if len({type(column) for column in all_columns}) > 1:
             raise SettingError("columns", f"all names or all numbers, got {all_columns}")
-        if self.columns and self.split_at is not None:
-            raise SettingError("split_at", "cuts single sentences, but this corpus has columns")
+        if (self.columns or self.label is not None) and self.split_at is not None:
+            has = "columns" if self.columns else "labels"
+            raise SettingError("split_at", f"cuts single sentences, but this corpus has {has}")
         for name in (*TableSettings.model_fields, "label"):
             if getattr(self, name) and not self.named_columns:
                 raise SettingError(name, "applies to tables; also name its column: or columns:")

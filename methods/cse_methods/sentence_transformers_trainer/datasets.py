@@ -14,12 +14,10 @@ from sentence_transformers.base.sampler import (
 from torch.utils.data import RandomSampler
 
 from cse_methods.data.corpora import Corpus
-from cse_methods.errors import DataError, TrainingError
-from cse_methods.sentence_transformers_trainer.losses import LOSSES, LossName
+from cse_methods.errors import TrainingError
+from cse_methods.sentence_transformers_trainer.losses import LOSSES, read_labels
 from cse_methods.sentence_transformers_trainer.settings import StSettings
 from cse_methods.training.teachers import TeacherSpec, teacher_vectors
-
-_MOST_CLASSES = 1_000_000
 
 
 def make_datasets(config: StSettings, corpus: Corpus) -> DatasetDict:
@@ -32,6 +30,7 @@ def make_datasets(config: StSettings, corpus: Corpus) -> DatasetDict:
         DataError: if labels are not what a loss reads.
         TrainingError: if a part has fewer rows than a batch.
     """
+    config.check_data(corpus)
     sets = DatasetDict()
     parts, losses = corpus.parts or (corpus,), config.losses
     for number, (part, loss) in enumerate(zip(parts, losses, strict=False), start=1):
@@ -43,12 +42,7 @@ def make_datasets(config: StSettings, corpus: Corpus) -> DatasetDict:
         if rows.label == "vector":
             columns["label"] = _teacher_labels(config, part)
         elif rows.label is not None:
-            columns["label"] = _read_labels(part, loss, len(texts))
-        if len(part.sentences) < config.batch_size:
-            raise TrainingError(
-                f"batch_size {config.batch_size} is more than the {len(part.sentences)} rows of "
-                f"corpus {part.name}; take a smaller batch or a larger corpus"
-            )
+            columns["label"] = read_labels(part, loss)
         name = loss if len(parts) == 1 else f"{loss}_{number}"
         sets[name] = Dataset.from_dict(columns, info=DatasetInfo(description=loss))
     return sets
@@ -57,27 +51,6 @@ def make_datasets(config: StSettings, corpus: Corpus) -> DatasetDict:
 def _teacher_labels(config: StSettings, part: Corpus) -> Any:
     teacher = TeacherSpec(model=str(config.teacher))
     return teacher_vectors(teacher, part, max_length=config.max_length)
-
-
-def _read_labels(part: Corpus, loss: LossName, texts: int) -> list[Any]:
-    """Check the labels of a corpus. Returns them as numbers, whole numbers or lists."""
-    kind, labels = LOSSES[loss].label, list[Any]()
-    for row, label in enumerate(part.labels, start=1):
-        numbers = list(label) if isinstance(label, tuple) else [label]
-        if kind == "scores":
-            fits, expected = len(numbers) == texts - 1, f"a list of {texts - 1} numbers"
-            labels.append(numbers)
-        elif kind == "class":
-            fits, expected = label in range(_MOST_CLASSES), "a class, which is 0, 1, …"
-            labels.append(int(numbers[0]))
-        else:
-            fits, expected = not isinstance(label, tuple), "a number"
-            labels.append(label)
-        if not fits:
-            raise DataError(
-                f"corpus {part.name}, row {row}: label {label!r}, and loss {loss} reads {expected}"
-            )
-    return labels
 
 
 def make_batches(dataset: Dataset, *, no_duplicates: bool, **options: Any) -> DefaultBatchSampler:
@@ -99,6 +72,8 @@ class WeightedBatchSampler(MultiDatasetDefaultBatchSampler):  # type: ignore[mis
     def __init__(self, *arguments: Any, weights: Sequence[float], **others: Any) -> None:
         super().__init__(*arguments, **others)
         self.weights = torch.tensor(weights)
+        if not all(map(len, self.batch_samplers)):  # which would be begun anew for ever
+            raise TrainingError("a corpus gives no whole batch; take a smaller batch_size")
 
     def __len__(self) -> int:
         return sum(map(len, self.batch_samplers))

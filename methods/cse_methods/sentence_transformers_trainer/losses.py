@@ -4,12 +4,15 @@ The settings are those that the library's signatures have; here stand what these
 rows a loss reads, and the bounds of its numbers.
 """
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
 from pydantic.fields import FieldInfo
 
+from cse_methods.data.corpora import Corpus
+from cse_methods.errors import DataError
 from cse_methods.sentence_transformers_trainer.library import loss_parameters
 from cse_methods.settings import setting
 
@@ -118,6 +121,7 @@ LOSSES: Mapping[LossName, LossRows] = {
     "distill_kl_div": LossRows("DistillKLDivLoss", 3, None, "scores"),
 }
 PREFIX = "loss_"
+_MOST_CLASSES = 1_000_000
 _LEFT_OUT = {"show_progress_bar", "gather_across_devices"}
 """What no number depends on with one process."""
 _BOUNDS: Mapping[str, Mapping[str, Any]] = {
@@ -177,3 +181,33 @@ def _describe_defaults(name: str) -> str:
     else:
         text = ", ".join(f"{value} of {loss}" for loss, value in defaults.items())
     return f"`{name}` of the library's loss; null: {text}"
+
+
+def read_labels(corpus: Corpus, loss: LossName) -> list[Any]:
+    """Read the labels of a corpus as a loss takes them: numbers, whole numbers or lists.
+
+    DataError if one is of another kind, or classes are too few or too rare for batches by label.
+    """
+    kind, labels, texts = LOSSES[loss].label, list[Any](), max(1, len(corpus.columns))
+    for row, label in enumerate(corpus.labels, start=1):
+        numbers = list(label) if isinstance(label, tuple) else [label]
+        if kind == "scores":
+            fits, expected = len(numbers) == texts - 1, f"a list of {texts - 1} numbers"
+            labels.append(numbers)
+        elif kind == "class":
+            fits, expected = label in range(_MOST_CLASSES), "a class, which is 0, 1, …"
+            labels.append(int(numbers[0]))
+        else:
+            fits, expected = not isinstance(label, tuple), "a number"
+            labels.append(label)
+        if not fits:
+            raise DataError(
+                f"corpus {corpus.name}, row {row}: label {label!r}, and loss {loss} reads "
+                f"{expected}"
+            )
+    if LOSSES[loss].by_label and sum(n > 1 for n in Counter(labels).values()) < 2:
+        raise DataError(
+            f"corpus {corpus.name}: loss {loss} compares texts of one class with those of another, "
+            "and fewer than two classes have two texts; take another column as label"
+        )
+    return labels

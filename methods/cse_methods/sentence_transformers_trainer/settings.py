@@ -6,6 +6,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self, cast
 from pydantic import BeforeValidator, Field, create_model, model_validator
 
 from cse_methods.config import Above, Conditions, Holding, TrainingConfig
+from cse_methods.data.corpora import Corpus
 from cse_methods.data.corpus_spec import CorpusSpec
 from cse_methods.errors import SettingError, TrainingError, nearest_hint
 from cse_methods.precision import auto_precision
@@ -16,6 +17,7 @@ from cse_methods.sentence_transformers_trainer.losses import (
     LossName,
     loss_fields,
     losses_with,
+    read_labels,
     settings_of,
 )
 from cse_methods.settings import Settings, setting
@@ -152,6 +154,15 @@ class StSettings(LibraryConfig):
                 f"{rows.describe()}; name them, columns: […], label: …, or take another loss",
             )
 
+    def check_data(self, corpus: Corpus) -> None:
+        for part, loss in zip(corpus.parts or (corpus,), self.losses, strict=False):
+            read_labels(part, loss)
+            if len(part.sentences) < self.batch_size:
+                raise TrainingError(
+                    f"batch_size {self.batch_size} is more than the {len(part.sentences)} rows of "
+                    f"corpus {part.name}; take a smaller batch or a larger corpus"
+                )
+
     def _find_inactive(self) -> dict[str, tuple[str, tuple[Any, ...] | Above | Holding]]:
         """Leave out what the loss of a corpus takes, if `loss` does not."""
         inactive = super()._find_inactive().items()
@@ -167,7 +178,9 @@ class StSettings(LibraryConfig):
             raise SettingError("corpus", "either every corpus has a weight, or none")
         for name, losses in (("guide", _GUIDED), ("teacher", _TAUGHT)):
             if self._some_of(losses) and getattr(self, name) is None:
-                raise SettingError("loss", f"{' and '.join(losses)} need an encoder as {name}: …")
+                raise SettingError(
+                    "loss", f"{' and '.join(losses)} read another encoder; name it, {name}: …"
+                )
         grouped = any(LOSSES[loss].by_label for loss in self.losses)
         if grouped and (self.batch_size < 4 or self.batch_size % 2):
             raise SettingError(

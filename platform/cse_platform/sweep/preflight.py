@@ -86,6 +86,12 @@ def sizes_of(
     steps = inspection.run_check(
         ("corpus",), lambda: [steps_of(config, sentences=sentences) for config in configs]
     )
+
+    def check_rows() -> None:
+        for config in configs:
+            config.check_data(corpus)
+
+    inspection.run_check(("corpus",), check_rows)
     return Sizes(corpus, min(steps), max(steps)) if steps else None
 
 
