@@ -362,10 +362,12 @@ def check_steps(spec: SweepSpec, inspection: Inspection) -> None:
 
     Notes as problems the combinations with which it cannot.
     """
-    method = spec.find_method()
-    searched = [name for name in method.config.tried_together if name in spec.space]
-    if not method.config.tried_together or not inspection.is_sound(*SETTINGS):
+    if not inspection.is_sound(*SETTINGS):
         return
+    method = spec.find_method()
+    if not method.config.tried_together:
+        return
+    searched = [name for name in method.config.tried_together if name in spec.space]
     some = {name: value for example in spec.examples for name, value in example.items()}
     configs = dict[str, MethodConfig]()
     for values in product(*(spec.space[name].ends for name in searched)):
