@@ -47,6 +47,8 @@ if TYPE_CHECKING:
     from cse_methods.registry import available_methods as available_methods
     from cse_methods.registry import get_method as get_method
     from cse_methods.registry import register as register
+    from cse_methods.sentence_transformers_trainer.port import report_to_cse as report_to_cse
+    from cse_methods.sentence_transformers_trainer.settings import LibraryConfig as LibraryConfig
     from cse_methods.settings import setting as setting
     from cse_methods.tasks import parse_tasks as parse_tasks
     from cse_methods.training.dev_evaluation import DevSuite as DevSuite
@@ -85,6 +87,8 @@ _MODULES = {
     "metrics": ("alignment", "spearman", "uniformity"),
     "published.tables": ("read_published",),
     "registry": ("available_methods", "get_method", "register"),
+    "sentence_transformers_trainer.port": ("report_to_cse",),
+    "sentence_transformers_trainer.settings": ("LibraryConfig",),
     "settings": ("setting",),
     "tasks": ("parse_tasks",),
     "training.dev_evaluation": ("DevSuite",),

@@ -2,11 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BeforeValidator, Field, ValidationError, model_validator
 
-from cse_methods.data.corpus_spec import Corpora
+from cse_methods.data.corpus_spec import Corpora, CorpusSpec
 from cse_methods.data.dev_selection import DevSelection
 from cse_methods.entry_points import blame
 from cse_methods.errors import BrokenMethodError, CseError, SettingError
@@ -14,6 +14,9 @@ from cse_methods.precision import auto_precision
 from cse_methods.reports import real_number
 from cse_methods.setting_text import yaml_text
 from cse_methods.settings import Settings, setting
+
+if TYPE_CHECKING:
+    from cse_methods.data.corpora import Corpus
 
 Pooler = Literal["cls", "avg", "avg_top2", "avg_first_last", "mask"]
 Precision = Literal["fp32", "bf16", "fp16"]
@@ -65,6 +68,10 @@ class MethodConfig(Settings):
     conditions: ClassVar[Conditions] = {}
     bases: ClassVar[tuple[str, ...]] = ()
     """Other methods whose settings stand among these, and whose code the numbers follow from."""
+    by_library: ClassVar[bool] = False
+    """Whether sentence-transformers reads the backbone, which can then be of any kind."""
+    tried_together: ClassVar[tuple[str, ...]] = ()
+    """The settings of which only a step shows what goes together; see `try_steps`."""
 
     backbone: str = setting(
         ..., "short name, hub id or folder of the pre-trained encoder", min_length=1
@@ -144,23 +151,8 @@ class MethodConfig(Settings):
                 "the pooler mask needs prompts with [MASK], which this method does not have; "
                 "take cls, avg, avg_top2 or avg_first_last",
             )
-        taken = self.columns_taken()
         for corpus in self.corpus:
-            given = len(corpus.columns) or 1
-            if given == taken:
-                continue
-            name = corpus.short_name
-            if taken > 1:
-                has = f"{given} columns" if given > 1 else "single sentences"
-                raise SettingError(
-                    "corpus",
-                    f"{name} has {has}, and {taken} columns are needed; name them, columns: […]",
-                )
-            raise SettingError(
-                "corpus",
-                f"{name} has {given} columns, and this method trains on single sentences here; "
-                "name one, column: …, or train simcse with supervision: pairs or triples",
-            )
+            self.check_corpus(corpus)
         return self
 
     @classmethod
@@ -191,6 +183,33 @@ class MethodConfig(Settings):
         """Return how many columns of a corpus a batch has: 1 is the sentences alone."""
         return 1
 
+    def check_corpus(self, corpus: CorpusSpec) -> None:
+        """Raise SettingError if this method does not train on a corpus's columns and labels."""
+        given, taken, name = len(corpus.columns) or 1, self.columns_taken(), corpus.short_name
+        if given != taken and taken > 1:
+            has = f"{given} columns" if given > 1 else "single sentences"
+            raise SettingError(
+                "corpus",
+                f"{name} has {has}, and {taken} columns are needed; name them, columns: […]",
+            )
+        if given != taken:
+            raise SettingError(
+                "corpus",
+                f"{name} has {given} columns, and this method trains on single sentences here; "
+                "name one, column: …, or train simcse with supervision: pairs or triples",
+            )
+        for key in ("label", "loss", "weight"):
+            if (value := getattr(corpus, key)) is not None:
+                raise SettingError(
+                    "corpus",
+                    f"{name} has {key}: {value}, which this method does not read; leave it out, "
+                    "or train st, which has the losses of sentence-transformers",
+                )
+
+    def check_data(self, corpus: "Corpus") -> None:
+        """Raise CseError if the rows of the corpus cannot be trained on."""
+        del corpus
+
     def test_prompt(self) -> str | None:
         """Return the text before a sentence at test time; for the pooler `mask` that around it."""
         return self.prompt
@@ -205,6 +224,14 @@ class MethodConfig(Settings):
 
     def check_encoders(self) -> None:
         """Raise CseError if its encoders, as far as they are here, do not fit each other."""
+
+    @classmethod
+    def try_steps(cls, configs: Sequence[Self]) -> list[str | None]:
+        """Find out for each configuration what stands against a step of it; None if nothing.
+
+        It is asked once for a sweep, with all combinations of `tried_together`.
+        """
+        return [None] * len(configs)
 
     def ingredients(self) -> dict[str, str]:
         """Return what the numbers depend on beside settings, encoders, data and files, by name.

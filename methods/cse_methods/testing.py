@@ -22,9 +22,12 @@ from safetensors.torch import load_file
 from cse_methods.config import MethodConfig, TrainingConfig
 from cse_methods.contract import BEST_FOLDER, LateSave, Method
 from cse_methods.data.dev_selection import dev_metric
-from cse_methods.encoders.loading import load_encoder
+from cse_methods.encoders.backbones import resolve_backbone
+from cse_methods.encoders.library_encoder import load_library_encoder
+from cse_methods.encoders.loading import SentenceEncoder, load_encoder
 from cse_methods.registry import get_method
 from cse_methods.reports import check_report
+from cse_methods.sentence_transformers_trainer.settings import LibraryConfig
 from cse_methods.settings import record_reads
 from cse_methods.training.dev_evaluation import DevSuite
 
@@ -157,11 +160,8 @@ def progress_ends_at_one(trained: TrainedOnce) -> None:
 
 def training_changes_the_encoder(trained: TrainedOnce) -> None:
     """Step 0 is the untrained backbone, and every later dev point differs."""
-    config = trained.config
-    tested = config.test_pooler if isinstance(config, TrainingConfig) else None
-    pooler = tested or config.pooler
-    untrained = load_encoder(config.backbone, pooler=pooler, prompt=config.test_prompt())
-    _assert_equal(trained.run.curve[0], _dev_scores(trained, untrained), "the dev point of step 0")
+    untrained = _dev_scores(trained, _load_untrained(trained.config))
+    _assert_equal(trained.run.curve[0], untrained, "the dev point of step 0")
     # All dev metrics: a rank correlation alone can stay the same after a small step.
     curve = trained.run.curve.values()
     points = {tuple(v for name, v in point.items() if name.startswith("dev/")) for point in curve}
@@ -175,7 +175,11 @@ def keeps_the_best_step(trained: TrainedOnce) -> None:
     values = [dev.with_means(metrics)[dev_metric(dev.checkpoint_name)] for metrics in points]
     best = points[values.index(max(values))]  # the earliest of equals
     _assert_equal(_without_perf(trained.returned), best, "what is returned")
-    kept = load_encoder(str(trained.run.folder / str(trained.steps[-1]) / BEST_FOLDER))
+    folder = trained.run.folder / str(trained.steps[-1]) / BEST_FOLDER
+    if trained.config.by_library:
+        kept: SentenceEncoder = load_library_encoder(resolve_backbone(str(folder)), folder, {})
+    else:
+        kept = load_encoder(str(folder))
     _assert_equal(_dev_scores(trained, kept), _dev_part(best), "the scores of the kept encoder")
 
 
@@ -245,9 +249,21 @@ def _dev_part(metrics: Mapping[str, float]) -> dict[str, float]:
     return {name: value for name, value in metrics.items() if name.startswith("dev/")}
 
 
-def _dev_scores(trained: TrainedOnce, encoder: Any) -> dict[str, float]:
+def _load_untrained(config: MethodConfig) -> SentenceEncoder:
+    """Load the backbone as it is scored at step 0."""
+    if isinstance(config, LibraryConfig):
+        from cse_methods.sentence_transformers_trainer.student import load_student
+
+        return load_student(config)
+    tested = config.test_pooler if isinstance(config, TrainingConfig) else None
+    pooler = tested or config.pooler
+    return load_encoder(config.backbone, pooler=pooler, prompt=config.test_prompt())
+
+
+def _dev_scores(trained: TrainedOnce, encoder: SentenceEncoder) -> dict[str, float]:
     config = trained.config
-    suite = DevSuite(config.dev, data=config.data, arithmetic=config.arithmetic)
+    widths = getattr(config, "matryoshka", None) or ()
+    suite = DevSuite(config.dev, data=config.data, arithmetic=config.arithmetic, widths=widths)
     return suite.evaluate(encoder)
 
 

@@ -1,4 +1,5 @@
 import math
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,13 @@ from cse_methods.config import TrainingConfig
 from cse_methods.contract import BEST_FOLDER
 from cse_methods.encoders.loading import load_encoder
 from cse_methods.errors import CheckpointError
-from cse_methods.training.checkpoint import STATE_FILE, Best, SaveCheckpoint, load_checkpoint
+from cse_methods.training.checkpoint import (
+    STATE_FILE,
+    Best,
+    SaveCheckpoint,
+    gather_state,
+    load_checkpoint,
+)
 from cse_methods.training.loop import start
 from cse_methods.training.objective import Objective
 from cse_methods.training.schedule import Schedule
@@ -37,7 +44,7 @@ def scored(value: float) -> dict[str, float]:
 def saved(folder: Path, state: Any) -> Path:
     best = Best("dev/stsb_spearman")
     best.consider(1, scored(0.5), state.student.encoder)
-    SaveCheckpoint(state, best, last=False)(folder)
+    SaveCheckpoint(partial(gather_state, state), best, last=False)(folder)
     return folder
 
 
@@ -67,7 +74,7 @@ def test_the_best_encoder_is_written_once_and_later_checkpoints_link_it(
     weight = state.student.encoder.model.embeddings.word_embeddings.weight
     torch.nn.init.constant_(weight, 1)
     best.consider(1, scored(0.5), state.student.encoder)
-    save = SaveCheckpoint(state, best, last=False)
+    save = SaveCheckpoint(partial(gather_state, state), best, last=False)
     write = save.copied()
     save(tmp_path / "now")
     torch.nn.init.constant_(weight, 2)

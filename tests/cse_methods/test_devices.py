@@ -33,7 +33,7 @@ from cse_methods.training.teachers import TeacherSpec, teacher_vectors
 from cse_methods.transfer.protocol import TransferProtocol
 
 SHORT = {"batch_size": 8, "max_steps": 2, "eval_steps": 1, "warmup_ratio": 0.0}
-METHODS = [name for name in available_methods() if name != "untrained"]
+METHODS = [name for name in available_methods() if name not in ("st", "untrained")]
 CASES = {name: (method, variant) for method in METHODS for name, variant in cases_of(method)}
 FIRST = {method: cases_of(method)[0][0] for method in METHODS}
 """The first case of each method."""

@@ -81,7 +81,7 @@ OUR_NAMES = {
     "32 (without template and specials)": "32",
 }
 """How encoders and settings are named here that the shared tables name otherwise."""
-METHODS = [name for name in available_methods() if name != "untrained"]
+METHODS = [name for name in available_methods() if name not in ("st", "untrained")]
 HEAD = "backbone,variant,hyperparameter,value,source\n"
 
 

@@ -4,8 +4,9 @@ import json
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import chain, compress
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from cse_methods.data.builtin.pairs import builtin_corpus
 from cse_methods.data.corpus_spec import CorpusSpec
@@ -20,7 +21,7 @@ from cse_methods.encoders.backbones import (
 from cse_methods.encoders.sentence_transformers_format import transformer_folder
 from cse_methods.errors import DataError, nearest_hint
 from cse_methods.files.cache import cache_folder, cache_key
-from cse_methods.files.cells import read_texts
+from cse_methods.files.cells import read_numbers, read_texts
 from cse_methods.files.named import (
     COMPRESSED,
     TABLES,
@@ -32,6 +33,9 @@ from cse_methods.files.named import (
 )
 from cse_methods.files.tables import read_table, shorten
 from cse_methods.files.text import FileVersion, file_version, read_lines, sha256_of
+
+Label = float | tuple[float, ...]
+"""A number, or a list of them."""
 
 
 @dataclass(frozen=True)
@@ -45,13 +49,18 @@ class Corpus:
     """Checksum of the sentences, each followed by a line feed; with columns, of the JSON rows."""
     columns: tuple[Sequence[str], ...] = ()
     """All columns if several are named, else empty; the first one equals `sentences`."""
+    labels: Sequence[Label] = ()
+    """What stands beside the texts of each row, where a column of labels is named."""
+    parts: tuple["Corpus", ...] = ()
+    """The corpora that are joined, where they are trained on in different ways; else empty."""
     dropped: int = 0
     """Number of rows that were dropped because a sentence in them was empty."""
     notes: tuple[str, ...] = ()
     """Sentences on files that were read in a way that may not be meant, without a full stop."""
 
 
-CorpusRows = list[tuple[str, ...]]
+CorpusRows = list[tuple[Any, ...]]
+"""The texts of each row, and its label if there is one."""
 
 
 class CorpusFile(NamedTuple):
@@ -153,6 +162,22 @@ def _join_corpora(
     The last result is kept in memory for the next trial of the process, and for the driver.
     """
     del versions
+    weighted = len(specs) > 1 and any(spec.weight is not None for spec in specs)
+    if weighted or len({(len(spec.columns), spec.label, spec.loss) for spec in specs}) > 1:
+        parts = tuple(_read_joined((spec,), source, backbone) for spec in specs)
+        return Corpus(
+            "+".join(part.name for part in parts),
+            tuple(chain.from_iterable(part.sentences for part in parts)),
+            sha256_of(part.sha256 for part in parts),
+            parts=parts,
+            dropped=sum(part.dropped for part in parts),
+            notes=tuple(note for part in parts for note in part.notes),
+        )
+    return _read_joined(specs, source, backbone)
+
+
+def _read_joined(specs: Sequence[CorpusSpec], source: DataSource, backbone: str | None) -> Corpus:
+    """Read corpora whose rows are alike, one after the other."""
     files = [_read_corpus(spec, source) for spec in specs]
     read = [
         [row for file in part for row in file.rows][: spec.first]
@@ -161,11 +186,13 @@ def _join_corpora(
     name = "+".join(spec.short_name for spec in specs)
     dropped = sum(file.dropped for part in files for file in part)
     notes = tuple(note for part in files for file in part for note in file.notes)
-    if any(spec.columns for spec in specs):
+    if specs[0].columns or specs[0].label is not None:
         rows = [row for part in read for row in part]
-        columns = tuple(zip(*rows, strict=True))
         sha256 = sha256_of(json.dumps(row) for row in rows)
-        return Corpus(name, columns[0], sha256, columns, dropped, notes)
+        cells = list(zip(*rows, strict=True))
+        labels = cells.pop() if specs[0].label is not None else ()
+        columns = tuple(cells) if len(cells) > 1 else ()
+        return Corpus(name, cells[0], sha256, columns, labels, dropped=dropped, notes=notes)
     sentences = list[str]()
     for spec, rows in zip(specs, read, strict=True):
         whole = [first for (first,) in rows]
@@ -179,7 +206,7 @@ def _join_corpora(
             sentences += cut_sentences(whole, tokenizer, length=spec.split_at)
         else:
             sentences += whole
-    return Corpus(name, tuple(sentences), sha256_of(sentences), (), dropped, notes)
+    return Corpus(name, tuple(sentences), sha256_of(sentences), dropped=dropped, notes=notes)
 
 
 def missing_corpora(specs: Sequence[CorpusSpec], data: str | None) -> list[str]:
@@ -342,27 +369,28 @@ def without_empty(lines: Sequence[str], path: Path, *, drop: bool) -> tuple[Corp
 
 def _read_columns(path: Path, spec: CorpusSpec, name: str) -> CorpusFile:
     columns = spec.named_columns
-    table = read_table(path, spec, only=[*map(str, columns), *spec.where])
+    labels = () if spec.label is None else (spec.label,)
+    table = read_table(path, spec, only=[*map(str, (*columns, *labels)), *spec.where])
     if not table.rows:
         raise DataError(f"{path}: no rows; expected sentences in column {columns[0]!r}")
     if table.names is not None and not isinstance(columns[0], str):
         names = ", ".join(table.names)
         raise DataError(f"{path}: its columns have names, {names}; name one by them")
-    selected = table.select(columns, spec.where)
+    selected = table.select((*columns, *labels), spec.where)
     texts = [
         [text.strip().replace("\r\n", " ").replace("\n", " ") for text in texts]
         for index, column in enumerate(columns)
         for texts in [read_texts(selected, index, f"column {column!r}")]
     ]
-    rows = list(zip(*texts, strict=True))
-    read = [cells for cells in rows if all(cells)]
+    numbers = [read_numbers(selected, len(columns), f"label {spec.label!r}") for _ in labels]
+    rows = list(zip(*texts, *numbers, strict=True))
+    filled = [all(cells[: len(columns)]) for cells in rows]
+    read = list(compress(rows, filled))
     if not read:
         raise DataError(f"{path}: no sentences in the columns that are named")
     if (dropped := len(rows) - len(read)) and not spec.drop_empty:
         more = f", the first of {dropped}" if dropped > 1 else ""
-        location = next(
-            row.location for row, cells in zip(selected, rows, strict=True) if not all(cells)
-        )
+        location = selected[filled.index(False)].location
         raise DataError(
             f"{location}: an empty sentence{more}; remove such rows, or set drop_empty: true for "
             "this corpus"

@@ -16,6 +16,10 @@ TRANSDUCTIVE = " (transductive)"
 """Suffix of a corpus name where texts of test sets were trained on."""
 
 
+def _is_none(value: object) -> bool:
+    return value is None
+
+
 class CorpusSpec(TableSettings):
     """A corpus: raw sentences, or columns of a table."""
 
@@ -41,6 +45,15 @@ class CorpusSpec(TableSettings):
     columns: tuple[ColumnName, ...] = setting(
         (), "of a table, the columns of sentences that belong together"
     )
+    label: ColumnName | None = setting(
+        None, "of a table, the column of labels, for losses that read one", exclude_if=_is_none
+    )
+    loss: str | None = setting(
+        None, "the loss of this corpus, where it is not the method's", exclude_if=_is_none
+    )
+    weight: float | None = setting(
+        None, "how often a batch is of this corpus, beside the others", gt=0, exclude_if=_is_none
+    )
 
     @model_validator(mode="after")
     def _refuse_what_does_not_go_together(self) -> Self:
@@ -50,11 +63,13 @@ class CorpusSpec(TableSettings):
             raise SettingError(
                 "columns", f"two columns or more, each once, got {list(self.columns)}"
             )
-        if len({type(column) for column in self.columns}) > 1:
-            raise SettingError("columns", f"all names or all numbers, got {list(self.columns)}")
-        if self.columns and self.split_at is not None:
-            raise SettingError("split_at", "cuts single sentences, but this corpus has columns")
-        for name in TableSettings.model_fields:
+        all_columns = [*self.named_columns, *([] if self.label is None else [self.label])]
+        if len({type(column) for column in all_columns}) > 1:
+            raise SettingError("columns", f"all names or all numbers, got {all_columns}")
+        if (self.columns or self.label is not None) and self.split_at is not None:
+            has = "columns" if self.columns else "labels"
+            raise SettingError("split_at", f"cuts single sentences, but this corpus has {has}")
+        for name in (*TableSettings.model_fields, "label"):
             if getattr(self, name) and not self.named_columns:
                 raise SettingError(name, "applies to tables; also name its column: or columns:")
         if self.transductive and self.name not in ("sts", *STS_TASKS):

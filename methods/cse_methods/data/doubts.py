@@ -25,6 +25,8 @@ def corpus_doubts(corpus: Corpus, *, backbone: str) -> list[str]:
         backbone: the encoder that reads them. Its word pieces are not inspected if it would have
             to be fetched first.
     """
+    if corpus.parts:
+        return [text for part in corpus.parts for text in corpus_doubts(part, backbone=backbone)]
     doubts, name = list(corpus.notes), corpus.name
     if corpus.dropped:
         kept = corpus.dropped + len(corpus.sentences)

@@ -163,10 +163,28 @@ def check_library_reading(source: Backbone, folder: Path, options: ReadingOption
         refuse_pieces_without_vector(tokenizer, rows, name)
     # The library would draw weights that are missing, which every load would draw anew.
     load_model(name, transformer, config=config, device_map="meta")
+    length = read_text_settings(folder)[0]
+    positions = getattr(config, "max_position_embeddings", None)
+    known = [length] if length else [positions, tokenizer.model_max_length]
+    limit = min((one for one in known if isinstance(one, int)), default=None)
+    _refuse_longer(options.get("max_length"), limit, name)
 
 
-def load_library_encoder(source: Backbone, folder: Path, options: ReadingOptions) -> LibraryEncoder:
-    """Load an encoder on the CPU as sentence-transformers does; options are `load_encoder`'s.
+def _refuse_longer(asked: int | None, limit: int | None, name: str) -> None:
+    """Raise BackboneError for a length above what an encoder reads; None is no limit."""
+    if asked is not None and limit is not None and asked > limit:
+        raise BackboneError(
+            f"max_length {asked} is above the {limit} word pieces that backbone {name!r} "
+            f"reads, as its folder says; set max_length to {limit} or less"
+        )
+
+
+def load_library_encoder(
+    source: Backbone, folder: Path, options: ReadingOptions, **loading: Any
+) -> LibraryEncoder:
+    """Load an encoder on the CPU as sentence-transformers does.
+
+    Options are those of `load_encoder`; `loading` are further arguments of `SentenceTransformer`.
 
     Raises:
         BackboneError: if the library cannot load it, or `check_library_reading` does.
@@ -181,7 +199,7 @@ def load_library_encoder(source: Backbone, folder: Path, options: ReadingOptions
             else:
                 kept = read_options(folder).get("truncate_dim")
                 reading: Any = {"local_files_only": True, "truncate_dim": kept}
-                model = SentenceTransformer(str(folder), device="cpu", **reading)
+                model = SentenceTransformer(str(folder), device="cpu", **reading, **loading)
             if (prompt := options.get("prompt")) is not None:
                 model.prompts, model.default_prompt_name = {"given": prompt}, "given"
             encoder = LibraryEncoder(model)
@@ -192,12 +210,7 @@ def load_library_encoder(source: Backbone, folder: Path, options: ReadingOptions
         raise BackboneError(
             f"backbone {source.name!r} is read by sentence-transformers, which says: {reason}"
         ) from error
-    asked, limit = options.get("max_length"), encoder.limit
-    if asked is not None and limit is not None and asked > limit:
-        raise BackboneError(
-            f"max_length {asked} is above the {limit} word pieces that backbone {source.name!r} "
-            f"reads, as its folder says; set max_length to {limit} or less"
-        )
+    _refuse_longer(options.get("max_length"), encoder.limit, source.name)
     if not encoder.encode(["A sentence of some words."]).isfinite().all():
         raise BackboneError(f"backbone {source.name!r}: its vectors hold NaN; take another copy")
     return encoder

@@ -15,6 +15,7 @@ from transformers.utils import logging
 from cse_methods.config import Pooler
 from cse_methods.encoders.backbones import (
     Backbone,
+    adapted_folder,
     explain_foreign,
     foreign_pooler,
     locate_backbone,
@@ -65,13 +66,31 @@ class Reading(NamedTuple):
 def own_dropout(name: str) -> float | None:
     """Return the highest dropout in an encoder's configuration; None without such a model."""
     folder = locate_backbone(resolve_backbone(name))
-    if folder is None or explain_foreign(folder):
+    if folder is None:
         return None
+    if explain_foreign(folder):
+        return max(read_dropout(folder).values(), default=None)
     config = _read_config(folder, name)
     return max(float(getattr(config, setting)) for setting in encoder_family(config).dropout)
 
 
-def asked_pooler(name: str, pooler: Pooler) -> Pooler | None:
+def read_dropout(folder: Path) -> dict[str, float]:
+    """Read each dropout of an encoder of any family by its setting; empty without a transformer.
+
+    A classifier's, which touches no vector, is left out.
+    """
+    transformer = adapted_folder(folder) or transformer_folder(folder)
+    if not (transformer / "config.json").is_file():
+        return {}
+    stored = AutoConfig.from_pretrained(transformer, trust_remote_code=False).to_dict()
+    return {
+        name: value
+        for name, value in stored.items()
+        if "dropout" in name and "classifier" not in name and isinstance(value, float)
+    }
+
+
+def asked_pooler(name: str, pooler: Pooler | None) -> Pooler | None:
     """Return the pooler of a configuration, None if it is the encoder's own without a name here.
 
     The default `cls` then stands for that pooling, such as a decoder's by the last piece.
@@ -258,7 +277,9 @@ def load_model(name: str, folder: Path, **options: Any) -> tuple[Any, set[str]]:
         model, report = auto.from_pretrained(
             transformer, output_loading_info=True, ignore_mismatched_sizes=True, **options
         )
-    unread = ("pooler.", "decoder.") if model.config.is_encoder_decoder else "pooler."
+    # A T5 that was saved without its decoder does not call itself an encoder-decoder.
+    has_decoder = hasattr(model, "encoder") and hasattr(model, "decoder")
+    unread = ("pooler.", "decoder.") if has_decoder else ("pooler.",)
     if missing := [key for key in report["missing_keys"] if not key.startswith(unread)]:
         raise BackboneError(
             f"backbone {name!r}: the weights in {folder} lack {len(missing)} of the model's "

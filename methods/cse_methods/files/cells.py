@@ -47,3 +47,24 @@ def read_texts(rows: Sequence[FileRow], cell: int, what: str) -> list[str]:
             "row; name a column of text"
         )
     return texts
+
+
+def read_numbers(rows: Sequence[FileRow], cell: int, what: str) -> list[float | tuple[float, ...]]:
+    """Return the number of one cell of each row, or its list of numbers.
+
+    DataError if a cell holds neither, or some hold numbers and others lists.
+    """
+    read = list[float | tuple[float, ...]]()
+    for location, cells in rows:
+        value = cells[cell]
+        entries = value if isinstance(value, (list, tuple)) else [value]
+        numbers = [
+            parse_number(entry if isinstance(entry, str) else repr(entry)) for entry in entries
+        ]
+        found = [number for number in numbers if number is not None]
+        if len(found) < len(numbers) or not found or isinstance(value, bool):
+            raise DataError(f"{location}: {what} is {value!r}; expected a number or a list")
+        read.append(found[0] if entries is not value else tuple(found))
+        if isinstance(read[-1], tuple) != isinstance(read[0], tuple):
+            raise DataError(f"{location}: {what} is {value!r}; expected the kind of the first row")
+    return read

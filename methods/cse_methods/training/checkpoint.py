@@ -20,7 +20,7 @@ from torch.optim import Optimizer
 from cse_methods.config import TrainingConfig
 from cse_methods.contract import BEST_FOLDER
 from cse_methods.encoders.devices import copy_to_host
-from cse_methods.encoders.encoder import Encoder
+from cse_methods.encoders.loading import SentenceEncoder
 from cse_methods.errors import CheckpointError
 from cse_methods.training.divergence import DivergenceWatch
 from cse_methods.training.objective import Objective
@@ -50,14 +50,14 @@ class TrainingState:
     def __post_init__(self) -> None:
         self.watch = DivergenceWatch(self.config, self.schedule)
 
-    @property
-    def fingerprint(self) -> str:
-        """Hash of configuration and seed, by which a checkpoint of another trial is refused.
 
-        `data` and the paths of own dev sets are excluded, because folders may move between starts.
-        """
-        settings = self.config.model_dump_json(exclude={"data": True, "dev": {"files"}})
-        return hashlib.sha256(f"{settings} {self.seed}".encode()).hexdigest()
+def fingerprint(config: TrainingConfig, seed: int) -> str:
+    """Hash a configuration and a seed; a checkpoint with another hash is of another trial.
+
+    `data` and the paths of own dev sets are excluded, because folders may move between starts.
+    """
+    settings = config.model_dump_json(exclude={"data": True, "dev": {"files"}})
+    return hashlib.sha256(f"{settings} {seed}".encode()).hexdigest()
 
 
 @dataclass
@@ -74,7 +74,7 @@ class Best:
     metrics: dict[str, float] = field(default_factory=dict)
     folder: "tempfile.TemporaryDirectory[str] | None" = None
 
-    def consider(self, step: int, metrics: dict[str, float], encoder: Encoder) -> None:
+    def consider(self, step: int, metrics: dict[str, float], encoder: SentenceEncoder) -> None:
         """Keep `encoder` if it is better than all before; ties go to the earliest."""
         # NaN compares False with everything, so it is never kept.
         if metrics[self.metric] > self.metrics.get(self.metric, -math.inf):
@@ -94,19 +94,31 @@ class Best:
 class SaveCheckpoint:
     """Writes the checkpoint of a dev point, at once or from a copy while training continues."""
 
-    state: TrainingState
+    gather: Callable[[], dict[str, Any]]
+    """Returns all state that training changes."""
     best: Best
     last: bool
     """Whether the trial ends with this dev point."""
 
     def __call__(self, folder: Path) -> None:
-        _write_checkpoint(_gather_state(self.state, self.best), self.best.folder, folder)
+        _write_checkpoint(self._gather_all(), self.best.folder, folder)
 
     def copied(self) -> Callable[[Path], None]:
         """Copy all state that training changes. Returns a function that writes it in any thread."""
-        return partial(
-            _write_checkpoint, copy_to_host(_gather_state(self.state, self.best)), self.best.folder
-        )
+        return partial(_write_checkpoint, copy_to_host(self._gather_all()), self.best.folder)
+
+    def _gather_all(self) -> dict[str, Any]:
+        numpy: Any = np.random.get_state()
+        kind, words, *others = numpy
+        return {
+            **self.gather(),
+            "best_step": self.best.step,
+            "best_metrics": self.best.metrics,
+            "python_rng": random.getstate(),
+            "numpy_rng": (kind, words.tolist(), *others),
+            "rng": torch.get_rng_state(),
+            "cuda_rng": torch.cuda.get_rng_state_all() if torch.cuda.is_available() else [],
+        }
 
 
 def _write_checkpoint(
@@ -131,32 +143,47 @@ def _link_file(source: str, target: str) -> None:
 
 
 def load_checkpoint(folder: Path, state: TrainingState, best: Best) -> None:
-    """Restore `state` and `best` from the checkpoint in `folder`.
-
-    CheckpointError if it is incomplete, or of another configuration or seed.
-    """
-    stored = _read_checkpoint(folder)
-    if stored["fingerprint"] != state.fingerprint:
-        raise CheckpointError(
-            f"{folder} is a checkpoint of another configuration or seed; "
-            "start this trial without it"
-        )
+    """Restore `state` and `best` from the checkpoint in `folder`; errors as `read_checkpoint`."""
+    stored = read_checkpoint(folder, fingerprint(state.config, state.seed), best)
     for name in _STATEFUL:
         if name != "optimizer":
             getattr(state, name).load_state_dict(stored[name])
     restore_optimizer(state.optimizer, stored["optimizer"])
     state.step = stored["step"]
-    best.step, best.metrics = stored["best_step"], stored["best_metrics"]
-    if best.metrics:
-        source, target = folder / BEST_FOLDER, best.open_folder()
-        shutil.copytree(source, target, copy_function=_link_file, dirs_exist_ok=True)
     random.setstate(stored["python_rng"])
     np.random.set_state(stored["numpy_rng"])
     torch.set_rng_state(stored["rng"])
     torch.cuda.set_rng_state_all(stored["cuda_rng"][: torch.cuda.device_count()])
 
 
-def _read_checkpoint(folder: Path) -> dict[str, Any]:
+def gather_state(state: TrainingState) -> dict[str, Any]:
+    """Collect what a checkpoint holds of a state; `SaveCheckpoint` adds the rest."""
+    return {
+        "fingerprint": fingerprint(state.config, state.seed),
+        **{name: getattr(state, name).state_dict() for name in _STATEFUL},
+        "step": state.step,
+    }
+
+
+def read_checkpoint(folder: Path, expected: str, best: Best) -> dict[str, Any]:
+    """Read the checkpoint in `folder`, and restore `best` from it.
+
+    CheckpointError if it is incomplete, or its fingerprint is not the expected one.
+    """
+    stored = _read_state(folder)
+    if stored["fingerprint"] != expected:
+        raise CheckpointError(
+            f"{folder} is a checkpoint of another configuration or seed; "
+            "start this trial without it"
+        )
+    best.step, best.metrics = stored["best_step"], stored["best_metrics"]
+    if best.metrics:
+        source, target = folder / BEST_FOLDER, best.open_folder()
+        shutil.copytree(source, target, copy_function=_link_file, dirs_exist_ok=True)
+    return stored
+
+
+def _read_state(folder: Path) -> dict[str, Any]:
     try:
         stored: dict[str, Any] = torch.load(
             folder / STATE_FILE, weights_only=True, map_location="cpu"
@@ -174,19 +201,3 @@ def _read_checkpoint(folder: Path) -> dict[str, Any]:
             "resume from an earlier one, or start over"
         )
     return stored
-
-
-def _gather_state(state: TrainingState, best: Best) -> dict[str, Any]:
-    numpy: Any = np.random.get_state()
-    kind, words, *others = numpy
-    return {
-        "fingerprint": state.fingerprint,
-        **{name: getattr(state, name).state_dict() for name in _STATEFUL},
-        "step": state.step,
-        "best_step": best.step,
-        "best_metrics": best.metrics,
-        "python_rng": random.getstate(),
-        "numpy_rng": (kind, words.tolist(), *others),
-        "rng": torch.get_rng_state(),
-        "cuda_rng": torch.cuda.get_rng_state_all() if torch.cuda.is_available() else [],
-    }

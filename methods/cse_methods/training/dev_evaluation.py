@@ -30,12 +30,19 @@ class DevSuite:
         dev: the dev sets to score, as selected by a configuration.
         data: the setting `data`: where the package's dev sets are read from.
         arithmetic: precision of the encoder, as in training; all else is computed in float32.
+        widths: pairs are also scored by so many first coordinates of their vectors.
     """
 
     def __init__(
-        self, dev: DevSelection, *, data: str | None, arithmetic: Arithmetic = "fp32"
+        self,
+        dev: DevSelection,
+        *,
+        data: str | None,
+        arithmetic: Arithmetic = "fp32",
+        widths: Sequence[int] = (),
     ) -> None:
         self.arithmetic = arithmetic
+        self.widths = tuple(widths)
         self.sets: tuple[PairSet, ...] = tuple(
             load_dev_pairs(dev, name, data) for name in dev.tasks if name != "transfer_dev"
         )
@@ -55,6 +62,7 @@ class DevSuite:
 
         Returns:
             `dev/<task>_spearman` in [-1, 1] (nan if the encoder gives constant similarities);
+            `dev/<task>_spearman_width_<width>` of the first coordinates, for each width;
             for the set `DevSelection.geometry`, `dev/alignment` (lower is better) over pairs with
             gold above 4 of 5, if there are any, and `dev/uniformity` (lower is better) over all
             distinct sentences;
@@ -66,6 +74,10 @@ class DevSuite:
         metrics: dict[str, float] = {}
         for dev, first, second, every in self._embed_pairs(encoder):
             metrics[dev_metric(dev.task)] = spearman(cosines(first, second), dev.gold)
+            for width in self.widths:
+                similarities = cosines(first[:, :width], second[:, :width])
+                name = f"{dev_metric(dev.task)}_width_{width}"
+                metrics[name] = spearman(similarities, dev.gold)
             if dev.task == self.selection.geometry:
                 same = dev.gold > SAME_MEANING
                 if same.any():

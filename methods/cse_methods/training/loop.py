@@ -19,7 +19,13 @@ from cse_methods.encoders.devices import computing_in, default_device, determini
 from cse_methods.encoders.encoder import Encoder
 from cse_methods.errors import TrainingError
 from cse_methods.registry import enter_method
-from cse_methods.training.checkpoint import Best, SaveCheckpoint, TrainingState, load_checkpoint
+from cse_methods.training.checkpoint import (
+    Best,
+    SaveCheckpoint,
+    TrainingState,
+    gather_state,
+    load_checkpoint,
+)
 from cse_methods.training.dev_evaluation import DevSuite
 from cse_methods.training.objective import Objective
 from cse_methods.training.optimizers import grouped_parameters, make_optimizer
@@ -135,7 +141,7 @@ def train_and_report(
         run.report(
             step=state.step,
             metrics=metrics,
-            save=SaveCheckpoint(state, best, last=is_over(state, best)),
+            save=SaveCheckpoint(partial(gather_state, state), best, last=is_over(state, best)),
         )
     return best.metrics
 

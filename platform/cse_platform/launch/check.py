@@ -135,6 +135,7 @@ def _check_stage(
         with preflight.encoder_modules_imported():
             start()
     preflight.check_encoders(spec, configs, inspection)
+    preflight.check_steps(spec, inspection)
     if offline or start:
         inspection.problems += [
             Problem((), line, "not installed") for line in inspection.to_install

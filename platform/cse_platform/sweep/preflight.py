@@ -4,10 +4,11 @@ import logging
 import os
 from collections import defaultdict
 from collections.abc import Container, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
+from itertools import product
 from pathlib import Path
 from threading import Thread
 from typing import Any
@@ -30,6 +31,7 @@ from cse_methods.encoders.backbones import (
     resolve_backbone,
 )
 from cse_methods.errors import CseError
+from cse_methods.setting_text import yaml_text
 from cse_methods.training.schedule import Schedule
 from cse_platform.errors import NotInstalledError, SweepRefusedError
 from cse_platform.numbers import format_count
@@ -85,6 +87,12 @@ def measure_sizes(
         (sections[0], "batch_size") if sections else ("corpus",),
         lambda: [count_steps(config, sentences=sentences) for config in configs],
     )
+
+    def check_rows() -> None:
+        for config in configs:
+            config.check_data(corpus)
+
+    inspection.run_check(("corpus",), check_rows)
     return Sizes(corpus, min(steps), max(steps)) if steps else None
 
 
@@ -349,7 +357,7 @@ def check_encoders(
             inspection.run_check(path, read)
 
     def check_trainable() -> None:
-        trained = any(isinstance(config, TrainingConfig) for config in configs)
+        trained = any(isinstance(c, TrainingConfig) and not c.by_library for c in configs)
         if trained and (folder := locate_backbone(resolve_backbone(spec.backbone))):
             refuse_untrainable(spec.backbone, folder)
 
@@ -357,7 +365,7 @@ def check_encoders(
     settings = {
         (
             c.backbone,
-            c.pooler,
+            None if c.by_library else c.pooler,  # which is a word of the library's
             c.first_layer,
             c.test_prompt(),
             c.max_length,
@@ -374,6 +382,34 @@ def check_encoders(
     for config in {config.encoders(): config for config in configs}.values():
         path = _locate_text(config.encoders()[-1], spec)
         inspection.run_check(path, config.check_encoders, needs=("backbone", "fixed", "space"))
+
+
+def check_steps(spec: SweepSpec, inspection: Inspection) -> None:
+    """Check that the method can take a step with each combination of settings that it wants tried.
+
+    Notes as problems the combinations with which it cannot.
+    """
+    if not inspection.is_sound(*SETTINGS):
+        return
+    method = spec.find_method()
+    if not method.config.tried_together:
+        return
+    searched = [name for name in method.config.tried_together if name in spec.space]
+    some = {name: value for example in spec.examples for name, value in example.items()}
+    configs = dict[str, MethodConfig]()
+    for values in product(*(spec.space[name].ends for name in searched)):
+        # What takes part only with these values gets one of its own.
+        assignment = spec.space.active({**some, **dict(zip(searched, values, strict=True))})
+        with suppress(SweepRefusedError):  # which a search is told when it draws it
+            config = spec.config(assignment)
+            tried = {name: getattr(config, name) for name in method.config.tried_together}
+            configs.setdefault(yaml_text(tried), config)
+    path = ("space", searched[0]) if searched else ("fixed",)
+    answers = inspection.run_check(path, lambda: method.config.try_steps(list(configs.values())))
+    for tried_text, answer in zip(configs, answers or (), strict=False):
+        if answer is not None:
+            text = f"a step with {tried_text} fails: {answer}; search one of them `when:` it fits"
+            inspection.problems.append(Problem(path, text))
 
 
 def _find_encoders(

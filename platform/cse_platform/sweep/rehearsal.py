@@ -30,6 +30,8 @@ SMOKE = "smoke"
 """The tag of rehearsals, and the name of their folder inside the runs folder."""
 ENCODER = "mini"
 """The encoder that replaces every backbone and teacher."""
+POSITIONS = 512
+"""The most word pieces that it reads of a text."""
 SENTENCES = 1000
 """The most sentences of a corpus that are trained on."""
 BRIEF = {"max_steps": 2, "eval_steps": 2, "precision": "fp32"}
@@ -89,8 +91,8 @@ class Rehearsal:
             return BRIEF[name]
         if name == "head" and not self._trains:  # of the encoder, which `mini` has not
             return None
-        if type(value) is int:
-            return self._fitting.get((name, value), value)
+        if name == "max_length":
+            return min(value, POSITIONS)
 
         def replace_reference(reference: BestReference) -> Any:
             if reference.method not in self._earlier:
@@ -102,6 +104,8 @@ class Rehearsal:
                 return {key: replace_names(inner) for key, inner in value.items() if key != "head"}
             if isinstance(value, (list, tuple)):
                 return [replace_names(inner) for inner in value]
+            if type(value) is int:
+                return self._fitting.get((name, value), value)
             if not isinstance(value, str):
                 return value
             return None if value in self._files else ENCODER if value in self._encoders else value
@@ -109,11 +113,14 @@ class Rehearsal:
         return replace_names(replace_best_references(value, replace_reference))
 
     def _fit_to_width(self, values: Mapping[str, Any]) -> None:
-        """Find the whole number that must be smaller for vectors of `mini`, and by how much."""
+        """Find the whole numbers that must be smaller for vectors of `mini`, and by how much.
+
+        It is one number, or all that are too large in a list.
+        """
         settings = self.original.settings({}) | self.replace_point(values) | {"backbone": ENCODER}
         config, width = self.original.find_method().config, backbone_width(ENCODER) or 0
 
-        def is_trainable(**change: int) -> bool:
+        def is_trainable(**change: Any) -> bool:
             try:
                 config.model_validate(settings | change).check_width(width)
             except (ValidationError, TrainingError):
@@ -122,6 +129,14 @@ class Rehearsal:
 
         if is_trainable():
             return
+        for name in (name for name in values if isinstance(settings[name], (list, tuple))):
+            large = sorted(
+                (n for n in settings[name] if type(n) is int and n > width), reverse=True
+            )
+            fitted = {n: width - place for place, n in enumerate(large)}
+            if large and is_trainable(**{name: [fitted.get(n, n) for n in settings[name]]}):
+                self._fitting |= {(name, n): smaller for n, smaller in fitted.items()}
+                return
         for name in (name for name in values if type(settings[name]) is int):
             smaller = range(settings[name] - 1, 0, -1)
             if (fitting := next((n for n in smaller if is_trainable(**{name: n})), 0)) > 0:
@@ -133,9 +148,15 @@ class Rehearsal:
         spec, corpora = self.original, []
         for corpus in spec.corpus:  # a table with columns keeps its own first rows
             first = min(corpus.first or SENTENCES, SENTENCES)
-            builtin = CorpusSpec(name="builtin", first=first, split_at=corpus.split_at)
+            builtin = CorpusSpec(
+                name="builtin",
+                first=first,
+                split_at=corpus.split_at,
+                loss=corpus.loss,
+                weight=corpus.weight,
+            )
             own = corpus.model_copy(update={"first": first})
-            corpora.append(own if corpus.columns else builtin)
+            corpora.append(own if corpus.columns or corpus.label is not None else builtin)
         seeds = spec.seeds
         if seeds.confirm is not None and seeds.further:
             confirm = seeds.confirm.model_copy(update={"seeds": seeds.further[:1]})

@@ -1,0 +1,1 @@
+"""Trains any encoder on any loss with the trainer of sentence-transformers."""

@@ -1,0 +1,132 @@
+"""Sweeps of the method `st`: killed and resumed, refused before they start, rehearsed."""
+
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+from commands import invoke
+from labelled_rows import write_rows
+from processes import end_of
+from store_contents import assert_stores_agree
+from sweeps import Sweep, write_sweep
+from tiny_families import save_tiny_of_library
+
+from cse_platform.cli.sweep import main
+from cse_platform.tracking.events import TrialPoint, TrialStarted
+
+pytestmark = pytest.mark.slow
+
+LOSSES = [
+    "multiple_negatives", "cached_multiple_negatives", "cached_gist", "global_orthogonal", "triplet"
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def decoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return save_tiny_of_library("qwen3", tmp_path_factory.mktemp("qwen3"))
+
+
+@pytest.fixture(scope="module")
+def base(decoder: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """A grid of five losses with LoRA on a decoder, beside scored pairs."""
+    folder = tmp_path_factory.mktemp("rows")
+    scored = write_rows(folder, "cosent") | {"loss": "cosent", "weight": 1}
+    return {
+        "sweep": "five", "method": "st", "backbone": str(decoder), "data": "builtin",
+        "corpus": [write_rows(folder, "triplet") | {"weight": 3}, scored],
+        "fixed": {
+            "max_steps": 6, "eval_steps": 2, "batch_size": 8, "pooler": "lasttoken",
+            "lora": {"rank": 4}, "learning_rate": 1e-3,
+        },
+        "space": {
+            "loss": LOSSES, "guide": {"choices": ["mini"], "when": {"loss": "cached_gist"}},
+        },
+        "search": {"sampler": "grid"},
+    }  # fmt: skip
+
+
+def test_killed_workers_and_a_killed_driver_change_nothing(
+    base: Mapping[str, Any], tmp_path: Path
+) -> None:
+    folders = [tmp_path / name for name in ("whole", "killed")]
+    for folder in folders:
+        folder.mkdir()
+    whole = write_sweep(folders[0], base)
+    ended = whole.run()
+    assert ended.returncode == 0, ended.stderr
+    killed = write_sweep(folders[1], base, resources={"checkpoint_every": "0s"})
+    with end_of(killed.start()) as process:
+        killed.wait_for(process, TrialPoint, 5)  # both have passed step 0
+        _kill_workers(process.pid)
+        killed.wait_for(process, TrialStarted, 4)
+        known = sum(isinstance(event, TrialPoint) for event in killed.events())
+        killed.wait_for(process, TrialPoint, known + 2)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+    ended = killed.run()
+    assert ended.returncode == 0, ended.stderr
+    went_on = [e.resumed_from for e in killed.events() if isinstance(e, TrialStarted)]
+    assert any(went_on)
+    assert killed.curves() == whole.curves()
+    assert len({key[0] for key in whole.curves()}) == len(LOSSES)
+    assert _kept_weights(killed) == _kept_weights(whole)
+    assert_stores_agree(killed)
+
+
+def _kill_workers(driver: int) -> None:
+    below = psutil.Process(driver).children(recursive=True)
+    workers = [one for one in below if one.name().startswith("ray::ResourceTrainable")]
+    assert workers, [one.name() for one in below]
+    for worker in workers:
+        worker.kill()
+
+
+def _kept_weights(sweep: Sweep) -> dict[str, bytes]:
+    """The weights of each model that is kept, by the trial's key."""
+    files = (sweep.runs / "artifacts" / "models").glob("*/model.safetensors")
+    return {file.parent.name: file.read_bytes() for file in files}
+
+
+def test_a_combination_that_the_library_cannot_compute_is_refused_with_its_line(
+    base: Mapping[str, Any], tmp_path: Path
+) -> None:
+    losses = ["multiple_negatives", "global_orthogonal"]
+    space = {"loss": losses, "matryoshka": [None, [32, 8]]}
+    sweep = write_sweep(tmp_path, base, space=space)
+    refused = invoke(main, sweep.file, "--runs", sweep.runs, code=1)
+    assert "space.loss: a step with {loss: global_orthogonal, matryoshka: [32, 8]} fails" in (
+        refused.stderr
+    )
+    assert not sweep.journal_file.exists()
+    allowed = {"loss": losses, "matryoshka": {"choices": [[32, 8]], "when": {"loss": losses[0]}}}
+    sweep.change(space=allowed)
+    assert "2 trials" in invoke(main, sweep.file, "--runs", sweep.runs, "--dry-run").stdout
+
+
+def test_the_driver_does_not_import_the_library(base: Mapping[str, Any], tmp_path: Path) -> None:
+    code = (
+        "import sys; from click.testing import CliRunner; from cse_platform.cli.sweep import main; "
+        "ended = CliRunner().invoke(main, [sys.argv[1], '--dry-run']); "
+        "assert ended.exit_code == 0, ended.output; "
+        "assert 'sentence_transformers' not in sys.modules"
+    )
+    file = write_sweep(tmp_path, base).file
+    subprocess.run([sys.executable, "-c", code, str(file)], check=True, cwd=tmp_path)
+
+
+def test_a_sweep_on_a_large_encoder_is_rehearsed_on_mini(
+    base: Mapping[str, Any], run_in_process: Any, tmp_path: Path
+) -> None:
+    del run_in_process
+    fixed = {"max_length": 1024, "pooler": "lasttoken", "lora": {"rank": 4}, "batch_size": 8}
+    space = {"loss": ["multiple_negatives"], "matryoshka": [[1024, 512, 64]]}
+    sweep = write_sweep(tmp_path, base, fixed=fixed, space=space, backbone="lab/decoder")
+    ended = invoke(main, sweep.file, "--runs", sweep.runs, "--smoke")
+    assert "fixed.max_length: 1024 becomes 512" in ended.stdout
+    assert "[192, 191, 64]" in ended.stdout
+    assert "ok      five: " in ended.stdout
