@@ -159,7 +159,7 @@ class _Port(TrainerCallback):  # type: ignore[misc]
             parts = {f"{name}_{part}": value.detach() for part, value in output.items()}
         for part, value in parts.items():
             self._sums[part] = self._sums[part] + value if part in self._sums else value
-        self._watch.add(self._step, parts.values())
+        self._watch.add(self._step, parts)
 
     def _begin_interval(self, step: int) -> None:
         self._first, self._started = step, time.perf_counter()

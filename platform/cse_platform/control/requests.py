@@ -31,7 +31,7 @@ from cse_platform.sweep.file import OverrideError, read_setting
 from cse_platform.sweep.spec import SweepSpec
 from cse_platform.sweep.start_points import point_to_try
 from cse_platform.sweep.stores import JOURNAL_FILE
-from cse_platform.tracking.events import SweepAction, SweepRequested
+from cse_platform.tracking.events import UNCHECKED_DATA, SweepAction, SweepRequested
 from cse_platform.tracking.journal import refuse_deleted
 
 _TAKES = {"stop": ("RUNNING",), "retry": ("FAIL", "PRUNED")}
@@ -62,6 +62,8 @@ def send_request(
             sweep, number = find_place(session, reference)
             numbers = [*numbers, *([] if number is None else [number])]
             stored, lease = find_sweep(session, sweep), session.get(SweepLeaseRecord, sweep)
+            if (source := stored.spec.get("source")) in UNCHECKED_DATA:
+                raise SweepRefusedError(f"sweep {sweep!r} was {source}, so nothing runs it")
             owner = lease_owners(session, sweep).get(sweep)
             query = select(SweepTrialRecord.number, AttemptRecord.state)
             query = query.join(SweepTrialRecord.trial).join(TrialRecord.shown)

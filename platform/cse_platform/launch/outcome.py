@@ -22,6 +22,7 @@ from cse_platform.leaderboard.records import (
 from cse_platform.leaderboard.sweeps import SweepOverview
 from cse_platform.numbers import HASH_DIGITS, format_count, percent, short_settings
 from cse_platform.search.confirmation import best_configurations, dev_values, select_counting_trials
+from cse_platform.tracking.events import UNCHECKED_DATA
 from cse_platform.tracking.history import TrialHistory
 from cse_platform.values import group_by
 
@@ -43,13 +44,17 @@ def outcome_lines(board: Leaderboard, name: str, *, options: str = "") -> list[s
         chose = {trial.key for trial in trials if trial.chose}
         ranked = best_configurations(seeds, chose=chose)
         searched = {trial.configuration for trial in trials if trial.role != "confirm"}
-        lines = [*_describe_best(sweep, ranked, chose, searched=len(searched))] if ranked else []
         rows = list[LeaderboardRow]()
         if ranked:  # the test scores of all main families, then of own sets
             best = Filters(sweep=name, configuration=ranked[0][0].configuration)
             rows += board.rows(best, per_configuration=True, ranked=False)
             own = board.rows(best, tasks=OWN, per_configuration=True, ranked=False)
             rows += [row for row in own if row.scores]
+    is_ours = not any(row.dev.source in UNCHECKED_DATA for row in rows)
+    lines = list[str]()
+    if ranked:
+        tried = len(searched) if is_ours else None
+        lines += _describe_best(sweep, ranked, chose, searched=tried)
     untrained = rows[0].dev_untrained if rows else None
     if untrained is not None and max(dev_values(ranked[0])) < untrained:
         lines.append(
@@ -63,7 +68,8 @@ def outcome_lines(board: Leaderboard, name: str, *, options: str = "") -> list[s
         failed = [trial for trial in trials if trial.state == "FAIL"]
         lines += _describe_failures(failed)
         counted = select_counting_trials(ranked[0], chose)
-        lines += _describe_next(board, sweep, counted, failed, rows, options=options)
+        to_retry = failed if is_ours else []
+        lines += _describe_next(board, sweep, counted, to_retry, rows, options=options)
     elif sweep.state == "INTERRUPTED":
         lines.append("next: run its command again; it continues where it stopped")
     return lines
@@ -74,8 +80,11 @@ def _describe_best(
     ranked: Sequence[list[Trial]],
     chose: Collection[str],
     *,
-    searched: int,
+    searched: int | None,
 ) -> Iterator[str]:
+    """Describe the best trial and configuration; `searched` is the number of configurations that
+    our search has tried, None for trials that no sweep of ours ran.
+    """
     first = ranked[0]
     best = max(
         [trial for seeds in ranked for trial in seeds],
@@ -96,7 +105,8 @@ def _describe_best(
             + f"; {_list_seeds(counted)}"
             + f"; chosen by {_list_seeds(left_out)}, which does not count" * bool(left_out)
         )
-    if sweep.state == "COMPLETE" and any(trial.key in chose for trial in counted):
+    is_chosen = any(trial.key in chose for trial in counted)
+    if sweep.state == "COMPLETE" and is_chosen and searched is not None:
         yield (
             f"a value that counts here chose it among {searched} configurations, so it is too "
             "high; two further seeds estimate it: seeds: {confirm: {top: 3, seeds: [0, 1, 2]}}"

@@ -163,8 +163,9 @@ def _build_start_section(
             "lines; --json and reproduce give it."
         )
     if start.packages:
-        listed = ", ".join(f"{name} {version}" for name, version in start.packages.items())
-        yield Paragraph(f"Packages: {listed}")
+        count = format_count(len(start.packages), "package")
+        shown = f"cse-leaderboard show {trial.key[:HASH_DIGITS]} --json{options}"
+        yield Paragraph(f"It had {count}; their versions: {shown}")
     if METHOD_SOURCE in start.provenance:
         shown = f"cse-leaderboard show {trial.key[:HASH_DIGITS]} --code{options}"
         yield Paragraph(f"The source of its method is kept: {shown}")

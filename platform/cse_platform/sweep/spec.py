@@ -198,15 +198,17 @@ class SweepSpec(Settings):
         return confirmed * len(self.seeds.further)
 
     @property
-    def confirms_all(self) -> bool:
-        """Whether every configuration of the search gets the same further seeds, so that no value
-        of the search decides which ones do; a pruner or a race would decide it.
+    def confirmed(self) -> int:
+        """How many configurations get the same further seeds, if that is the whole search, so that
+        no value of it decides which ones do; 0 if values, a pruner or a race decide it.
+
+        A search whose budget was lowered can have tried more than that.
         """
         confirm, further = self.seeds.confirm, bool(self.seeds.further)
         is_free = confirm is None or confirm.race or not isinstance(self.pruner, NoPruner)
         if confirm is None or is_free or self.budget is None:
-            return False
-        return further and confirm.top >= self.budget
+            return 0
+        return confirm.top if further and confirm.top >= self.budget else 0
 
     @property
     def own_test_files(self) -> list[str]:

@@ -25,17 +25,14 @@ MEMORY = {GPU_MEMORY: "gpu_peak_memory_mib", HOST_MEMORY: "peak_memory_mib"}
 """The worker's names of these costs; it counts MiB since it began the trial."""
 
 
-def stored_confirms_all(spec: Mapping[str, Any]) -> bool:
-    """Return whether every configuration of a stored spec's search gets the same further seeds.
-
-    Returns False if the spec is of another version.
-    """
+def stored_confirmed(spec: Mapping[str, Any]) -> int:
+    """Return `SweepSpec.confirmed` of a stored spec; 0 if it is of another version."""
     from cse_platform.sweep.spec import SweepSpec  # imports methods
 
     try:
-        return SweepSpec.model_validate(spec).confirms_all
+        return SweepSpec.model_validate(spec).confirmed
     except ValidationError:
-        return False
+        return 0
 
 
 def stored_dev(spec: Mapping[str, Any]) -> DevSelection:
@@ -433,7 +430,10 @@ class History:
     @property
     def confirms_all(self) -> bool:
         """Whether every configuration of the search gets the same further seeds."""
-        return self.spec is not None and stored_confirms_all(self.spec)
+        searched = {
+            trial.configuration for trial in self.trials.values() if trial.role != "confirm"
+        }
+        return self.spec is not None and len(searched) <= stored_confirmed(self.spec)
 
     def _apply_request(self, event: events.SweepRequested) -> None:
         match event.action:

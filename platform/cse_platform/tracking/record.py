@@ -354,18 +354,19 @@ def _end_dead_runs(history: History, journal: Path, sweep: str) -> Iterator[Tria
         lock = _lock_run(journal, trial.key)
         if lock is not None:
             lock.release()
-            yield _fail_dead(trial, sweep)
+            yield _fail_dead(trial, sweep, checkpoint=history.dev.checkpoint_name)
 
 
-def _fail_dead(trial: TrialHistory, sweep: str) -> TrialFinished:
-    last = trial.last_heard or trial.started
+def _fail_dead(trial: TrialHistory, sweep: str, *, checkpoint: str) -> TrialFinished:
+    last, best = trial.last_heard or trial.started, trial.best(checkpoint=checkpoint)
     return TrialFinished(
         sweep=sweep,
         trial=trial.key,
         time=last,
         state="FAIL",
-        best_step=None,
-        best_value=None,
+        best_step=None if best is None else best.step,
+        best_value=None if best is None else best.value,
+        best_metrics={} if best is None else best.metrics,
         error="its process ended without a result: it was killed, or its machine went down",
         cause="machine",
         wall_seconds=(last - trial.started).total_seconds(),

@@ -30,6 +30,7 @@ from cse_platform.stores.sql.removal import remove_sweep
 from cse_platform.sweep.spec import SweepSpec
 from cse_platform.tracking.counting_seeds import find_choosing_trials
 from cse_platform.tracking.events import Event
+from cse_platform.tracking.history import History
 
 Seeds = dict[int, float]
 
@@ -116,13 +117,33 @@ def test_where_all_configurations_get_the_same_seeds_all_count_and_the_note_says
             "rankcse, best of 2" in note and "0.6 standard errors" in note for note in table.notes
         )
         pruned = GRID | {"seeds": confirmed["seeds"], "pruner": {"kind": "median"}}
-        assert not SweepSpec.model_validate(pruned).confirms_all
+        assert SweepSpec.model_validate(pruned).confirmed == 0
         [one, other] = board.rows(ranked=False, per_configuration=True)
         assert (one.best_of, other.best_of) == (1, 1)
         narrower = GRID | {"seeds": {"confirm": {"top": 1, "seeds": [0]}}}
         apply_events(store, [sweep_started("first", spec=narrower)])
         [row] = board.rows(ranked=False)
         assert (row.counts_choice, row.chosen_by) == (True, {42: 0.80})
+
+
+def test_a_lowered_budget_does_not_make_the_value_that_chose_count(filled) -> None:
+    """Nor does a configuration that a person adds; the driver decides as the leaderboard does."""
+    found = {"a": ({42: 0.80}, {0: 0.76, 1: 0.75}), "b": ({42: 0.70}, {})}
+    confirm = {"seeds": {"confirm": {"top": 1, "seeds": [0, 1]}}}
+    tpe = GRID | {"search": {"sampler": "tpe", "trials": 2, "seed": 0}} | confirm
+    events = sweep(found, spec=tpe)
+    lowered = tpe | {"search": tpe["search"] | {"trials": 1}}
+    again = sweep_started("first", spec=lowered)
+    before, after = (best(filled, past) for past in (events, [*events, again]))
+    assert (before.chosen_by, before.dev_score.mean) == ({42: 0.80}, pytest.approx(0.755))
+    assert (after.chosen_by, after.dev_score) == (before.chosen_by, before.dev_score)
+    assert not History([*events, again]).confirms_all
+    both = tpe | {"seeds": {"confirm": {"top": 2, "seeds": [0, 1]}}}
+    whole = {"a": found["a"], "b": ({42: 0.70}, {0: 0.69, 1: 0.68})}
+    assert best(filled, sweep(whole, spec=both)).chosen_by == {}
+    added = [*sweep(whole, spec=both), *trial_life(9, {9: 0.6}, configuration="c", seed=42)]
+    assert best(filled, added).chosen_by == {42: 0.80}
+    assert not History(added).confirms_all
 
 
 def test_further_seeds_take_precedence_over_values_that_chose(filled) -> None:

@@ -24,6 +24,7 @@ from cse_platform.export.journal_files import find_output
 from cse_platform.leaderboard.trial_details import TrialDetails
 from cse_platform.presentation.tables import Block, Heading
 from cse_platform.presentation.trial import score_grid, trial_page
+from cse_platform.tracking.events import TrialScore
 from cse_platform.tracking.output import read_output
 
 MOST_LINES, MOST_PRINTED = 200, 20_000
@@ -55,7 +56,7 @@ def show_trial(key: str) -> str:
         "trial.html",
         details=details,
         searched={n: v for n, v in details.configuration.values.items() if n in searched},
-        average=next((s for s in details.main_scores if s.task.startswith("avg_")), None),
+        tested=_choose_headline(details),
         places=places,
         sections=_group_blocks(blocks),
         scores=score_grid([*details.main_scores, *details.scores]),
@@ -65,6 +66,13 @@ def show_trial(key: str) -> str:
         machine=machine_picture(details.curve),
         printed=_read_last_lines(details),
     )
+
+
+def _choose_headline(details: TrialDetails) -> TrialScore | None:
+    """Choose the test score of the first screen: an average, else the first one; None without."""
+    tested = [score for score in details.main_scores if score.split == "test"]
+    averages = [score for score in tested if score.task.startswith("avg_")]
+    return next(iter([*averages, *tested]), None)
 
 
 def _group_blocks(blocks: Iterable[Block]) -> dict[str, list[Block]]:

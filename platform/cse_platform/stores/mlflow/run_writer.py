@@ -348,10 +348,9 @@ class RunWriter:
         run_id, dev_search = sweep.info.run_id, sweep.data.tags["dev_search"]
         score, of_sweep = best_metric(dev_search), f"tags.`{tags.PARENT}` = '{run_id}'"
         ended = f"attributes.status = 'FINISHED' AND {of_sweep}"
-        chooses = sweep.data.tags.get(tags.CONFIRMS_ALL) != "true"
-        if chooses:
-            searched = self._search_runs(f"{of_sweep} AND tags.role = 'search'")
-            chooses = len({run.data.tags["configuration"] for run in searched}) > 1
+        searched = self._search_runs(f"{of_sweep} AND tags.role = 'search'")
+        tried = {run.data.tags["configuration"] for run in searched}
+        chooses = len(tried) > max(1, int(sweep.data.tags.get(tags.CONFIRMED, 0)))
         seeds = defaultdict[str, dict[int, float]](dict)
         for run in self._search_runs(f"{ended} AND tags.role = 'confirm'" if chooses else ended):
             if score in run.data.metrics:

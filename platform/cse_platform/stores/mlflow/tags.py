@@ -11,7 +11,7 @@ from urllib.parse import quote, urlencode
 
 from cse_platform.secrets import mask_text, mask_values
 from cse_platform.tracking import events
-from cse_platform.tracking.history import stored_confirms_all, stored_dev
+from cse_platform.tracking.history import stored_confirmed, stored_dev
 
 NAME_LENGTH = 250
 PARAM_LENGTH = 6000
@@ -53,7 +53,7 @@ INHERITED = {
     *("git_commit", "git_dirty", "mlflow.source.git.commit"),
 }
 """Tags of a sweep's run that its trials' runs have too."""
-CONFIRMS_ALL = "cse.confirms_all"
+CONFIRMED = "cse.confirmed"
 """Tag of a sweep of which every configuration gets the same further seeds."""
 PARENT = "mlflow.parentRunId"
 """MLflow's tag that nests the run of a trial under that of its sweep."""
@@ -94,7 +94,7 @@ def sweep_tags(event: events.SweepStarted) -> dict[str, str]:
         "search.trials": search.get("trials"),
         "search.budget": search.get("budget"),
         "spec": event.spec,
-        CONFIRMS_ALL: stored_confirms_all(event.spec) or None,
+        CONFIRMED: stored_confirmed(event.spec) or None,
     }
     return format_tags(tags | _build_provenance_tags(event.provenance))
 

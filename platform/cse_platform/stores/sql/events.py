@@ -73,7 +73,7 @@ from cse_platform.tracking.events import (
     TrialStarted,
     copy_shared_fields,
 )
-from cse_platform.tracking.history import stored_dev
+from cse_platform.tracking.history import stored_confirmed, stored_dev
 from cse_platform.tracking.packing import compress_similarities
 
 _log = logging.getLogger(__name__)
@@ -215,10 +215,10 @@ def start_sweep(session: Session, journal: str, event: SweepStarted) -> None:
     sweep.launched = None if event.launch is None else event.launch.time
     before = sweep.confirms_all
     set_spec(sweep, event.spec)
+    pending: PendingWrites = session.info[PendingWrites]
+    pending.joined[sweep.id] |= set()
     if sweep.confirms_all != before:  # other seeds estimate its configurations
-        of_sweep = select(TrialRecord.configuration_id).join(TrialRecord.links).distinct()
-        of_sweep = of_sweep.where(SweepTrialRecord.sweep_id == sweep.id)
-        session.info[PendingWrites].configurations |= set(session.scalars(of_sweep))
+        pending.configurations |= _find_tried(session, sweep.id)
     session.execute(delete(SweepTagRecord).where(SweepTagRecord.sweep_id == sweep.id))
     for tag in event.spec.get("tags", ()):
         insert_once(session, SweepTagRecord, {"sweep_id": sweep.id, "tag": tag}, {})
@@ -238,7 +238,7 @@ def set_spec(sweep: SweepRecord, spec: Mapping[str, Any]) -> None:
     with suppress(ValidationError):
         known = SweepSpec.model_validate(spec)
         sweep.planned, sweep.confirming = known.planned, known.confirming
-        sweep.confirms_all = known.confirms_all
+        sweep.confirms_all = known.confirmed > 0
         sweep.budget = known.search.budget.model_dump(mode="json") if known.search.budget else {}
 
 
@@ -309,6 +309,7 @@ def collect_writes(session: Session) -> Iterator[None]:
     show_best_attempts(session, pending.trials)
     for sweep, joined in pending.joined.items():
         pending.configurations |= _find_only_earlier(session, sweep, joined)
+        pending.configurations |= _find_more_than_confirmed(session, sweep)
     estimate_configurations(session, pending.configurations)
     del session.info[PendingWrites]
 
@@ -331,6 +332,28 @@ def _find_only_earlier(session: Session, sweep: int, joined: set[int]) -> set[in
     )
     earlier = set(session.scalars(query))
     return earlier if len(earlier) == 1 else set()
+
+
+def _find_more_than_confirmed(session: Session, sweep: int) -> set[int]:
+    """Find the configurations of a search that was to confirm all, and has tried more than that.
+
+    A person has added one, or the budget was lowered. Then values choose, and the sweep says so.
+    """
+    record = session.get_one(SweepRecord, sweep)
+    if not record.confirms_all:
+        return set()
+    tried = _find_tried(session, sweep, SweepTrialRecord.role != "confirm")
+    if len(tried) <= stored_confirmed(record.spec):
+        return set()
+    record.confirms_all = False
+    session.flush()
+    return tried
+
+
+def _find_tried(session: Session, sweep: int, *conditions: Any) -> set[int]:
+    """Find the configurations of a sweep's trials that match all conditions, by id."""
+    query = select(TrialRecord.configuration_id).join(TrialRecord.links).distinct()
+    return set(session.scalars(query.where(SweepTrialRecord.sweep_id == sweep, *conditions)))
 
 
 def store_starts(session: Session, journal: str, events: Sequence[TrialStarted]) -> None:
