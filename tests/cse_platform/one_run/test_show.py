@@ -72,7 +72,7 @@ def test_a_trial_that_is_not_there(runs, fill) -> None:
     for name, more in commands.items():
         nowhere = one_run(name, "abcdef12", *more, code=1)
         assert nowhere.stderr.startswith("Error: no leaderboard at ")
-        assert f"cse-leaderboard {name} 10bba02b" in one_run(name, "--help").stdout
+        assert f"cse-leaderboard {name} quickstart-simcse" in one_run(name, "--help").stdout
     fill(began(), *life())
     for name, more in commands.items():
         refused = one_run(name, "abcdef12", *more, code=1)

@@ -10,7 +10,7 @@ import pytest
 from pyarrow.fs import LocalFileSystem, SubTreeFileSystem
 
 from cse_platform import kept_models
-from cse_platform.runner import checkpoints, reports
+from cse_platform.runner import checkpoints, report_messages
 from cse_platform.runner.checkpoints import TrialCheckpoints, request_checkpoints, withdraw_request
 from cse_platform.runner.report_messages import REPORT, Report, read_report
 
@@ -89,7 +89,7 @@ def sweep(request: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Swee
                 module, "filesystem", lambda place: (store, place.partition("://")[2])
             )
     monkeypatch.setattr(checkpoints, "find_attempt", lambda: "attempt")
-    monkeypatch.setattr(reports, "tune", fake)
+    monkeypatch.setattr(report_messages, "tune", fake)
     return fake
 
 
