@@ -100,7 +100,11 @@ def limit(sweep: str, place: LeaderboardPlace, count: str) -> None:
         cse-sweep limit rankcse-bert-base 8
         cse-sweep limit rankcse-bert-base none
     """
-    at_most = None if count == "none" else click.IntRange(min=1)(count)
+    if count != "none" and not (count.isdecimal() and int(count) > 0):
+        raise click.BadParameter(
+            f"expected a number from 1, or none, got {count!r}", param_hint="N"
+        )
+    at_most = None if count == "none" else int(count)
     _send_request(place.url, sweep, "limit", at_most=at_most)
 
 

@@ -15,7 +15,7 @@ from cse_platform.errors import NoStoreError, StoreError, SweepRefusedError
 from cse_platform.launch.check import CheckedSweep, check_stages
 from cse_platform.launch.outcome import format_counts
 from cse_platform.leaderboard.trials import past_trials
-from cse_platform.numbers import clock, format_count
+from cse_platform.numbers import clock, format_count, short_settings
 from cse_platform.search.budgets import trial_budget, trials_left
 from cse_platform.search.study import SearchStudy
 from cse_platform.standard_streams import echo, say
@@ -24,7 +24,6 @@ from cse_platform.stores.sql.store import open_for_reading
 from cse_platform.sweep import preflight
 from cse_platform.sweep.file import DraftFile
 from cse_platform.sweep.identity import DevData, Identity, has_nothing_to_add, refuse_changes
-from cse_platform.sweep.problems import format_value
 from cse_platform.sweep.pruners import NoPruner
 from cse_platform.sweep.references import find_stage_references
 from cse_platform.sweep.spec import SweepSpec, best_references, with_best
@@ -82,15 +81,11 @@ def _describe_time(
     The hours and GPU-hours are those of a single trial if the number of trials is unknown.
     """
     spec, history, gpu = checked.spec, begun.history, checked.spec.resources.gpu
-    budget, confirmed = trial_budget(spec, history), len(history.trials) - history.searched
-    # Cut-off trials go on, failed ones may be tried again, and further seeds are still to come.
-    others = len(history.unfinished()) + len(begun.retried) + max(spec.confirming - confirmed, 0)
+    budget, others = trial_budget(spec, history), begun.others
     count = f"{format_count(at_once, 'trial')} at once"
-    if budget is not None:
-        planned = max(budget - history.searched, 0) + others
-        if planned == 0:
-            return "no trial is left"
-        count = f"{format_count(planned, 'trial')}, {min(at_once, planned)} at once"
+    if begun.planned is not None:
+        planned = format_count(begun.planned, "trial")
+        count = f"{planned}, {min(at_once, begun.planned)} at once"
     if checked.sizes is None:
         return f"{count}; the time is unknown until the corpus is fetched"
     sentences = [
@@ -210,6 +205,20 @@ class _Begun:
     retried: Sequence[TrialHistory] = ()
     """Failed trials that a start tries again."""
 
+    @property
+    def others(self) -> int:
+        """The number of trials that are left besides those that the search still draws."""
+        # Cut-off trials go on, failed ones may be tried again, and further seeds are still to come.
+        begun = len(self.history.unfinished()) + len(self.retried)
+        confirmed = len(self.history.trials) - self.history.searched
+        return begun + max(self.spec.confirming - confirmed, 0)
+
+    @property
+    def planned(self) -> int | None:
+        """The number of trials that are left; None if a budget of time decides it."""
+        budget = trial_budget(self.spec, self.history)
+        return None if budget is None else max(budget - self.history.searched, 0) + self.others
+
 
 def _read_requests(checked: CheckedSweep) -> list[SweepRequested]:
     """Read the requests that the next start takes, such as a retry."""
@@ -257,11 +266,13 @@ def _print_plan(
     echo(_format_head(spec))
     if history.trials:
         counts = Counter[str](trial.state for trial in history.trials.values())
-        left = "" if begun.is_complete else "; what follows is left"
+        is_complete = begun.is_complete or begun.planned == 0
+        left = "" if is_complete else "; what follows is left"
         echo(f"  done: {format_counts(counts)}{left}")
-    if begun.is_complete:
-        echo("  time: none, because nothing is left to run; a larger --trials extends it")
-        return
+        if is_complete:
+            what = "nothing" if begun.is_complete else "no trial"
+            echo(f"  time: none, because {what} is left to run; a larger --trials extends it")
+            return
     prior = _gather_prior_results(checked, earlier)
     search = SearchStudy(
         spec,
@@ -276,8 +287,7 @@ def _print_plan(
     )
     configs = [spec.config(assignment) for assignment in drawn or spec.examples]
     for assignment in drawn:
-        settings = " ".join(f"{name}={format_value(value)}" for name, value in assignment.items())
-        echo(f"  {settings or 'nothing is searched'}")
+        echo(f"  {short_settings(assignment) or 'nothing is searched'}")
     fetched = [f"to fetch: {line}" for line in checked.missing]
     installed = [f"to install: {line}" for line in checked.to_install]
     for line in [*values, *checked.own_sets, *fetched, *installed]:

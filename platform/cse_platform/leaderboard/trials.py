@@ -12,7 +12,18 @@ from string import hexdigits
 from typing import Any, Literal
 
 from pydantic import ValidationError
-from sqlalchemy import ColumnElement, ScalarSelect, Select, Text, case, cast, func, null, select
+from sqlalchemy import (
+    ColumnElement,
+    ScalarSelect,
+    Select,
+    Text,
+    case,
+    cast,
+    exists,
+    func,
+    null,
+    select,
+)
 from sqlalchemy.orm import Session, aliased
 
 from cse_methods.data.dev_selection import dev_metric
@@ -335,6 +346,8 @@ def find_trial(session: Session, reference: str) -> Trial:
     if not _KEY.fullmatch(prefix):
         sweeps = session.scalars(select(SweepRecord.name)).all()
         hint = did_you_mean(reference, sweeps)
+        if session.scalar(select(exists().where(GroupRecord.method == reference))):
+            hint = f"; it is a method, and its rows name its configurations: {reference}@HASH"
         raise NotFoundError(f"{reference!r} was not found; give {NAMES}{hint}")
     trial = TrialRecord
     keys = session.scalars(

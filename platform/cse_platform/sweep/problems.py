@@ -57,6 +57,22 @@ _SAME_THING = {
     **dict.fromkeys(("median_stopping", "medianstopping"), "median"),
 }
 """Our name for each word that other tools use."""
+_FORMS = {
+    "dev": ("{{checkpoint: {0}, search: {0}}}", "stsb"),
+    "evaluate": ("{{top: 1, tasks: [{0}]}}", "sts"),
+    "seeds.confirm": ("{{top: {0}, seeds: [0, 1, 2]}}", "3"),
+    "search": ("{{sampler: tpe, trials: {0}}}", "20"),
+    "resources": ("{{gpu: {0}, cpu: 4}}", "1"),
+    "space": ("{{learning_rate: {{low: 1.0e-5, high: 5.0e-5, log: true}}}}", ""),
+}
+"""How a block is written, by its path, and a value for it if the file has none that fits."""
+_BLOCKS = {
+    **dict.fromkeys(("gpu", "cpu", "at_most", "timeout"), "resources"),
+    **dict.fromkeys(("trials", "sampler", "start_from", "budget"), "search"),
+    **dict.fromkeys(("epochs", "batch_size", "learning_rate", "max_steps", "max_length"), "fixed"),
+    **dict.fromkeys(("temperature", "pooler", "warmup_ratio", "teachers"), "fixed"),
+}
+"""The block of a key that is often written beside the blocks."""
 _PRUNERS = {
     **dict.fromkeys(("hyperband", "async_hyperband"), "hyperband"),
     **dict.fromkeys(("asha", "successive_halving"), "successive_halving"),
@@ -263,6 +279,10 @@ def problems_in(
                 hint = NULL_HINT
             elif wanted == "a list" and given is not None:
                 hint = f"; write [{text}]"
+            elif wanted == "a mapping" and (form := _FORMS.get(dotted_path(path))):
+                is_number = form[1].isdecimal()
+                fits = isinstance(given, int if is_number else str) and not isinstance(given, bool)
+                hint = f"; write {path[-1]}: {form[0].format(text if fits else form[1])}"
         problems.append(Problem(path, f"expected {wanted}, got {got}{hint}"))
     return list(dict.fromkeys(problems))
 
@@ -283,6 +303,9 @@ def _translate_error(detail: ErrorDetails, model: type[BaseModel] | None) -> lis
         known = sorted({name for name, info in fields if info.repr})  # others are not for files
         names = f"; known: {', '.join(known)}" if known else ""
         hint = _REMOVED.get(dotted_path((*path[-1:], key))) or did_you_mean(str(key), known)
+        ours = _SAME_THING.get(str(key).lower(), str(key))
+        if "search" in known and (block := _BLOCKS.get(ours)):
+            hint = f"; write {block}: {{{ours}: …}}"
         if hint == "; did you mean 'sampler'?":
             kinds = [
                 kind

@@ -13,7 +13,7 @@ import re
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -57,8 +57,9 @@ _SEED_LIMIT = 2**63
 
 @dataclass
 class Recording:
-    """A run that is being recorded."""
+    """A run that is being recorded; also a `Run` of cse_methods, so a method can train in it."""
 
+    seed: int
     trial: str
     """The key of its trial."""
     sweep: str
@@ -67,14 +68,23 @@ class Recording:
     """The name of the metric that counts, such as `dev/stsb_spearman`."""
     points: dict[int, dict[str, float]] = field(default_factory=dict)
     """The metrics of each reported step."""
+    resume_from: Path | None = None
+    """Always None: a script keeps its own checkpoints."""
 
-    def report(self, *, step: int, metrics: Mapping[str, float]) -> None:
+    def report(
+        self,
+        *,
+        step: int,
+        metrics: Mapping[str, float],
+        save: Callable[[Path], None] | None = None,
+    ) -> None:
         """Record one dev point, which then survives a kill of the process.
 
         Args:
             step: optimiser steps so far; larger than at the last report. 0 is before the training.
             metrics: dev scores (`dev/stsb_spearman`, from -1 to 1), losses (`train/loss`) and
                 costs (`perf/...`), by name. The score of the run's dev set must be among them.
+            save: what a method gives to write a checkpoint; it is not called.
 
         Raises:
             RecordingError: if a step or a metric is invalid; nothing is recorded then.
@@ -193,7 +203,7 @@ def record(
     identity = {"method": method, "backbone": backbone}
     configuration = canonical_hash([RECORDED, name, identity, values, dev, code_sha256])
     trial = canonical_hash([RECORDED, configuration, seed])
-    run = Recording(trial, name, journal, dev_metric(dev))
+    run = Recording(seed, trial, name, journal, dev_metric(dev))
     started = events.now()
     with ExitStack() as held:
         with share_journal(journal) as append:

@@ -134,6 +134,25 @@ AIMS = [
 ]  # fmt: skip
 
 
+OUT_OF_PLACE = {
+    "dev: ./my-dev.tsv": "dev: expected a mapping, got './my-dev.tsv'; write dev: {checkpoint: "
+    "./my-dev.tsv, search: ./my-dev.tsv}",
+    "evaluate: sts": "evaluate: expected a mapping, got 'sts'; write evaluate: {top: 1, tasks: "
+    "[sts]}",
+    "seeds: {confirm: 5}": "seeds.confirm: expected a mapping, got 5; write confirm: {top: 5, "
+    "seeds: [0, 1, 2]}",
+    "resources: [1]": "resources: expected a mapping, got [1]; write resources: {gpu: 1, cpu: 4}",
+    "gpus: 2": "gpus: no such key; write resources: {gpu: …}",
+    "trials: 3": "trials: no such key; write search: {trials: …}",
+    "bs: 64": "bs: no such key; write fixed: {batch_size: …}",
+}
+
+
+def test_what_is_out_of_place_or_no_mapping_gets_the_form_to_write(tmp_path: Path) -> None:
+    for line, problem in OUT_OF_PLACE.items():
+        assert problems(tmp_path, f"{GOOD}{line}\n") == [f"  line 12, {problem}"]
+
+
 def test_each_wrong_aim_of_a_search_in_its_words_and_other_tools_in_ours(tmp_path: Path) -> None:
     for aims, start in AIMS:
         (line,) = problems(tmp_path, edited("{trials: 4}", f"{{trials: 4, {aims}}}"))

@@ -12,6 +12,7 @@ import pytest
 from mlflow import MlflowClient
 from processes import wait_until
 
+from cse_methods import get_method
 from cse_platform import Filters, open_leaderboard, record
 from cse_platform.errors import NoStoreError, RecordingError, StoreError
 from cse_platform.stores.rebuild import fill_search_store
@@ -190,3 +191,16 @@ def test_changed_code_makes_a_new_trial(runs, tmp_path):
             run.report(step=1, metrics={DEV: 0.5})
             trials.add(run.trial)
     assert len(trials) == 2
+
+
+@pytest.mark.usefixtures("no_process")
+def test_a_method_of_the_package_trains_in_a_recorded_run(runs):
+    simcse = get_method("simcse")
+    fixed = {"backbone": "mini", "corpus": "builtin", "data": "builtin", "batch_size": 8}
+    config = simcse.config(**fixed, max_steps=2, eval_steps=1, max_length=16)
+    with record(**RUN, seed=3, runs=runs) as run:
+        simcse.train(config, run)
+    ends = [event for _, event in read_journal(run.journal) if event.kind == "trial_finished"]
+    assert [(end.state, end.best_value) for end in ends] == [
+        ("COMPLETE", max(run.points[step][DEV] for step in (1, 2)))
+    ]

@@ -43,7 +43,7 @@ def surface(history: SearchHistory, x: str | None = None, y: str | None = None) 
         why = nothing_searched(history)
         if len(history.space):
             why = (
-                f"it takes two hyperparameters that sweep {history.sweep} searched "
+                f"it takes two of the hyperparameters that sweep {history.sweep} searched "
                 f"({', '.join(history.space)}), got {' and '.join(names) or 'none'}"
             )
         return Picture("surface", title, caption, missing=why)

@@ -101,7 +101,7 @@ def _read_last_lines(details: TrialDetails) -> str:
 
 def _draw_curve(details: TrialDetails, metric: str) -> Picture:
     name, title = "dev_curve", "Dev curve"
-    caption = "A star marks the checkpoint that was kept."
+    caption = "A star marks the best checkpoint."
     if all(point.metrics.get(metric) is None for point in details.curve):
         return Picture(name, title, caption, missing=f"this trial reported no {metric}")
     label, seed = f"{method_name(details.method)}, seed {details.seed}", details.seed
