@@ -72,7 +72,7 @@ class _NoMirror:
 
     name = "mlflow"
     can_be_refilled = True
-    rest = 0.0
+    pause = 0.0
 
     def __init__(self, *_: Any, **__: Any) -> None:
         self.positions: dict[str, int] = {}
