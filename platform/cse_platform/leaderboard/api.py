@@ -85,7 +85,7 @@ _Asked = ParamSpec("_Asked")
 _Answer = TypeVar("_Answer")
 
 
-def _ask(
+def _make_question(
     question: Callable[Concatenate[Any, _Asked], _Answer],
 ) -> Callable[Concatenate["Leaderboard", _Asked], _Answer]:
     """Make a method of a function of a session, which the method opens."""
@@ -119,24 +119,24 @@ class Leaderboard:
         self._store = store
         self._published_files = tuple(map(Path, published))
 
-    row = _ask(find_row)
-    candidates = _ask(find_candidates)
-    catalogue = _ask(read_catalogue)
-    compare = _ask(compare_named)
-    compare_all = _ask(compare_every_row)
-    against = _ask(compare_against)
-    sweeps = _ask(read_sweeps)
-    count_sweeps = _ask(count_sweeps)
-    sweep = _ask(read_sweep)
-    stamps = _ask(read_stamps)
-    messages = _ask(read_messages)
-    running = _ask(read_running)
-    running_and_ended = _ask(read_running_and_ended)
-    search = _ask(read_search)
-    trial = _ask(read_trial)
-    neighbours = _ask(read_neighbours)
-    similarities = _ask(read_similarities)
-    annotations = _ask(read_annotations)
+    row = _make_question(find_row)
+    candidates = _make_question(find_candidates)
+    catalogue = _make_question(read_catalogue)
+    compare = _make_question(compare_named)
+    compare_all = _make_question(compare_every_row)
+    against = _make_question(compare_against)
+    sweeps = _make_question(read_sweeps)
+    count_sweeps = _make_question(count_sweeps)
+    sweep = _make_question(read_sweep)
+    stamps = _make_question(read_stamps)
+    messages = _make_question(read_messages)
+    running = _make_question(read_running)
+    running_and_ended = _make_question(read_running_and_ended)
+    search = _make_question(read_search)
+    trial = _make_question(read_trial)
+    neighbours = _make_question(read_neighbours)
+    similarities = _make_question(read_similarities)
+    annotations = _make_question(read_annotations)
 
     def rows(
         self,

@@ -70,13 +70,13 @@ def fill_stores(journal: Path) -> None:
         gives_up = time.monotonic() - last_lived > PATIENCE_SECONDS
         if not living and (gives_up or min(filled.values()) == size):
             # Under the journal's lock, so a run that begins later finds this process gone.
-            held = lock_journal(journal, seconds=_LOCK_SECONDS)
+            journal_lock = lock_journal(journal, seconds=_LOCK_SECONDS)
             try:
                 if gives_up or journal.stat().st_size == size:
                     lock.release()
                     return
             finally:
-                held.release()
+                journal_lock.release()
         time.sleep(INTERVAL_SECONDS)
 
 

@@ -92,9 +92,7 @@ class Recording:
         values = {
             name: _read_number(f"metrics[{name!r}]", value) for name, value in metrics.items()
         }
-        if wrong := [
-            name for name in values if not re.fullmatch(r"(dev|train|perf)/[\w.-]+", name)
-        ]:
+        if wrong := [name for name in values if not _METRIC.fullmatch(name)]:
             raise RecordingError(
                 f"metrics: got {wrong[0]!r}, expected names such as {self.dev}, train/loss or "
                 "perf/sentences_per_second"
@@ -117,7 +115,7 @@ class Recording:
             )
         except ValidationError as error:
             raise RecordingError(f"{self.dev}: {error.errors()[0]['msg']}") from None
-        self._append(point)
+        self._append_event(point)
         self.points[step] = values
 
     def record_scores(self, scores: Mapping[str, float]) -> None:
@@ -137,7 +135,7 @@ class Recording:
                 raise RecordingError(f"{task}: got {number:g}, expected a fraction from -1 to 1")
             score = {"task": task, "metric": TASK_METRICS[task], "value": number, **test}
             rows.append(events.TrialScore.model_validate(score))
-        self._append(
+        self._append_event(
             events.TrialEvaluated(
                 sweep=self.sweep,
                 trial=self.trial,
@@ -151,7 +149,7 @@ class Recording:
             )
         )
 
-    def _append(self, event: events.Event) -> None:
+    def _append_event(self, event: events.Event) -> None:
         with share_journal(self.journal) as append:
             append(event)
 
@@ -205,7 +203,7 @@ def record(
     trial = canonical_hash([RECORDED, configuration, seed])
     run = Recording(seed, trial, name, journal, dev_metric(dev))
     started = events.now()
-    with ExitStack() as held:
+    with ExitStack() as locks:
         with share_journal(journal) as append:
             lock = _lock_run(journal, trial)
             if lock is None:
@@ -213,7 +211,7 @@ def record(
                     f"seed {seed} of these hyperparameters is being recorded by another process in "
                     f"sweep {name!r}; give each process its own seed or hyperparameters"
                 )
-            held.callback(lock.release)
+            locks.callback(lock.release)
             history = _read_history(journal)
             _refuse_other_sweep(history, name, identity, dev, journal)
             known = history.trials.get(trial)
@@ -287,9 +285,10 @@ def _end_run(run: Recording, started: datetime, **failure: Any) -> None:
     best = max(numbers, key=lambda step: (numbers[step], -step), default=None)
     if not failure and best is None:
         last = max(scores, default=None)
-        told = "nothing was reported of a step above 0"
-        told = told if last is None else f"{run.dev} is not a number at step {last}"
-        failure = {"error": told, "cause": "trial"}
+        error = f"{run.dev} is not a number at step {last}"
+        if last is None:
+            error = "nothing was reported of a step above 0"
+        failure = {"error": error, "cause": "trial"}
     if "error" in failure:
         failure["error"] = mask_text(failure["error"])
     now = events.now()
