@@ -449,13 +449,14 @@ def _note_rows(board: Board, listed: Sequence[Entry], headline: str | None) -> I
     rows = [entry.row for entry in listed if entry.row]
     if len(rows) < len(listed):
         yield f"{PUBLISHED} Published, not ours; the number leads to its source."
-    if any(entry.published and entry.published.apart for entry in listed):
+    encoders = [row.released for row in rows if row.released]
+    if any(entry.standing[1] for entry in listed) or any(encoder.apart for encoder in encoders):
         yield (
             "(ensemble), (supervised), (llm), (multimodal), (transductive): of several encoders, "
             "or trained on labelled pairs, on what a language model wrote, on images or sound, or "
-            "on sentences of test sets; not ranked with the others."
+            "on sentences of test sets. Published rows with these are not ranked with the others."
         )
-    if any(row.released for row in rows):
+    if encoders:
         yield (
             "(released): its authors' encoder, scored here and not trained; its backbone is the "
             "one that it started from."
