@@ -2,9 +2,9 @@
 
 `released.csv` beside this file lists the systems by the hub ids that their authors' own pages name,
 with the backbone that training started from, and the commit of the weights, or `not known`. A trial
-that only scores one, without training or whitening, stands for its system. `training_data.csv` lists what authors declare that their encoders
-were trained on, with the page that says so; `mini` is there by its name. Of an encoder that is not
-listed nobody has checked it: it is unknown.
+that only scores one, without training or whitening, stands for its system. `training_data.csv`
+lists what authors declare that their encoders were trained on, with the page that says so; `mini`
+is there by its name. Of an encoder that is not listed nobody has checked it: it is unknown.
 """
 
 from collections.abc import Collection, Mapping

@@ -167,7 +167,9 @@ def test_the_recent_averages_that_are_not_the_mean_are_told(recent) -> None:
     for row in recent:
         printed = 100 * row.scores["avg_sts"]
         mean = 100 * sum(row.scores[task] for task in STS_TASKS) / 7
-        digits = 1 if all(round(1000 * score, 9).is_integer() for score in row.scores.values()) else 2
+        digits = (
+            1 if all(round(1000 * score, 9).is_integer() for score in row.scores.values()) else 2
+        )
         if abs(printed - mean) > 0.5 * 10**-digits + 1e-3:
             found.append((row.system, row.backbone, f"{printed:.{digits}f}", f"{mean:.2f}"))
     assert sorted(told) == sorted(found) and len(found) == 5

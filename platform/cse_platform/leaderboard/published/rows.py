@@ -44,7 +44,7 @@ from cse_platform.tracking.history import COSTS, EPOCH_MINUTES, GPU_MEMORY, TRAI
 PublishedSplit = Literal["test", "dev", "train"]
 
 Apart = Literal["ensemble", "supervised", "llm", "multimodal", "transductive"]
-"""What sets a row apart from rows of one encoder and unlabelled text: several encoders at test time;
+"""What sets a row apart from those of one encoder and unlabelled text: several encoders at test time;
 labelled pairs; texts or scores of a language model; images or sound; sentences of the test sets,
 without gold scores.
 """
