@@ -138,7 +138,7 @@ def test_a_recent_row_says_where_it_is_from_and_what_sets_it_apart(recent) -> No
     assert row.checkpoints == "single released checkpoint; seed fixed at 42"
     row = one("cotbert", "table2", "bert-base", "rankencoder")
     assert (row.reported_by, row.own, row.apart) == ("CoT-BERT", False, ())
-    assert row.read_in.startswith("github ZBWpro/CoT-BERT")
+    assert row.read_in.startswith("https://github.com/ZBWpro/CoT-BERT ")
     assert (len(recent), sum(bool(row.reported_by) for row in recent)) == (119, 39)
     for row in recent:
         assert ("ensemble" in row.apart) is (int(row.settings.get("encoders", 1)) > 1), row

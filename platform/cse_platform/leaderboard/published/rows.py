@@ -44,7 +44,7 @@ from cse_platform.tracking.history import COSTS, EPOCH_MINUTES, GPU_MEMORY, TRAI
 PublishedSplit = Literal["test", "dev", "train"]
 
 Apart = Literal["ensemble", "supervised", "llm", "multimodal", "transductive"]
-"""What sets a row apart from those of one encoder and unlabelled text: several encoders at test time;
+"""What sets a row apart from rows of one encoder and unlabelled text: several encoders in testing;
 labelled pairs; texts or scores of a language model; images or sound; sentences of the test sets,
 without gold scores.
 """
@@ -108,7 +108,7 @@ class PublishedRow:
     reported_by: str = ""
     """Who reports the numbers, if these are not the method's authors."""
     read_in: str = ""
-    """The document that the numbers were read in."""
+    """The document that the numbers were read in; it begins with its address, if that is known."""
 
     @property
     def shown_system(self) -> str:
