@@ -39,7 +39,7 @@ from cse_methods.evaluation.measures.geometry import geometry
 from cse_methods.evaluation.measures.ranking import score_rankings
 from cse_methods.evaluation.measures.sts import correlations
 from cse_methods.evaluation.models import Model
-from cse_methods.evaluation.results import Evaluation, Score, Similarities, Split
+from cse_methods.evaluation.results import Evaluation, Examples, Score, Split
 from cse_methods.evaluation.test_sets.pairs import load_pair_set
 from cse_methods.evaluation.test_sets.reviews import Reviews, load_reviews
 from cse_methods.evaluation.test_sets.transfer import TransferTest, load_transfer_test
@@ -51,6 +51,7 @@ from cse_methods.tasks import (
     SENTENCE_GROUPS,
     STS_TASKS,
     TRANSFER_TASKS,
+    Statistic,
     Tasks,
 )
 from cse_methods.transfer.folds import nested
@@ -144,7 +145,7 @@ def evaluate(
         tasks=tasks.parts,
         scores=tuple(collector.scores),
         without_value=tuple(collector.without_value),
-        similarities=tuple(collector.similarities),
+        examples=tuple(collector.examples),
         identities=collector.identities,
         by_width=collector.by_width,
         seconds=collector.seconds,
@@ -158,7 +159,7 @@ class _ScoreCollector:
     reading: Mapping[str, Any]
     scores: list[Score] = field(default_factory=list)
     without_value: list[tuple[str, Split, str]] = field(default_factory=list)
-    similarities: list[Similarities] = field(default_factory=list)
+    examples: list[Examples] = field(default_factory=list)
     identities: dict[str, Mapping[str, Any]] = field(default_factory=dict)
     by_width: dict[str, dict[int, float]] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
@@ -178,9 +179,9 @@ class _ScoreCollector:
     def add_similarities(
         self, pairs: PairSet, split: Split, own: str, values: NDArray[np.float32]
     ) -> None:
-        self.similarities.append(
-            Similarities(pairs.task, split, own, values, pairs.gold, pairs.subsets, pairs.sha256)
-        )
+        kind: Statistic = "spearman"
+        examples = (values, pairs.gold, pairs.subsets, pairs.sha256)
+        self.examples.append(Examples(pairs.task, split, own, kind, *examples))
 
     def add(self, task: str, split: Split, own: str, values: Mapping[str, float]) -> None:
         for metric, value in values.items():
@@ -251,10 +252,12 @@ def _score_clean(
     except DataError as problem:
         _log.warning("no clean scores: %s", problem)
         return
-    for whole in [one for one in collector.similarities if one.split == "test"]:
-        if whole.task in tasks.sts and (rows := left_out.get(whole.task)) is not None:
+    for whole in collector.examples:
+        rows = left_out.get(whole.task)
+        if whole.split == "test" and whole.task in tasks.sts and rows is not None:
+            assert whole.gold is not None  # of Spearman's statistic
             settings = settings_of_clean(collector.identities[whole.identity], whole.identity, rows)
-            values = {CLEAN: clean_spearman(whole.cosines, whole.gold, rows)}
+            values = {CLEAN: clean_spearman(whole.values, whole.gold, rows)}
             collector.add(whole.task, "test", collector.add_identity(settings), values)
 
 
