@@ -22,6 +22,8 @@ LONG_TASKS: tuple[ReviewTask, ...] = get_args(ReviewTask)
 _Name = TypeVar("_Name", bound=str)
 
 AVG_STS, AVG_TRANSFER = "avg_sts", "avg_transfer"
+MAIN_SCORE = "main_score"
+"""The metric of a referenced task; the settings of a score say which of its metrics that is."""
 
 GEOMETRY_TASK: Literal["stsb"] = "stsb"
 """The dev set whose space is measured."""

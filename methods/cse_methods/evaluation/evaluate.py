@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -21,10 +22,11 @@ from cse_methods.data.overlap import TrainingData, choosing_pairs
 from cse_methods.data.own.reading import load_own_pairs
 from cse_methods.data.pairs import PairSet
 from cse_methods.data.shared_sentences import group_by_sentence, known_groups
+from cse_methods.encoders.sentence_transformers_format import PromptKind
 from cse_methods.errors import DataError, EvaluationError
 from cse_methods.evaluation.clean import CLEAN, clean_spearman, find_left_out
 from cse_methods.evaluation.contamination import count_contamination
-from cse_methods.evaluation.embeddings import OnProgress, StoredEmbeddings
+from cse_methods.evaluation.embeddings import OnProgress, StoredEmbeddings, encode_texts
 from cse_methods.evaluation.identity import (
     GEOMETRY_PROTOCOL,
     RANKING_PROTOCOL,
@@ -44,10 +46,16 @@ from cse_methods.evaluation.test_sets.pairs import load_pair_set
 from cse_methods.evaluation.test_sets.reviews import Reviews, load_reviews
 from cse_methods.evaluation.test_sets.transfer import TransferTest, load_transfer_test
 from cse_methods.metrics import cosines
+from cse_methods.referenced_tasks.adapter import Encode, TaskEncoder
+from cse_methods.referenced_tasks.library import describe_protocol, load_task
+from cse_methods.referenced_tasks.reference import Reference
+from cse_methods.referenced_tasks.scoring import score_task
+from cse_methods.referenced_tasks.snapshots import with_snapshots
 from cse_methods.tasks import (
     AVG_STS,
     AVG_TRANSFER,
     GEOMETRY_TASK,
+    MAIN_SCORE,
     SENTENCE_GROUPS,
     STS_TASKS,
     TRANSFER_TASKS,
@@ -103,6 +111,7 @@ def evaluate(
     dev = [load_dev_set(GEOMETRY_TASK, data)] if tasks.geometry else []
     transfer = [load_transfer_test(task, data) for task in tasks.transfer]
     reviews = [load_reviews(task, data) for task in tasks.long]
+    tasks = with_snapshots(tasks)
     test_sets = test_sets_of(training.corpora) if training else []
     # Scores of encoders that were trained on texts of test sets stand by themselves.
     reading = {**model.reading, **({TEXTS_IN_TRAINING: test_sets} if test_sets else {})}
@@ -130,6 +139,14 @@ def evaluate(
         for done, test in enumerate(classified):
             progress(test.task, done, len(classified))
             _score_classes(collector, vectors, test, protocol)
+    for done, reference in enumerate(tasks.referenced):
+        progress(reference.task, done, len(tasks.referenced))
+        if reference.kind == "benchmark":
+            continue
+        with collector.timed(reference.task):
+            _score_reference(collector, model, reference)
+    for reference in tasks.referenced:
+        collector.add_averages(reference.task, reference.members, "test")
     collector.add_averages(AVG_STS, STS_TASKS, "test")
     collector.add_averages(AVG_TRANSFER, TRANSFER_TASKS, "dev", "test")
     if training is not None:
@@ -191,7 +208,7 @@ class _ScoreCollector:
                 self.without_value.append((task, split, metric))
 
     def add_averages(self, task: str, members: Sequence[str], *splits: Split) -> None:
-        """Add the mean of each metric that all members have."""
+        """Add the mean of each metric that all members have; without members, nothing."""
         for split in splits:
             by_metric: dict[str, dict[str, Score]] = {}
             for score in self.scores:
@@ -259,6 +276,25 @@ def _score_clean(
             settings = settings_of_clean(collector.identities[whole.identity], whole.identity, rows)
             values = {CLEAN: clean_spearman(whole.values, whole.gold, rows)}
             collector.add(whole.task, "test", collector.add_identity(settings), values)
+
+
+def _score_reference(collector: _ScoreCollector, model: Model, reference: Reference) -> None:
+    """Score a task of mteb from its snapshot."""
+    task, splits = load_task(reference)
+    prompted: dict[PromptKind, Encode] = {
+        kind: partial(encode_texts, model.with_prompt(prompt))
+        for kind, prompt in model.prompts.items()
+    }
+    encoder = TaskEncoder(partial(encode_texts, model), prompted)
+    value, found = score_task(task, encoder, splits)
+    prompts = {f"{kind} prompt": model.prompts[kind] for kind in sorted(encoder.used)}
+    reading, sha256 = {**collector.reading, **prompts}, reference.sha256 or ""
+    protocol = describe_protocol(task, splits)
+    own = collector.add_identity(settings_of(reference.task, reading, protocol, sha256))
+    if found is not None:
+        values = (found.statistic, found.values, found.gold, found.subsets, sha256)
+        collector.examples.append(Examples(reference.task, "test", own, *values))
+    collector.add(reference.task, "test", own, {MAIN_SCORE: value})
 
 
 def _score_classes(

@@ -15,6 +15,7 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
+from cse_methods.encoders.sentence_transformers_format import PromptKind
 from cse_methods.errors import EvaluationError
 
 Encode = Callable[[Sequence[str]], Tensor]
@@ -26,22 +27,30 @@ class TaskEncoder:
 
     Args:
         encode: encodes texts; each distinct text of a call is encoded once.
-        prompts: the text before each query and before each document, by `query` and `document`,
-            where the task has the two; other texts are encoded as they are.
+        prompted: encodes queries, and documents, with their prompts; those that are not given are
+            encoded as other texts.
+
+    Attributes:
+        used: the members of `prompted` that were called.
     """
 
-    def __init__(self, encode: Encode, prompts: Mapping[str, str] | None = None) -> None:
-        self._encode, self._prompts = encode, dict(prompts or {})
+    def __init__(self, encode: Encode, prompted: Mapping[PromptKind, Encode] | None = None) -> None:
+        self._encode, self._prompted = encode, dict(prompted or {})
+        self.used = set[PromptKind]()
 
     def encode(self, inputs: Any, *, prompt_type: Any = None, **_: Any) -> NDArray[np.float32]:
         """Encode the texts of a data loader, shape (N, D).
 
         EvaluationError if a vector is not finite; mteb would score it.
         """
-        prompt = "" if prompt_type is None else self._prompts.get(prompt_type.value, "")
-        texts = [prompt + text for text in inputs.dataset["text"]]
+        kind: PromptKind | None = getattr(prompt_type, "value", None)
+        encode = self._encode
+        if kind is not None and kind in self._prompted:
+            encode = self._prompted[kind]
+            self.used.add(kind)
+        texts = list(inputs.dataset["text"])
         rows = {text: row for row, text in enumerate(dict.fromkeys(texts))}
-        vectors = self._encode(list(rows)).float()
+        vectors = encode(list(rows)).float()
         finite = torch.isfinite(vectors).all(dim=1)
         if not finite.all():
             first = list(rows)[int((~finite).nonzero()[0])]
@@ -79,3 +88,17 @@ def streams_kept() -> Iterator[None]:
     finally:
         random.setstate(before[0])
         np.random.set_state(before[1])
+
+
+@contextmanager
+def progress_hidden() -> Iterator[None]:
+    """Hide the progress bars of `datasets`, which shows one for every change of a table."""
+    import datasets
+
+    hidden = datasets.are_progress_bars_disabled()
+    datasets.disable_progress_bars()
+    try:
+        yield
+    finally:
+        if not hidden:
+            datasets.enable_progress_bars()

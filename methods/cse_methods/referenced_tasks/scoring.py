@@ -1,15 +1,16 @@
 """Scores an encoder on a task of mteb, and gives the values by example behind its main score."""
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cse_methods.metrics import spearman
-from cse_methods.referenced_tasks.adapter import TaskEncoder, streams_kept
+from cse_methods.referenced_tasks.adapter import TaskEncoder, progress_hidden, streams_kept
 from cse_methods.tasks import Statistic
 
 _SAME = 1e-4
@@ -38,16 +39,18 @@ class ExampleValues:
     subsets: Mapping[str, int]
 
 
-def score_task(task: Any, encoder: TaskEncoder, split: str) -> tuple[float, ExampleValues | None]:
-    """Score an encoder on a split of a task whose data is loaded. Changes no random stream.
+def score_task(
+    task: Any, encoder: TaskEncoder, splits: Sequence[str]
+) -> tuple[float, ExampleValues | None]:
+    """Score an encoder on splits of a task whose data is loaded. Changes no random stream.
 
     Args:
         task: a task object of mteb that has scored nothing yet; a second score can differ.
         encoder: the encoder.
-        split: the split to score.
+        splits: the splits to score, mostly one.
 
     Returns:
-        The mean of the task's main score over its subsets, as mteb's own; and the values by
+        The mean of the task's main score over splits and subsets, as mteb's; and the values by
         example, if their statistic is that score. Clustering has none, nor has a task with subsets
         of unlike sizes.
 
@@ -60,12 +63,12 @@ def score_task(task: Any, encoder: TaskEncoder, split: str) -> tuple[float, Exam
     batches = [task.hf_subsets] if together else [[subset] for subset in task.hf_subsets]
     scores, parts = list[float](), dict[str, _Values | None]()
     options = {"show_progress_bar": False}
-    for subsets in batches:
-        values_of = _record_values(task)
-        with streams_kept():
+    with streams_kept(), progress_hidden():
+        for split, subsets in product(splits, batches):
+            values_of = _record_values(task)
             scored = task.evaluate(encoder, split, subsets_to_run=subsets, encode_kwargs=options)
-        scores += [float(each["main_score"]) for each in scored.values()]
-        parts["+".join(subsets)] = values_of()
+            scores += [float(each["main_score"]) for each in scored.values()]
+            parts["/".join((split, *subsets))] = values_of()
     value = float(np.mean(scores))
     return value, _join(parts, value)
 

@@ -71,10 +71,13 @@ def compress_similarities(similarities: PairSimilarities) -> tuple[bytes, bytes,
 def accessed_source(tasks: Tasks, data: str | None) -> Literal["builtin", "hub", "senteval"]:
     """Return the source of the test sets that are about to be opened.
 
-    A lab's own files count as real data, like those of a folder, whatever `data` is.
+    A lab's own files count as real data, like those of a folder, whatever `data` is, and tasks of
+    mteb like those of the hub.
     """
     source = source_name(data)
-    return "senteval" if tasks.own and source == "builtin" else source
+    if source != "builtin":
+        return source
+    return "senteval" if tasks.own else "hub" if tasks.referenced else source
 
 
 def evaluation_event(
