@@ -122,8 +122,10 @@ def _count_histogram(evaluation: "Evaluation") -> dict[str, list[int]]:
     """Count the dev pairs in 40 equal bins of cosine, by bucket of gold; empty without pairs."""
     from cse_methods.evaluation.measures.geometry import histogram
 
-    dev = [pairs for pairs in evaluation.similarities if pairs.split == "dev"]
-    return dict(histogram(dev[0].cosines, dev[0].gold)) if dev else {}
+    for pairs in evaluation.examples:
+        if pairs.split == "dev" and pairs.gold is not None:
+            return dict(histogram(pairs.values, pairs.gold))
+    return {}
 
 
 def _describe_reading(evaluation: "Evaluation") -> Iterator[Block]:
