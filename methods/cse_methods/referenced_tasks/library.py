@@ -80,6 +80,15 @@ def find_test_splits(task: Any) -> list[str]:
     return ["test"] if "test" in splits else splits
 
 
+def check_references(references: Sequence[Reference]) -> None:
+    """Raise EvaluationError if mteb lacks one of these tasks or benchmarks; asks no hub."""
+    for reference in references:
+        if reference.kind == "benchmark":
+            _list_members(reference)
+        else:
+            make_task(reference)
+
+
 def fetch_references(references: Sequence[Reference]) -> None:
     """Make snapshots of the test data of all references that lack one.
 

@@ -9,6 +9,7 @@ import json
 import shutil
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,7 @@ Parts = Mapping[str, Iterable[Mapping[str, Any]]]
 """The rows of a task by the names of their files, such as `en/test/rows` or `default/dev/qrels`."""
 
 
+@cache
 def library_version() -> str | None:
     """Return the version of mteb; None if it is not installed."""
     try:

@@ -9,6 +9,7 @@ from cse_methods.tasks import (
     AVG_TRANSFER,
     GEOMETRY_METRICS,
     LONG_TASKS,
+    MAIN_SCORE,
     STS_TASKS,
     TRANSFER_TASKS,
 )
@@ -53,6 +54,7 @@ def evaluation_page(evaluation: "Evaluation") -> Page:
     return [
         *_make_table("STS test sets, correlation x 100", values, CORRELATIONS, sts),
         *_make_table("Own test sets, correlation x 100", values, OWN, own),
+        *_make_task_table(evaluation),
         *_make_width_table(evaluation),
         *_make_table("Ranking on the STS test sets, x 100", values, RANKING, sts),
         *_make_table("Transfer, accuracy x 100", values, ACCURACIES, transfer),
@@ -92,6 +94,19 @@ def _make_table(
     if rows:
         yield Heading(title, 2)
         yield text_table(("", *shown), rows)
+
+
+def _make_task_table(evaluation: "Evaluation") -> Iterator[Block]:
+    """Make a table with a row for each task of mteb, and for the mean of a benchmark."""
+    rows = []
+    for score in evaluation.scores:
+        if score.metric == MAIN_SCORE:
+            protocol = evaluation.identities[score.identity]["protocol"]
+            metric = protocol.get("metric") or f"mean of {len(protocol['mean over'])} tasks"
+            rows.append((score.task, metric, percent(score.value)))
+    if rows:
+        yield Heading("Tasks of mteb, x 100", 2)
+        yield text_table(("task", "main score", ""), rows)
 
 
 def _make_width_table(evaluation: "Evaluation") -> Iterator[Block]:
