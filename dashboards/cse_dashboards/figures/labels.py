@@ -10,9 +10,9 @@ from typing import Any
 from cse_dashboards.figures.picture import PALETTE, Picture, TrialNotes, file_name, see_through
 from cse_methods.data.dev_selection import sets_in
 from cse_methods.names import backbone_name, hyperparameter_name, method_name, task_name
-from cse_methods.tasks import AVG_TRANSFER, LONG_TASKS, TRANSFER_TASKS
+from cse_methods.tasks import AVG_TRANSFER, LONG_TASKS, MAIN_SCORE, TRANSFER_TASKS
 from cse_platform.leaderboard.published.rows import PAPERS
-from cse_platform.leaderboard.records import LeaderboardRow, Trial
+from cse_platform.leaderboard.records import LeaderboardRow, Trial, is_of_mteb
 from cse_platform.numbers import HASH_DIGITS
 from cse_platform.presentation.board_columns import OWN_FILE, shown_dev_set
 
@@ -60,6 +60,8 @@ class Quantity:
 
 def score_quantity(column: str, *, split: str = "test") -> Quantity:
     """Return the quantity of a column of scores, e.g. `stsb`, `avg_sts_kcc`, `mr`."""
+    if is_of_mteb(column):
+        return Quantity(f"{column.removesuffix(f'_{MAIN_SCORE}')} {split}, main score × 100", 100.0)
     task, _, metric = column.rpartition("_")
     if not task or metric not in _METRICS:
         task, metric = column, "accuracy" if column in _CLASSIFIED else "spearman"
@@ -76,7 +78,7 @@ def dev_quantity(task: str) -> Quantity:
 def metric_quantity(metric: str) -> Quantity:
     """Return the quantity of a dev curve's metric, e.g. `dev/stsb_spearman`, `train/loss_rank`."""
     split, _, name = metric.partition("/")
-    if name.rpartition("_")[2] in _METRICS:
+    if name.rpartition("_")[2] in _METRICS or is_of_mteb(name):
         return score_quantity(name, split=split)
     if name.startswith("loss_"):
         return Quantity(f"training loss, {name.removeprefix('loss_')} part")

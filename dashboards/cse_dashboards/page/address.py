@@ -18,7 +18,6 @@ from pydantic import (
 
 from cse_dashboards.errors import AddressError
 from cse_platform.leaderboard.records import FamilyName, Filters, parse_since
-from cse_platform.leaderboard.sorting import ORDERS
 from cse_platform.leaderboard.trials_table import TrialChoice
 from cse_platform.sweep.conditions import (
     LONGEST,
@@ -156,13 +155,6 @@ class BoardAddress(_Filtered):
     """The reference row of significance tests: METHOD or METHOD@CONFIGURATION."""
     search: str | None = None
     """Words that each row must contain."""
-
-    @field_validator("sort")
-    @classmethod
-    def _check_sort_column(cls, column: str | None) -> str | None:
-        if column is not None and column not in ORDERS:
-            raise ValueError(f"no column {column!r}; expected {', '.join(ORDERS)}")
-        return column
 
 
 class PapersAddress(Address):

@@ -46,7 +46,11 @@ def arrange_columns(table: Table) -> Table:
     if "n" not in names:
         return table
     last = max(names.index(name) for name in ("backbone", "95 % interval", "rank") if name in names)
-    scores = [at for at, head in enumerate(table.heads) if at > last and head.sort in SCORE_COLUMNS]
+    scores = [
+        at
+        for at, head in enumerate(table.heads)
+        if at > last and (head.sort in SCORE_COLUMNS or head.sort not in ("", *ORDERS))
+    ]
     first = [*range(last + 1), names.index("n"), *scores]
     order = [*first, *(at for at in range(len(names)) if at not in first)]
     groups = (tuple(tuple(row[at] for at in order) for row in group) for group in table.groups)
@@ -55,7 +59,7 @@ def arrange_columns(table: Table) -> Table:
 
 def direction(column: str) -> str:
     """Return the sort direction of a column as an ARIA value."""
-    return "descending" if ORDERS[column].descending else "ascending"
+    return "ascending" if column in ORDERS and not ORDERS[column].descending else "descending"
 
 
 def leads_to(head: str, text: str) -> str | None:

@@ -255,7 +255,7 @@ def _make_attempt(run: ImportedRun, sweep: str, dev: str, *, base: str, source: 
             )
             for task, value in run.scores.items()
         ),
-        similarities=(),
+        examples=(),
         identities={test["identity"]: {"source": IMPORTED}},
         seconds={},
     )

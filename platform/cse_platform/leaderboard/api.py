@@ -57,8 +57,8 @@ from cse_platform.leaderboard.sweeps import (
     read_sweeps,
 )
 from cse_platform.leaderboard.trial_details import (
+    read_examples,
     read_neighbours,
-    read_similarities,
     read_trial,
 )
 from cse_platform.leaderboard.trials import best_of_sweep, dev_curves
@@ -135,7 +135,7 @@ class Leaderboard:
     search = _make_question(read_search)
     trial = _make_question(read_trial)
     neighbours = _make_question(read_neighbours)
-    similarities = _make_question(read_similarities)
+    examples = _make_question(read_examples)
     annotations = _make_question(read_annotations)
 
     def rows(

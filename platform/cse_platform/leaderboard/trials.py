@@ -27,6 +27,7 @@ from sqlalchemy import (
 from sqlalchemy.orm import Session, aliased
 
 from cse_methods.data.dev_selection import dev_metric
+from cse_methods.tasks import MAIN_SCORE
 from cse_platform.errors import AmbiguousError, NotFoundError
 from cse_platform.leaderboard.records import DevPoint, Trial
 from cse_platform.numbers import HASH_DIGITS
@@ -68,6 +69,8 @@ def measured_value(name: str) -> ScalarSelect[float | None]:
         metric = DevPointRecord.metrics[name].as_float()
         return _of_points(metric, DevPointRecord.step == AttemptRecord.best_step)
     task, _, metric = measure.rpartition("_")
+    if measure.endswith(f"_{MAIN_SCORE}"):
+        task, metric = measure.removesuffix(f"_{MAIN_SCORE}"), MAIN_SCORE
     score, scored = ScoreRecord, aliased(AttemptRecord)
     newest = select(score.value).join(scored, scored.id == score.attempt_id)
     newest = newest.where(

@@ -22,7 +22,6 @@ from cse_platform.leaderboard.records import (
     Estimate,
     LeaderboardRow,
     is_clean,
-    is_own,
     mean_change,
     task_of,
 )
@@ -37,8 +36,8 @@ from cse_platform.presentation.board_columns import (
     OPENED,
     OTHER_CODE,
     OUR_RECORD,
-    OVER_PAIRS,
-    OVER_PAIRS_MEANS,
+    OVER_EXAMPLES,
+    OVER_EXAMPLES_MEANS,
     PAPER_RECORD,
     PUBLISHED,
     STARRED,
@@ -195,7 +194,7 @@ def _mark_significant_columns(against: Comparison) -> dict[str, str]:
     tested = [(task, task.p_holm) for task in against.tasks]
     tested += [(against.average, against.average.p)] if against.average else []
     single = 1 in (against.n_a, against.n_b)
-    mark = join_marks(ABOVE, OVER_PAIRS if single else "")
+    mark = join_marks(ABOVE, OVER_EXAMPLES if single else "")
     return {t.task: mark for t, p in tested if t.effect > 0 and p is not None and p < ALPHA}
 
 
@@ -217,7 +216,7 @@ def score_column(name: str, *, title: str = "") -> EntryColumn:
         title=title,
         align="right",
         compared=value,
-        sort="" if is_own(name) and name != DEV else name,
+        sort=name,
     )
 
 
@@ -253,7 +252,7 @@ LEGEND = {
     "from pairs of sentences.",
     TRAINING_MARKS[SAW_TESTS]: "Its corpus, its teachers' corpora or its own dev files contain "
     "sentences of its test sets.",
-    OVER_PAIRS: OVER_PAIRS_MEANS,
+    OVER_EXAMPLES: OVER_EXAMPLES_MEANS,
     EXTRAPOLATED: EXTRAPOLATED_MEANS,
 }
 IN_RANKINGS = {
@@ -642,9 +641,10 @@ def ranking_columns(headline: str, listed: Sequence[Entry]) -> list[EntryColumn]
 _AVERAGES = {name for family in BOARD_FAMILIES.values() for name in family.averages}
 
 _MEASURES = {
-    **{"sts": "Spearman", "clean": "Spearman on clean rows", "own": "Spearman"},
+    **{"sts": "Spearman", "clean": "Spearman on clean rows"},
     **{"transfer": "accuracy", "long": "accuracy"},
 }
+"""The measures of families with one for all tasks."""
 
 
 def paper_board(board: Board) -> list[Table]:
@@ -694,7 +694,8 @@ def _make_paper_table(
     mixed = mixed_identities(columns, scored)
     on = f", {backbone_name(scored[0].backbone)}" if one_backbone else ""
     metric = block[0].rpartition("_")[2]
-    measure = metric.upper() if metric in RANKING_METRICS else _MEASURES[board.family]
+    measure = _MEASURES.get(board.family, "main score")
+    measure = metric.upper() if metric in RANKING_METRICS else measure
     rows = [entry.row for entry in scored if entry.row]
     counts = sorted({row.n for row in rows})
     n = "-".join(dict.fromkeys(map(str, (*counts[:1], *counts[-1:]))))

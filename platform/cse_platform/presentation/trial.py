@@ -24,7 +24,7 @@ from cse_platform.presentation.tables import (
     text_table,
     to_table,
 )
-from cse_platform.tracking.events import TrialScore
+from cse_platform.tracking.events import MAIN_METRICS, TrialScore
 from cse_platform.tracking.history import EPOCH_MINUTES, EPOCHS
 from cse_platform.tracking.method_code import METHOD_SOURCE
 
@@ -288,7 +288,8 @@ def _build_curve_section(trial: TrialDetails) -> Iterator[Block]:
         """Format a metric; empty if it was not reported. NaN is stored as None."""
         if (value := point.metrics.get(name)) is None:
             return "NaN" if name in point.metrics else ""
-        return percent(value) if name.endswith(("_spearman", "_accuracy")) else f"{value:.4g}"
+        is_score = any(name.endswith(f"_{metric}") for metric in MAIN_METRICS)
+        return percent(value) if is_score else f"{value:.4g}"
 
     names = list(dict.fromkeys(name for point in trial.curve for name in point.metrics))
     for group in dict.fromkeys(name.partition("/")[0] for name in names):

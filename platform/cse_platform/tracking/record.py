@@ -143,7 +143,7 @@ class Recording:
                 settings=RECORDED,
                 source=RECORDED,
                 scores=tuple(rows),
-                similarities=(),
+                examples=(),
                 identities={str(test["identity"]): {"source": RECORDED}},
                 seconds={},
             )

@@ -40,7 +40,7 @@ def test_what_follows_in_words(comparison, lines) -> None:
     first, second = verdict(replace(comparison, average=None))
     assert first.startswith("rankcse is above simcse by 2.00 on sts12, ")
     assert second.startswith("rankcse and simcse cannot be distinguished") and "sts13" in second
-    over = replace(average, interval=Interval(0.01, 0.03, "pairs"))
+    over = replace(average, interval=Interval(0.01, 0.03, "examples"))
     alone = replace(comparison, n_b=1, average=over)
     [said_alone] = verdict(alone)
     assert said_alone.startswith("With one seed of simcse, rankcse is above simcse by 1.25 ")
@@ -78,9 +78,9 @@ def test_a_matrix_by_hand(lines, written) -> None:
 def test_a_comparison_as_csv_has_a_line_for_each_task_and_the_average(written, comparison) -> None:
     first, _, average = csv.DictReader(io.StringIO(written(comparison, "csv")))
     expected = {"a": "rankcse", "b": "simcse", "n_a": "3", "n_b": "2", "task": "sts12",
-                "effect": "0.02", "p": "0.02", "p_holm": "0.04", "pairs": "3108"}  # fmt: skip
+                "effect": "0.02", "p": "0.02", "p_holm": "0.04", "examples": "3108"}  # fmt: skip
     assert expected.items() <= first.items()
-    assert (average["task"], average["effect"], average["pairs"]) == ("avg_sts", "0.0125", "")
+    assert (average["task"], average["effect"], average["examples"]) == ("avg_sts", "0.0125", "")
 
 
 def line(backbone: str, label: str, value: float, ours: Estimate | None = None) -> PaperLine:

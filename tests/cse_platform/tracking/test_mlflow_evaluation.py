@@ -20,8 +20,8 @@ from cse_platform.tracking.packing import (
     compressed,
     evaluation_event,
     pack,
-    unpack_cosines,
     unpack_gold,
+    unpack_values,
 )
 
 
@@ -129,7 +129,7 @@ COSINES = np.array([0.1, -1.0, 1.0], dtype=np.float32)
 GOLD = np.array([0.2, 3.6, 5.0])
 
 
-def similarities(**changes: object) -> Examples:
+def examples(**changes: object) -> Examples:
     given: dict[str, object] = {
         "task": "sts12",
         "split": "test",
@@ -146,7 +146,7 @@ def similarities(**changes: object) -> Examples:
     arrays(np.float64, st.integers(0, 50), elements=st.floats(0, 5)),
 )
 def test_cosines_and_gold_come_back_to_the_last_bit_from_any_byte_order(cosines, gold) -> None:
-    found = unpack_cosines(compressed(pack(cosines)))
+    found = unpack_values(compressed(pack(cosines)))
     assert found.dtype == np.float32
     assert np.array_equal(found, cosines)
     for order in "<>":
@@ -162,7 +162,7 @@ def test_an_evaluation_survives_the_journal(tmp_path) -> None:
             Score("sts12", "test", "spearman", 0.1 + 0.2, "e1"),
             Score("stsb", "dev", "uniformity", float("nan"), "e2"),
         ),
-        examples=(similarities(),),
+        examples=(examples(),),
         identities={"e1": {"pooler": "cls", "lengths": [128]}},
         seconds={"encoding": 1.5},
     )
@@ -178,8 +178,8 @@ def test_an_evaluation_survives_the_journal(tmp_path) -> None:
     assert repr(back.scores) == repr(event.scores)  # a NaN does not equal itself
     assert back.model_copy(update={"scores": event.scores}) == event
     assert back.scores[0].value == 0.30000000000000004
-    [pairs] = back.similarities
-    assert np.array_equal(unpack_cosines(compressed(pairs.cosines)), COSINES)
+    [pairs] = back.examples
+    assert np.array_equal(unpack_values(compressed(pairs.values)), COSINES)
     assert np.array_equal(unpack_gold(compressed(pairs.gold)), GOLD)
     assert list(pairs.subsets.items()) == [("MSRvid", 2), ("MSRpar", 1)]
 
@@ -191,7 +191,7 @@ def test_counts_that_differ_are_refused() -> None:
         ({"subsets": {"MSRvid": 2}}, "3, 3, 2"),
     ]
     for changes, counts in refused:
-        pairs = (similarities(**changes),)
+        pairs = (examples(**changes),)
         evaluation = Evaluation(tasks=frozenset(), scores=(), examples=pairs)
         with pytest.raises(ValueError, match=rf"^sts12: .* must be as many, got {counts}$"):
             evaluation_event(sweep="s", trial="t", evaluation=evaluation, source="hub")

@@ -24,7 +24,7 @@ def delete(board: Store, sweep: str, journal: str) -> SweepContent:
 
 
 def evaluated(sweep: str, trial: str, data: str) -> Event:
-    """An evaluation of the identity `data`, with similarities on pairs of that name."""
+    """An evaluation of the identity `data`, with values of examples of that name."""
     given = {"task": "sts12", "split": "test", "identity": data}
     pairs = Examples(
         **given,
@@ -103,7 +103,7 @@ def test_a_trial_that_another_sweep_holds_stays_whole(board, ran_there) -> None:
     before = contents(board)
     assert delete(board, "first", "j1").shared == {"second": ["c0-42"]}
     after = contents(board)
-    for table in ("trials", "points", "scores", "similarities", "evaluations"):
+    for table in ("trials", "points", "scores", "examples", "evaluations"):
         assert after[table] == [row for row in before[table] if "c1" not in row], table
     with board.session() as session:
         assert [trial.key for trial in trials_of(session, "second")] == ["c0-42"]

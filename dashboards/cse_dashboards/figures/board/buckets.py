@@ -35,8 +35,8 @@ def buckets(reader: Leaderboard, rows: Rows, task: str = "stsb") -> Picture:
     for label, row in labelled.items():
         if (trial := best_scored_trial(row, task)) is not None:
             with suppress(QueryError):  # imported scores have no stored cosines
-                scored[label] = reader.similarities(trial, task)
-    pairs = next((similarities.data_sha256 for similarities in scored.values()), None)
+                scored[label] = reader.examples(trial, task)
+    pairs = next((examples.data_sha256 for examples in scored.values()), None)
     comparable = {
         label: cosines for label, cosines in scored.items() if cosines.data_sha256 == pairs
     }

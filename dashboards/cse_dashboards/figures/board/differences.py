@@ -6,7 +6,7 @@ import plotly.graph_objects as go
 from cse_dashboards.figures.labels import score_quantity
 from cse_dashboards.figures.picture import Drawn, Picture, colour, make_figure, replace_missing
 from cse_methods.names import TASKS, task_name
-from cse_platform.leaderboard.records import RANKING_METRICS
+from cse_platform.leaderboard.records import RANKING_METRICS, task_of
 from cse_platform.leaderboard.statistics.compare import Comparison, TaskComparison
 from cse_platform.numbers import probability
 from cse_platform.presentation.comparison import describe_limits
@@ -72,10 +72,11 @@ def draw_differences(comparison: Comparison) -> Drawn:
 
 
 def _make_record(task: TaskComparison, comparison: Comparison) -> dict[str, object]:
-    name, _, metric = task.task.rpartition("_")
+    name = task_of(task.task)
+    metric = task.task.removeprefix(name).removeprefix("_")
     shown = metric.upper() if metric in RANKING_METRICS else metric
     return {
-        "task": TASKS.get(task.task) or f"{task_name(name)} {shown}",
+        "task": TASKS.get(task.task) or f"{task_name(name)} {shown}".rstrip(),
         "difference": 100 * task.effect,
         "low": 100 * task.interval.low if task.interval else None,
         "high": 100 * task.interval.high if task.interval else None,

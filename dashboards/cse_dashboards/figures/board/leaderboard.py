@@ -26,14 +26,14 @@ from cse_platform.presentation.board_columns import Board
 KINDS: dict[str, dict[str, Any]] = {
     "mean over seeds, 95 % interval": {"symbol": "circle"},
     "mean over seeds, no interval": {"symbol": "square"},
-    "one seed, 95 % interval over pairs": {"symbol": "diamond"},
+    "one seed, 95 % interval over examples": {"symbol": "diamond"},
     "one seed, no interval": {"symbol": "triangle-up"},
     "chosen by its own values": {"symbol": "x"},
     "published": {"symbol": "circle-open", "line_width": 2},
 }
-"""The marker of each kind of row, in its method's colour. Intervals over the pairs of a single seed
-have a marker of their own, because they do not cover the spread over seeds, and so have scores that
-a value counts in which chose the row.
+"""The marker of each kind of row, in its method's colour. Intervals over the examples of a single
+seed have a marker of their own, because they do not cover the spread over seeds, and so have scores
+that a value counts in which chose the row.
 """
 _WHISKERS = {"color": colour(6), "thickness": 1.5, "width": 5}
 
@@ -121,8 +121,8 @@ def _make_picture(
             " Crosses: a search chose the row by a value that counts here, so the mean is too high "
             "and the interval covers less than 95 %."
         )
-    if "pairs" in over:
-        means += " Diamonds: intervals over the pairs of a single seed; other seeds may differ."
+    if "examples" in over:
+        means += " Diamonds: intervals over the examples of a single seed; other seeds may differ."
     return Picture("leaderboard", "Leaderboard", f"{quantity.title}.{means}{note}", *drawn)
 
 
@@ -154,7 +154,7 @@ def draw_leaderboard(
         if interval is None:
             certainty = "no interval"
         else:
-            certainty = "95 % interval" + (" over pairs" if interval.over == "pairs" else "")
+            certainty = "95 % interval" + (" over examples" if interval.over == "examples" else "")
         ours.append(
             {
                 "row": label,

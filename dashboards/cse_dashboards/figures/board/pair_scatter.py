@@ -31,10 +31,12 @@ def pair_scatter(
             why = f"{row.method} has no score on {task}: {how}"
             return Picture(name, title, caption, missing=why)
         try:
-            found.append(reader.similarities(trial, task))
+            found.append(reader.examples(trial, task))
         except QueryError as error:
             return Picture(name, title, caption, missing=str(error))
     (a, b), (first, second) = labelled, found
+    if first.statistic != "spearman":
+        return Picture(name, title, caption, missing=f"the score of {task} is no correlation")
     if first.data_sha256 != second.data_sha256:
         why = f"{a} and {b} were scored on different pairs of {task}; score both with cse-evaluate"
         return Picture(name, title, caption, missing=why)

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any, get_args
+from typing import Any
 
 from flask import Response, render_template
 
@@ -13,7 +13,7 @@ from cse_dashboards.page.address import BoardAddress, PapersAddress, PaperTableA
 from cse_dashboards.page.site import pages, read_address, reader, site
 from cse_dashboards.page.words import arrange_columns
 from cse_methods.names import backbone_name, method_name, paper_page
-from cse_platform.leaderboard.records import FamilyName, LeaderboardRow, family_of
+from cse_platform.leaderboard.records import FAMILIES, LeaderboardRow, family_of
 from cse_platform.leaderboard.sorting import sort_rows
 from cse_platform.leaderboard.statistics.compare import Comparison
 from cse_platform.presentation.board import board_document, wide_board_tables
@@ -43,11 +43,12 @@ def show_board() -> str:
     """Render everything that needs no resampling."""
     address = read_address(BoardAddress)
     quick = _read_rows(address, ranked=False)
+    benchmarks = (name for row in quick for name in row.benchmarks)
     known = site().standings.known(_make_ranking_key(address), quick)
     return render_template(
         "board.html",
         catalogue=reader().catalogue(),
-        families=get_args(FamilyName),
+        families=dict.fromkeys([*FAMILIES, *filter(None, [address.tasks]), *benchmarks]),
         waiting=known is None and bool(quick),
         **_build_context(address, quick if known is None else known, whole=known is not None),
     )

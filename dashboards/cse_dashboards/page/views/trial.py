@@ -21,6 +21,7 @@ from cse_methods.data.dev_selection import dev_metric
 from cse_methods.names import method_name
 from cse_platform.errors import NotFoundError
 from cse_platform.export.journal_files import find_output
+from cse_platform.leaderboard.records import BENCHMARK
 from cse_platform.leaderboard.trial_details import TrialDetails
 from cse_platform.presentation.tables import Block, Heading
 from cse_platform.presentation.trial import score_grid, trial_page
@@ -71,7 +72,7 @@ def show_trial(key: str) -> str:
 def _choose_headline(details: TrialDetails) -> TrialScore | None:
     """Choose the test score of the first screen: an average, else the first one; None without."""
     tested = [score for score in details.main_scores if score.split == "test"]
-    averages = [score for score in tested if score.task.startswith("avg_")]
+    averages = [score for score in tested if score.task.startswith(("avg_", BENCHMARK))]
     return next(iter([*averages, *tested]), None)
 
 
