@@ -119,7 +119,7 @@ def _record_values(task: Any) -> Callable[[], _Values | None]:
             [(scores, labels)] = seen["_compute_metrics"]
             gold = np.array(labels, np.float64)
             ranked = [np.array(scores[name], np.float32) * sign for name, sign in _SOURCES.items()]
-            best = max(ranked, key=lambda each: _compute("average_precision", each, gold))
+            best = max(ranked, key=lambda each: compute_statistic("average_precision", each, gold))
             return "average_precision", best, gold
 
     elif isinstance(task, AbsTaskClassification) and metric == "accuracy":
@@ -148,15 +148,16 @@ def _join(parts: Mapping[str, _Values | None], value: float) -> ExampleValues | 
     values = np.concatenate([values for _, values, _ in known])
     golds = [gold for _, _, gold in known if gold is not None]
     gold = np.concatenate(golds) if golds else None
-    if not abs(_compute(statistic, values, gold) - value) <= _SAME:
+    if not abs(compute_statistic(statistic, values, gold) - value) <= _SAME:
         return None
     sizes = {name: len(part[1]) for name, part in zip(parts, known, strict=True)}
     return ExampleValues(statistic, values, gold, sizes)
 
 
-def _compute(
+def compute_statistic(
     statistic: Statistic, values: NDArray[np.float32], gold: NDArray[np.float64] | None
 ) -> float:
+    """Compute a score from the values by example and their gold scores, which a mean lacks."""
     if gold is None:
         return float(np.mean(values, dtype=np.float64))
     if statistic == "spearman":

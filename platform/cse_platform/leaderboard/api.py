@@ -59,6 +59,7 @@ from cse_platform.leaderboard.sweeps import (
 from cse_platform.leaderboard.trial_details import (
     read_examples,
     read_neighbours,
+    read_settings,
     read_trial,
 )
 from cse_platform.leaderboard.trials import best_of_sweep, dev_curves
@@ -136,6 +137,7 @@ class Leaderboard:
     trial = _make_question(read_trial)
     neighbours = _make_question(read_neighbours)
     examples = _make_question(read_examples)
+    settings = _make_question(read_settings)
     annotations = _make_question(read_annotations)
 
     def rows(

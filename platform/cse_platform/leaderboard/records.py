@@ -28,6 +28,8 @@ BUILTIN = "builtin"
 """The source of the project's own generated data, whose scores say nothing about real data."""
 TEST_SOURCES = frozenset({BUILTIN, "hub", "senteval"})
 """The sources that test sets can have."""
+CLAIMED = "claimed"
+"""The source of imported scores of another revision than the trial's model."""
 FamilyName = str
 """The name of a family of `FAMILIES`, or a benchmark such as `benchmark:MTEB(eng, v2)`."""
 OWN, MTEB, BENCHMARK = "own", "mteb", "benchmark:"

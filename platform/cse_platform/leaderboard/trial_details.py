@@ -14,6 +14,7 @@ from cse_platform.leaderboard.board import (
     annotations,
     as_configuration,
     dev_set,
+    read_evaluations,
     read_seen_sentences,
 )
 from cse_platform.leaderboard.records import (
@@ -300,6 +301,11 @@ def read_neighbours(session: Session, sweep: str, number: int) -> tuple[Trial | 
     before = read_trials(session, of_sweep, other < number, order=(other.desc(),), limit=1)
     after = read_trials(session, of_sweep, other > number, limit=1)
     return next(iter(before), None), next(iter(after), None)
+
+
+def read_settings(session: Session, identities: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """The settings of evaluations, by identity; unknown ones are absent."""
+    return {name: record.settings for name, record in read_evaluations(session, identities).items()}
 
 
 def read_examples(

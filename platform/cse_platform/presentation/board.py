@@ -14,6 +14,7 @@ from cse_platform.leaderboard.published.rows import PublishedRow, source_of
 from cse_platform.leaderboard.records import (
     BOARD_FAMILIES,
     BUILTIN,
+    CLAIMED,
     DEV,
     RANKING_METRICS,
     SAW_TESTS,
@@ -467,6 +468,10 @@ def _note_rows(board: Board, listed: Sequence[Entry], headline: str | None) -> I
         )
     if headline is None:
         return
+    if names := dict.fromkeys(
+        row.shown_method for row in rows for s in row.scores.values() if s.source == CLAIMED
+    ):
+        yield f"Claimed, from files of results of another revision: scores of {', '.join(names)}."
     yield from _note_choices(rows)
     if any(row.gap for row in rows):
         yield (

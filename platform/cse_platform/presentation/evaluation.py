@@ -50,11 +50,10 @@ def evaluation_page(evaluation: "Evaluation") -> Page:
     values: Values = {(s.task, str(s.split), s.metric): s.value for s in evaluation.scores}
     sts, transfer = (*STS_TASKS, AVG_STS), (*TRANSFER_TASKS, AVG_TRANSFER)
     tests = list(dict.fromkeys(task for task, split, _ in values if split == "test"))
-    other = [task for task in tests if task not in {*sts, *transfer, *LONG_TASKS}]
+    own = [task for task in tests if task not in {*sts, *transfer, *LONG_TASKS}]
     return [
         *_make_table("STS test sets, correlation x 100", values, CORRELATIONS, sts),
-        *_make_table("Own test sets, correlation x 100", values, OWN, other),
-        *_make_main_table(evaluation),
+        *_make_table("Own test sets, correlation x 100", values, OWN, own),
         *_make_task_table(evaluation),
         *_make_width_table(evaluation),
         *_make_table("Ranking on the STS test sets, x 100", values, RANKING, sts),
@@ -108,19 +107,6 @@ def _make_task_table(evaluation: "Evaluation") -> Iterator[Block]:
     if rows:
         yield Heading("Tasks of mteb, x 100", 2)
         yield text_table(("task", "main score", ""), rows)
-
-
-def _make_main_table(evaluation: "Evaluation") -> Iterator[Block]:
-    """Make a table with a row for each score whose settings say which metric it is."""
-    main = [score for score in evaluation.scores if score.metric == MAIN_SCORE]
-    if main:
-        yield Heading("Other tasks, main score x 100", 2)
-        protocols = [evaluation.identities[score.identity]["protocol"] for score in main]
-        rows = [
-            (score.task, protocol.get("metric", "mean"), percent(score.value))
-            for score, protocol in zip(main, protocols, strict=True)
-        ]
-        yield text_table(("task", "metric", "score"), rows)
 
 
 def _make_width_table(evaluation: "Evaluation") -> Iterator[Block]:

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy.stats import spearmanr, t, ttest_ind
+from sklearn.metrics import average_precision_score
 
 from cse_platform.leaderboard.statistics.compare import (
     Limits,
@@ -299,6 +300,48 @@ def test_draws_of_many_pairs_are_scipys(pairs, levels, groups, resamples) -> Non
     task_pairs = made_pairs(pairs, 2, levels=levels)._replace(groups=groups)
     draws = draw_scores(*task_pairs, resamples=resamples, seed=3)
     assert draws == pytest.approx(plain_draws(task_pairs, resamples, 3), abs=1e-9)
+
+
+@pytest.mark.parametrize("examples", [1, 7, 200])
+def test_draws_of_other_kinds_are_those_of_numpy_and_scikit_learn(examples) -> None:
+    rng = np.random.default_rng(examples)
+    labels = rng.integers(0, 2, examples).astype(float)
+    values = rng.normal(size=(2, examples)).astype(np.float32)
+    values[1] = np.round(values[1])  # ties
+    draws, rng = [], np.random.default_rng([5, *b"a"])
+    for drawn in rng.integers(0, examples, size=(BLOCK, examples))[:9]:
+        draws.append(drawn)
+    means = draw_scores("a", "mean", values, resamples=9, seed=5)
+    assert means == pytest.approx(np.array([[row[at].mean() for at in draws] for row in values]))
+    precisions = draw_scores("a", "average_precision", values, labels, resamples=9, seed=5)
+    at_labels = np.argsort(labels, kind="stable")  # labels are drawn in this order
+    drawn = [at_labels[at] for at in draws]
+    with warnings.catch_warnings(action="ignore"):  # a resample without label 1
+        expected = [[average_precision_score(labels[a], row[a]) for a in drawn] for row in values]
+    assert precisions == pytest.approx(np.array(expected))
+
+
+@pytest.mark.parametrize("statistic", ["mean", "average_precision"])
+def test_equal_encoders_seldom_differ_on_tasks_of_other_kinds(statistic) -> None:
+    rng, significant, runs = np.random.default_rng(3), 0, 80
+    for run in range(runs):
+        gold = (rng.random(100) < 0.3).astype(float)
+        both = rng.normal(size=100)
+        sides = []
+        for name in "ab":
+            values = 0.7 * both + 0.5 * rng.normal(size=100) + 1.5 * gold
+            value = float(average_precision_score(gold, values))
+            known = {"set": gold}
+            if statistic == "mean":
+                values, known = (values > 0).astype(float), {}
+                value = float(values.mean())
+            side = Contender(name, {"set": [value]}, {"set": values[None]}, known)
+            sides.append(replace(side, statistics={"set": statistic}))
+        found = compare(*sides, tasks=["set"], average=None, resamples=200, seed=run).tasks[0]
+        assert (found.williams_p, found.examples) == (None, 100)
+        significant += found.p < 0.05
+    # 3 to 7 %, and three standard errors of this simulation on each side.
+    assert 0 < significant / runs < 0.07 + 3 * np.sqrt(0.07 * 0.93 / runs)
 
 
 def test_draws_are_the_same_in_every_call_and_nan_counts_as_0() -> None:

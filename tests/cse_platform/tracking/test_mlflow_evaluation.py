@@ -12,6 +12,7 @@ from mlflow_history import client_of, forget_position
 from sweep_events import NOON, opening, sweep_started, trial_evaluated, trial_life
 
 from cse_methods.evaluation.results import Evaluation, Examples, Score
+from cse_platform.stores.mlflow import tags
 from cse_platform.stores.mlflow.mirror import MLflowMirror
 from cse_platform.tracking import events
 from cse_platform.tracking.events import Event, SweepFinished
@@ -153,6 +154,31 @@ def test_cosines_and_gold_come_back_to_the_last_bit_from_any_byte_order(cosines,
         found = unpack_gold(compressed(pack(gold.astype(f"{order}f8"))))
         assert found.dtype == np.float64
         assert np.array_equal(found, gold)
+
+
+def test_values_without_gold_and_those_of_earlier_versions_are_read() -> None:
+    accuracies = examples(task="mteb:Banking77", statistic="mean", gold=None)
+    evaluation = Evaluation(tasks=frozenset(), scores=(), examples=(accuracies, examples()))
+    event = evaluation_event(sweep="s", trial="t", evaluation=evaluation, source="hub")
+    told = event.model_dump(mode="json")
+    assert told["examples"][0]["gold"] is None
+    earlier = told.pop("examples")[1:]
+    earlier[0] = {name: value for name, value in earlier[0].items() if name != "statistic"}
+    earlier[0]["cosines"] = earlier[0].pop("values")
+    read = events.EVENT.validate_python({**told, "similarities": earlier})
+    assert isinstance(read, events.TrialEvaluated) and read.examples == event.examples[1:]
+
+
+def test_names_of_tasks_stay_apart_in_mlflow() -> None:
+    from mlflow.utils.validation import _validate_metric_name
+
+    task = "test/benchmark:MTEB(eng, v2)_main_score"
+    name = tags.clean_name(task)
+    _validate_metric_name(name)
+    assert name.replace("-:", "(").replace(":-", ")").replace(".:", ",") == task
+    assert tags.clean_name("test/mteb:MassiveIntent/de_main_score") == (
+        "test/mteb:MassiveIntent/de_main_score"
+    )
 
 
 def test_an_evaluation_survives_the_journal(tmp_path) -> None:
