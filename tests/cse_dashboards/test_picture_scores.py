@@ -124,7 +124,7 @@ def test_papers_stand_on_the_line_of_their_method_and_backbone(lab: Leaderboard)
     [picture] = leaderboard_pictures([ours], renamed)
     [of_all] = leaderboard_pictures(lab.rows())
     assert [len(trace.x) for trace in of_all.figure.data[::2]] == [2, 1]
-    assert "the pairs of a single seed" in of_all.caption
+    assert "the examples of a single seed" in of_all.caption
     theirs = picture.figure.data[-2]
     assert set(theirs.y) == {"SimCSE BERT-base"} and theirs.marker.symbol == "circle-open"
     assert theirs.hovertext[0].startswith("their name in compcse table1, ")

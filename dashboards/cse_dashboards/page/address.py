@@ -7,6 +7,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from urllib.parse import quote, urlencode
 
 from pydantic import (
+    AfterValidator,
     BaseModel,
     BeforeValidator,
     ConfigDict,
@@ -17,7 +18,13 @@ from pydantic import (
 )
 
 from cse_dashboards.errors import AddressError
-from cse_platform.leaderboard.records import FamilyName, Filters, parse_since
+from cse_platform.leaderboard.records import (
+    BENCHMARK,
+    FAMILIES,
+    FamilyName,
+    Filters,
+    parse_since,
+)
 from cse_platform.leaderboard.trials_table import TrialChoice
 from cse_platform.sweep.conditions import (
     LONGEST,
@@ -26,7 +33,7 @@ from cse_platform.sweep.conditions import (
     parse_conditions,
     write_value,
 )
-from cse_platform.sweep.problems import dotted_path, problems_in
+from cse_platform.sweep.problems import did_you_mean, dotted_path, problems_in
 
 
 def split_list(value: Any) -> Any:
@@ -37,6 +44,18 @@ def split_list(value: Any) -> Any:
 
 Names = Annotated[tuple[str, ...], BeforeValidator(split_list)]
 """Names separated by commas; a form can repeat the parameter instead."""
+
+
+def check_family(name: str) -> str:
+    """Return the name of a family of test scores; ValueError if there is none of that name."""
+    if name in FAMILIES or name.startswith(BENCHMARK):
+        return name
+    listed = ", ".join(map(repr, FAMILIES))
+    hint = did_you_mean(name, FAMILIES)
+    raise ValueError(f"expected {listed} or '{BENCHMARK}…', got {name!r}{hint}")
+
+
+Family = Annotated[FamilyName, AfterValidator(check_family)]
 
 
 class Address(BaseModel):
@@ -145,7 +164,7 @@ class BoardAddress(_Filtered):
     """The leaderboard."""
 
     PATH = "/"
-    tasks: FamilyName | None = None
+    tasks: Family | None = None
     sort: str | None = None
     """The column that rows are sorted by; by default, that which ranks them."""
     every: bool = False
@@ -259,7 +278,7 @@ class CompareAddress(Address):
     PATH = "/compare"
     rows: Names = ()
     """Each is METHOD, METHOD@CONFIGURATION or the beginning of a trial's key."""
-    tasks: FamilyName = "sts"
+    tasks: Family = "sts"
     backbone: str | None = None
     identity: str | None = None
     task: str | None = None

@@ -20,7 +20,7 @@ from cse_platform.presentation.board_columns import Board
 
 RANKING = "Ranking by avg_sts, x 100"
 ON_DEV = "Ranking by dev stsb (senteval), x 100"
-ONE_SEED = "‡ Over the pairs of a single seed; other seeds may differ."
+ONE_SEED = "‡ Over the pairs, texts or queries of a single seed; other seeds may differ."
 OPENED = "* Chosen after such test sets had been opened for its method and backbone."
 
 

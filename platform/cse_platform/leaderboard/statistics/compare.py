@@ -152,11 +152,11 @@ class Matrix:
     """The p after Holm's correction over all unordered pairs."""
     tasks: tuple[str, ...]
     """The tasks that the means are over."""
-    average: str | None = None
-    """The name of this mean, if it has one."""
     limits: Limits = Limits()
     rows: tuple[ComparedRow, ...] = ()
     """The rows in the order of `names`."""
+    average: str | None = None
+    """The name of the mean over the tasks, if it has one."""
 
 
 _NEARLY_ONE = 1 - 1e-12
@@ -282,8 +282,8 @@ def compare_all(
         _build_square(len(sampled), pairs, ps),
         _build_square(len(sampled), pairs, holm(ps)),
         tuple(tasks),
-        average,
         _find_limits(contenders, tasks),
+        average=average,
     )
 
 
