@@ -1,95 +1,18 @@
 import json
-from typing import Any
 
 import numpy as np
 import pytest
 from commands import invoke
-from sklearn.metrics import average_precision_score
-from stored_trials import apply_events, url_of
-from sweep_events import sweep_started, trial_evaluated, trial_life
+from mteb_board import *  # noqa: F403
+from mteb_board import BENCHMARK, KINDS, score_kinds
+from stored_trials import apply_events
+from sweep_events import sweep_started, trial_life
 
-from cse_methods.metrics import spearman
 from cse_platform.cli.leaderboard import main as cse_leaderboard
 from cse_platform.leaderboard.api import Leaderboard
 from cse_platform.leaderboard.records import EVERY_ROW, Filters
 from cse_platform.stores.sql.store import open_store
-from cse_platform.tracking.events import Event, TrialEvaluated
-from cse_platform.tracking.packing import pack
-
-BENCHMARK = "benchmark:Lab(eng, v2)"
-KINDS = {
-    "mteb:Zebra": "mean",
-    "mteb:Pairs": "average_precision",
-    "mteb:Intent/de": "spearman",
-    "mteb:Clusters": None,
-}
-"""Tasks in the order in which they are scored, with the statistic of their values."""
-EXAMPLES = 60
-HUB = {"reading": {"pooler": "cls"}}
-
-
-def score_kinds(
-    trial: str, *, noise: float, seed: int = 0, version: str = "2", tasks: dict[str, Any] = KINDS
-) -> TrialEvaluated:
-    """The evaluation of a trial on tasks of each kind, and the mean of all but the last."""
-    scores, examples, identities = [], [], {}
-    for task, statistic in tasks.items():
-        rng = np.random.default_rng([1, *task.encode()])
-        hard, gold = rng.normal(size=EXAMPLES), rng.integers(0, 2, EXAMPLES).astype(float)
-        own = np.random.default_rng([seed, *trial.encode(), *task.encode()]).normal(size=EXAMPLES)
-        if statistic == "mean":
-            values = ((hard + noise * own) < 0.5).astype(np.float32)
-            value = float(values.mean())
-        else:
-            values = (gold + 0.5 * hard + noise * own).astype(np.float32)
-            value = float(average_precision_score(gold, values))
-        if statistic == "spearman":
-            value = spearman(values, gold)
-        name = f"{task} {version}"
-        prompt = {"query prompt": "query: "} if statistic == "mean" else {}
-        identities[name] = {
-            "task": task, "reading": {"pooler": "cls", **prompt}, "data_sha256": task,
-            "protocol": {"metric": "m", "splits": ["test"], "subsets": ["default"]},
-        }  # fmt: skip
-        scores.append({"task": task, "value": value, "identity": name})
-        if statistic is not None:
-            labels = None if statistic == "mean" else pack(gold)
-            examples.append(
-                {
-                    "task": task, "split": "test", "identity": name, "statistic": statistic,
-                    "values": pack(values), "gold": labels, "data_sha256": task,
-                    "subsets": {"test/default": EXAMPLES},
-                }
-            )  # fmt: skip
-    members = scores[:3]
-    if len(members) == 3:
-        whole = f"whole {version}"
-        over = sorted(str(one["identity"]) for one in members)
-        identities[whole] = {"task": BENCHMARK, "protocol": {"mean over": over}}
-        mean = float(np.mean([one["value"] for one in members]))
-        scores.append({"task": BENCHMARK, "value": mean, "identity": whole})
-    told = trial_evaluated(trial, {}).model_dump() | {
-        "tasks": tuple(tasks), "examples": examples, "identities": identities,
-        "source": "builtin",
-        "scores": [{**one, "split": "test", "metric": "main_score"} for one in scores],
-    }  # fmt: skip
-    return TrialEvaluated.model_validate(told)
-
-
-@pytest.fixture
-def with_kinds(board) -> str:
-    """`simcse` is good and `esimcse` bad at all kinds, both with two seeds; `sncse` has one."""
-    told: list[Event] = []
-    for number, (method, seeds) in enumerate({"simcse": 2, "esimcse": 2, "sncse": 1}.items()):
-        told.append(sweep_started(method, method=method))
-        for seed in range(seeds):
-            key = f"{number + 10:02x}{seed:02x}" + "0" * 60
-            of = {"sweep": method, "method": method, "seed": seed, "trial": key}
-            told += trial_life(seed, {0: 0.5, 9: 0.7}, configuration=f"{number + 10:x}" * 64, **of)
-            evaluation = score_kinds(key, noise=0.3 + 2 * number, seed=seed)
-            told.append(evaluation.model_copy(update={"sweep": method}))
-    apply_events(board, told)
-    return url_of(board)
+from cse_platform.tracking.events import Event
 
 
 def shown(url: str, *options: str) -> str:

@@ -48,7 +48,7 @@ def show_board() -> str:
     return render_template(
         "board.html",
         catalogue=reader().catalogue(),
-        families=dict.fromkeys([*FAMILIES, *filter(None, [address.tasks]), *benchmarks]),
+        families=dict.fromkeys([*FAMILIES, *benchmarks]),
         waiting=known is None and bool(quick),
         **_build_context(address, quick if known is None else known, whole=known is not None),
     )

@@ -149,7 +149,7 @@ def show_compare() -> str:
         described={reference: describe_row(summarize_row(row)) for reference, row in rows.items()},
         offers={entry.reference: list(_make_offers(address, entry)) for entry in unclear},
         catalogue=reader().catalogue(),
-        families=dict.fromkeys([*FAMILIES, address.tasks, *benchmarks]),
+        families=dict.fromkeys([*FAMILIES, *benchmarks]),
         known=[row.reference for row in known],
         complete=complete,
         differing=text_table(("", *named), differ, title="What differs"),
