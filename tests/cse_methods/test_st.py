@@ -357,19 +357,52 @@ def test_a_plain_script_passes_the_checks(tiny, tmp_path: Path, monkeypatch) -> 
     assert failing(lambda check: check(trained), OF_ONE_SEED) == {}
 
 
-def test_no_step_makes_the_host_wait_for_a_gpu_beyond_the_library_s_own_loop(
-    train: Train, monkeypatch
+def waits_of_two_steps(train_on_gpu: Callable[[int], object]) -> int:
+    """How often the host waits more in four steps than in two."""
+    counted = []
+    for steps in (2, 4):
+        with device_ledger() as ledger:
+            train_on_gpu(steps)
+        counted.append(ledger.waits.total())
+    return counted[1] - counted[0]
+
+
+def test_a_step_makes_the_host_wait_for_a_gpu_no_more_than_the_library_s_own_loop(
+    train: Train, tmp_path: Path, monkeypatch
 ) -> None:
-    """One dev point waits for its losses, and for what the watch has left."""
     monkeypatch.setattr("torch.cuda.set_device", lambda device: None)
     trained = train("modernbert", max_steps=1, eval_steps=1)
-    config = StConfig.model_validate(trained.config.model_dump() | {"max_steps": 4})
-    with device_ledger() as ledger:
-        run = RecordedRun(trained.run.folder / "gpu", 1)
+
+    def train_here(steps: int) -> None:
+        changed = trained.config.model_dump() | {"max_steps": steps, "eval_steps": steps}
+        config, run = StConfig.model_validate(changed), RecordedRun(tmp_path / str(steps), 1)
         trained.method.train(config, run)
-    assert list(run.curve) == [0, 1, 2, 3, 4]
-    of_ours = Counter[str]()
-    for wait, number in ledger.waits.items():
-        for function in ("_record_loss", "on_step_begin", "_training_metrics"):
-            of_ours[function] += number * (function in wait.functions)
-    assert of_ours == {"_record_loss": 0, "on_step_begin": 0, "_training_metrics": 2 * 4}
+        assert list(run.curve) == [0, steps]
+
+    def train_there(steps: int) -> None:
+        model = SentenceTransformer(trained.config.backbone, device="cuda")
+        arguments = SentenceTransformerTrainingArguments(
+            str(tmp_path / "there"), max_steps=steps, per_device_train_batch_size=16,
+            report_to="none", save_strategy="no", disable_tqdm=True,
+            logging_nan_inf_filter=False,  # which alone makes two waits a step
+        )  # fmt: skip
+        rows = Dataset.from_dict({"a": TEXTS * 12, "b": TEXTS * 12})
+        loss = library_losses.MultipleNegativesRankingLoss(model)
+        SentenceTransformerTrainer(model, arguments, train_dataset=rows, loss=loss).train()
+
+    assert waits_of_two_steps(train_here) <= waits_of_two_steps(train_there)
+
+
+def test_a_diverged_loss_on_a_gpu_is_told_with_its_step_and_without_waits(
+    train: Train, tmp_path: Path, monkeypatch
+) -> None:
+    monkeypatch.setattr("torch.cuda.set_device", lambda device: None)
+    trained = train("mpnet", max_steps=1, eval_steps=1)
+    diverging = {"learning_rate": 1e30, "warmup_ratio": 0.0, "max_grad_norm": None}
+    changed = trained.config.model_dump() | diverging | {"max_steps": 40, "eval_steps": 40}
+    with (
+        device_ledger() as ledger,
+        pytest.raises(TrainingError, match=r"the loss is (nan|inf) at step [234], first in"),
+    ):
+        trained.method.train(StConfig.model_validate(changed), RecordedRun(tmp_path, 1))
+    assert not [wait for wait in ledger.waits if "_record_loss" in wait.functions]

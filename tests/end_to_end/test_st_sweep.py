@@ -12,12 +12,13 @@ import pytest
 from commands import invoke
 from labelled_rows import write_rows
 from processes import end_of
+from ray_nodes import ray_nodes
 from store_contents import assert_stores_agree
 from sweeps import Sweep, write_sweep
 from tiny_families import save_tiny_of_library
 
 from cse_platform.cli.sweep import main
-from cse_platform.tracking.events import TrialPoint, TrialStarted
+from cse_platform.tracking.events import Event, TrialPoint, TrialStarted
 
 pytestmark = pytest.mark.slow
 
@@ -40,7 +41,7 @@ def base(decoder: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, A
         "sweep": "five", "method": "st", "backbone": str(decoder), "data": "builtin",
         "corpus": [write_rows(folder, "triplet") | {"weight": 3}, scored],
         "fixed": {
-            "max_steps": 6, "eval_steps": 2, "batch_size": 8, "pooler": "lasttoken",
+            "max_steps": 12, "eval_steps": 2, "batch_size": 8, "pooler": "lasttoken",
             "lora": {"rank": 4}, "learning_rate": 1e-3,
         },
         "space": {
@@ -50,7 +51,7 @@ def base(decoder: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, A
     }  # fmt: skip
 
 
-def test_killed_workers_and_a_killed_driver_change_nothing(
+def test_killed_workers_lost_nodes_and_a_killed_driver_change_nothing(
     base: Mapping[str, Any], tmp_path: Path
 ) -> None:
     folders = [tmp_path / name for name in ("whole", "killed")]
@@ -60,30 +61,50 @@ def test_killed_workers_and_a_killed_driver_change_nothing(
     ended = whole.run()
     assert ended.returncode == 0, ended.stderr
     killed = write_sweep(folders[1], base, resources={"checkpoint_every": "0s"})
-    with end_of(killed.start()) as process:
-        killed.wait_for(process, TrialPoint, 5)  # both have passed step 0
-        _kill_workers(process.pid)
-        killed.wait_for(process, TrialStarted, 4)
-        known = sum(isinstance(event, TrialPoint) for event in killed.events())
-        killed.wait_for(process, TrialPoint, known + 2)
-        process.send_signal(signal.SIGKILL)
-        process.wait()
-    ended = killed.run()
+    with ray_nodes() as nodes:
+        nodes.add("first", cpus=1)
+        nodes.add("second", cpus=1)
+        with end_of(killed.start("--address", nodes.address)) as process:
+            killed.wait_for(process, TrialPoint, 3)  # one of both has passed step 0
+            _kill_workers()
+            _wait_for_more(killed, process, TrialStarted, 2)
+            _wait_for_more(killed, process, TrialPoint, 3)
+            nodes.kill("first")
+            nodes.kill("second")
+            nodes.add("third", cpus=2)
+            _wait_for_more(killed, process, TrialStarted, 2)
+            _wait_for_more(killed, process, TrialPoint, 3)
+            process.send_signal(signal.SIGKILL)
+            process.wait()
+        before = _resumptions(killed)
+        ended = killed.run("--address", nodes.address)
     assert ended.returncode == 0, ended.stderr
-    went_on = [e.resumed_from for e in killed.events() if isinstance(e, TrialStarted)]
-    assert any(went_on)
+    assert before >= 2, "neither of the two kills hit a trial with a checkpoint"
+    assert _resumptions(killed) > before
     assert killed.curves() == whole.curves()
     assert len({key[0] for key in whole.curves()}) == len(LOSSES)
     assert _kept_weights(killed) == _kept_weights(whole)
     assert_stores_agree(killed)
 
 
-def _kill_workers(driver: int) -> None:
-    below = psutil.Process(driver).children(recursive=True)
+def _kill_workers() -> None:
+    below = psutil.Process().children(recursive=True)
     workers = [one for one in below if one.name().startswith("ray::ResourceTrainable")]
     assert workers, [one.name() for one in below]
     for worker in workers:
         worker.kill()
+
+
+def _wait_for_more(
+    sweep: Sweep, process: "subprocess.Popen[str]", what: type[Event], more: int
+) -> None:
+    known = sum(isinstance(event, what) for event in sweep.events())
+    sweep.wait_for(process, what, known + more)
+
+
+def _resumptions(sweep: Sweep) -> int:
+    """How often a trial has gone on from a checkpoint."""
+    return sum(bool(e.resumed_from) for e in sweep.events() if isinstance(e, TrialStarted))
 
 
 def _kept_weights(sweep: Sweep) -> dict[str, bytes]:
