@@ -198,7 +198,7 @@ class MethodConfig(Settings):
                 f"{name} has {given} columns, and this method trains on single sentences here; "
                 "name one, column: …, or train simcse with supervision: pairs or triples",
             )
-        for key in ("label", "loss", "weight"):
+        for key in ("label", "loss", "weight", "prompt"):
             if (value := getattr(corpus, key)) is not None:
                 raise SettingError(
                     "corpus",

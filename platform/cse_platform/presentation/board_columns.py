@@ -10,6 +10,7 @@ from functools import partial
 from textwrap import shorten
 from typing import Any
 
+from cse_methods.data.dev_selection import ByWidth
 from cse_platform.leaderboard.published.rows import PublishedRow, source_of
 from cse_platform.leaderboard.records import (
     BOARD_FAMILIES,
@@ -104,6 +105,8 @@ class Board:
     """
     against: Mapping[int, Comparison] = field(default_factory=dict)
     """Comparisons with one reference row, by index in `rows`, to mark significant differences."""
+    by_width: Sequence[ByWidth] = ()
+    """The dev scores of each of `rows` at several widths, if they are shown."""
 
     @property
     def columns(self) -> BoardFamily:
