@@ -8,7 +8,7 @@ from hashlib import sha256
 from typing import Any
 
 from cse_dashboards.figures.picture import PALETTE, Picture, TrialNotes, file_name, see_through
-from cse_methods.data.dev_selection import sets_in
+from cse_methods.data.dev_selection import parse_width_metric, sets_in
 from cse_methods.names import backbone_name, hyperparameter_name, method_name, task_name
 from cse_methods.tasks import AVG_TRANSFER, LONG_TASKS, TRANSFER_TASKS
 from cse_platform.leaderboard.published.rows import PAPERS
@@ -75,6 +75,9 @@ def dev_quantity(task: str) -> Quantity:
 
 def metric_quantity(metric: str) -> Quantity:
     """Return the quantity of a dev curve's metric, e.g. `dev/stsb_spearman`, `train/loss_rank`."""
+    if (of_width := parse_width_metric(metric)) is not None:
+        task, width = of_width
+        return Quantity(f"{task_name(task)} dev, Spearman of {width} coordinates × 100", 100.0)
     split, _, name = metric.partition("/")
     if name.rpartition("_")[2] in _METRICS:
         return score_quantity(name, split=split)

@@ -16,7 +16,7 @@ from cse_dashboards.figures.labels import STEP, Quantity, metric_quantity
 from cse_dashboards.page.address import SweepAddress, SweepsAddress
 from cse_dashboards.page.site import mlflow_server, pages, read_address, read_overview, reader, site
 from cse_dashboards.page.words import arrange_columns, task_words
-from cse_methods.data.dev_selection import dev_metric
+from cse_methods.data.dev_selection import dev_metric, parse_width_metric
 from cse_methods.names import hyperparameter_name
 from cse_platform.errors import NotFoundError, QueryError
 from cse_platform.leaderboard.records import Filters, LeaderboardRow, Trial
@@ -239,12 +239,17 @@ BEST = 8
 def sweep_curves(name: str) -> str:
     """Render the dev curves of the best configurations and of the running trials."""
     from cse_dashboards.figures.training.dev_curves import dev_curve_pictures
+    from cse_dashboards.figures.training.widths import rows_by_width
 
     address, overview = read_address(SweepAddress, name=name), read_overview(name)
     usual = dev_metric(overview.dev)
     metric = address.metric or usual
     measured = [name for name in _list_measured(overview) if not name.startswith("test/")]
     running = reader().running(name, curves=True) if overview.state == "RUNNING" else []
+    rows = _read_best_rows(address)
+    pictures = dev_curve_pictures(reader(), rows, metric, running)
+    if any(parse_width_metric(name) for name in measured):
+        pictures.append(rows_by_width(reader(), rows))
     return render_template(
         "curves.html",
         title=f"{name}: dev curves",
@@ -252,7 +257,7 @@ def sweep_curves(name: str) -> str:
         part="curves",
         metric=metric,
         metrics=list(dict.fromkeys((usual, *measured, metric))),
-        pictures=dev_curve_pictures(reader(), _read_best_rows(address), metric, running),
+        pictures=pictures,
     )
 
 

@@ -1,7 +1,7 @@
 """The page of a trial, and the data of any picture as a CSV file."""
 
 import shlex
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from urllib.parse import quote
 
@@ -15,9 +15,10 @@ from cse_dashboards.figures.training.measured import (
     machine_picture,
     other_metrics_picture,
 )
+from cse_dashboards.figures.training.widths import width_picture
 from cse_dashboards.page.address import TrialAddress
 from cse_dashboards.page.site import pages, read_address, reader, site
-from cse_methods.data.dev_selection import dev_metric
+from cse_methods.data.dev_selection import dev_metric, scores_by_width
 from cse_methods.names import method_name
 from cse_platform.errors import NotFoundError
 from cse_platform.export.journal_files import find_output
@@ -61,7 +62,11 @@ def show_trial(key: str) -> str:
         sections=_group_blocks(blocks),
         scores=score_grid([*details.main_scores, *details.scores]),
         where=where,
-        first=[_draw_curve(details, metric), losses_picture(details.curve)],
+        first=[
+            _draw_curve(details, metric),
+            losses_picture(details.curve),
+            *_draw_widths(details),
+        ],
         others=other_metrics_picture(details.curve, metric),
         machine=machine_picture(details.curve),
         printed=_read_last_lines(details),
@@ -104,10 +109,22 @@ def _draw_curve(details: TrialDetails, metric: str) -> Picture:
     caption = "A star marks the best checkpoint."
     if all(point.metrics.get(metric) is None for point in details.curve):
         return Picture(name, title, caption, missing=f"this trial reported no {metric}")
-    label, seed = f"{method_name(details.method)}, seed {details.seed}", details.seed
+    label, seed = _label_trial(details), details.seed
     curves, keys = {label: {seed: details.curve}}, {label: {seed: details.key}}
     drawn = draw_dev_curves(curves, metric, {label: method_style(details.method)}, keys)
     return Picture(name, title, caption, *drawn)
+
+
+def _draw_widths(details: TrialDetails) -> Iterator[Picture]:
+    """Yield the picture of dev scores by width, if the trial was scored at several."""
+    by_width = next((scores_by_width(p.metrics) for p in details.curve if p.kept), {})
+    if by_width:
+        label = _label_trial(details)
+        yield width_picture({label: by_width}, {label: method_style(details.method)})
+
+
+def _label_trial(details: TrialDetails) -> str:
+    return f"{method_name(details.method)}, seed {details.seed}"
 
 
 def csv_address(picture: Picture) -> str:
