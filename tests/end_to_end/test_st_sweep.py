@@ -1,5 +1,6 @@
 """Sweeps of the method `st`: killed and resumed, refused before they start, rehearsed."""
 
+import json
 import signal
 import subprocess
 import sys
@@ -13,10 +14,13 @@ from commands import invoke
 from labelled_rows import write_rows
 from processes import end_of
 from ray_nodes import ray_nodes
+from sentence_transformers import SentenceTransformer
 from store_contents import assert_stores_agree
 from sweeps import Sweep, write_sweep
 from tiny_families import save_tiny_of_library
 
+from cse_platform.cli.evaluate import main as evaluate
+from cse_platform.cli.leaderboard import main as leaderboard
 from cse_platform.cli.sweep import main
 from cse_platform.tracking.events import Event, TrialPoint, TrialStarted
 
@@ -51,16 +55,19 @@ def base(decoder: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, A
     }  # fmt: skip
 
 
-def test_killed_workers_lost_nodes_and_a_killed_driver_change_nothing(
-    base: Mapping[str, Any], tmp_path: Path
-) -> None:
-    folders = [tmp_path / name for name in ("whole", "killed")]
-    for folder in folders:
-        folder.mkdir()
-    whole = write_sweep(folders[0], base)
-    ended = whole.run()
+@pytest.fixture(scope="module")
+def whole(base: Mapping[str, Any], tmp_path_factory: pytest.TempPathFactory) -> Sweep:
+    """The sweep after a run without any interruption."""
+    sweep = write_sweep(tmp_path_factory.mktemp("whole"), base)
+    ended = sweep.run()
     assert ended.returncode == 0, ended.stderr
-    killed = write_sweep(folders[1], base, resources={"checkpoint_every": "0s"})
+    return sweep
+
+
+def test_killed_workers_lost_nodes_and_a_killed_driver_change_nothing(
+    whole: Sweep, base: Mapping[str, Any], tmp_path: Path
+) -> None:
+    killed = write_sweep(tmp_path, base, resources={"checkpoint_every": "0s"})
     with ray_nodes() as nodes:
         nodes.add("first", cpus=1)
         nodes.add("second", cpus=1)
@@ -111,6 +118,29 @@ def _kept_weights(sweep: Sweep) -> dict[str, bytes]:
     """The weights of each model that is kept, by the trial's key."""
     files = (sweep.runs / "artifacts" / "models").glob("*/model.safetensors")
     return {file.parent.name: file.read_bytes() for file in files}
+
+
+def test_a_kept_decoder_is_exported_registered_scored_and_reproduced(
+    whole: Sweep, decoder: Path, tmp_path: Path
+) -> None:
+    """It pools the last token, and its low-rank matrices are merged into it."""
+    where, trial = ("--runs", whole.runs), f"{whole.name}#0"
+    invoke(leaderboard, "export", trial, tmp_path / "exported", *where)
+    registered = invoke(leaderboard, "register", trial, "decoder", *where).stdout
+    assert "is now version 1 of decoder" in registered
+    invoke(leaderboard, "reproduce", trial, "--to", tmp_path / "again", *where)
+    assert "lasttoken" in (tmp_path / "again" / "sweep.yaml").read_text()
+    scored = invoke(evaluate, trial, "--tasks", "geometry", "--data", "builtin", *where)
+    assert "uniformity" in scored.stdout
+    shown = json.loads(invoke(leaderboard, "show", trial, "--json", *where).stdout)
+    exported = SentenceTransformer(str(tmp_path / "exported"), device="cpu")
+    kept = SentenceTransformer(shown["model"], device="cpu")
+    begun = SentenceTransformer(str(decoder), device="cpu")
+    ours, theirs, before = (
+        model.encode("Rain falls.", show_progress_bar=False) for model in (exported, kept, begun)
+    )
+    assert ours.tolist() == theirs.tolist() != before.tolist()
+    assert exported[1].pooling_mode == "lasttoken"
 
 
 def test_a_combination_that_the_library_cannot_compute_is_refused_with_its_line(
