@@ -93,7 +93,7 @@ bench-costs: .venv/installed  ## compare each method's step with SimCSE's, and i
 bench-gpu: .venv/installed  ## measure training on a GPU: speed, share of the peak, resuming; 8 minutes; BENCH="--rehearse"
 	CSE_CACHE=$$(mktemp -d) $(BIN)/python benchmarks/gpu_speed.py $(BENCH)
 
-bench-st: .venv/installed  ## compare the method st on a GPU with a plain script of its library, and resuming; 4 minutes; BENCH="--rehearse"
+bench-st: .venv/installed  ## compare the method st on a GPU with a plain script of its library, and check resuming; BENCH="--rehearse"
 	CSE_CACHE=$$(mktemp -d) $(BIN)/python benchmarks/st_on_gpu.py $(BENCH)
 
 bench: bench-train bench-sweep bench-costs bench-eval bench-hicl  ## compare training, sweeps and evaluation with their peers

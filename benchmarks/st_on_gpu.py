@@ -3,7 +3,7 @@
 The encoder has the sizes of Qwen3-0.6B, random weights and the word pieces of `mini`, so that
 nothing is downloaded. Both train it in bf16, whole and with LoRA, on the same rows with the same
 seeds, in turn in one process. Before that, a resumed trial is compared with the whole one. It uses
-one GPU for about four minutes, and ends with a message if there is none; `--rehearse` runs
+one GPU, planned for four minutes, and ends with a message if there is none; `--rehearse` runs
 everything small on the CPU.
 
     python benchmarks/st_on_gpu.py [--rehearse] [--json FILE]
@@ -136,8 +136,8 @@ def main() -> None:
             for way, pairs in measured.items():
                 pairs.append(
                     (
-                        released(train_by_st, way, folder, scale, seed),
-                        released(train_by_script, way, folder, scale, seed),
+                        measure_training(train_by_st, way, folder, scale, seed),
+                        measure_training(train_by_script, way, folder, scale, seed),
                     )
                 )
                 say(f"{way}, seed {seed}: {describe_pair(*pairs[-1])}")
@@ -214,7 +214,7 @@ def compare_resumed(way: str, folder: Path, scale: Scale) -> str:
     return ", ".join(unequal) or "equal"
 
 
-def released(
+def measure_training(
     train: Callable[[str, Path, Scale, int], tuple[float, float]],
     way: str,
     folder: Path,
@@ -264,7 +264,8 @@ def train_by_script(way: str, folder: Path, scale: Scale, seed: int) -> tuple[fl
     class Clock(TrainerCallback):  # type: ignore[misc]
         """Reads the time in the middle and at the end."""
 
-        times: list[float]
+        def __init__(self) -> None:
+            self.times = list[float]()
 
         def on_step_end(self, args: Any, state: Any, control: Any, **others: Any) -> None:
             if state.global_step % scale.steps == 0:
@@ -310,7 +311,6 @@ def train_by_script(way: str, folder: Path, scale: Scale, seed: int) -> tuple[fl
     )
     trainer.remove_callback(PrinterCallback)
     clock = Clock()
-    clock.times = []
     trainer.add_callback(clock)
     trainer.train()
     first, second, gold = zip(*builtin_pairs("stsb"), strict=True)

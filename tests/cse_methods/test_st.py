@@ -387,7 +387,9 @@ def test_on_a_gpu_encoders_multiply_in_tf32_and_losses_in_float32(
         original = getattr(owner, function)
 
         def watched(*arguments: Any, **others: Any) -> Any:
-            found[f"{name} in {torch.backends.cuda.matmul.fp32_precision}"] += torch.is_grad_enabled()
+            found[f"{name} in {torch.backends.cuda.matmul.fp32_precision}"] += (
+                torch.is_grad_enabled()
+            )
             return original(*arguments, **others)
 
         monkeypatch.setattr(owner, function, watched)
@@ -400,3 +402,16 @@ def test_on_a_gpu_encoders_multiply_in_tf32_and_losses_in_float32(
         train("mpnet", max_steps=1, eval_steps=1, matryoshka=matryoshka)
     assert set(found) == {"encoder in tf32", "loss in ieee", "back in tf32"}
     assert torch.backends.cuda.matmul.fp32_precision == "none"
+
+
+def test_a_checkpoint_goes_on_where_there_is_a_gpu_and_where_there_is_none(
+    train: Train, monkeypatch
+) -> None:
+    monkeypatch.setattr("torch.cuda.set_device", lambda device: None)
+    trained = train("qwen3", lora={"rank": 4}, pooler="lasttoken", **TWO_STEPS)
+    with device_ledger():
+        whole = trained.again("gpu")
+        there = trained.again("there", resume_from=trained.run.folder / "1")
+    back = trained.again("back", resume_from=whole.folder / "1")
+    for run in (whole, there, back):
+        assert run.curve[2] == pytest.approx(trained.run.curve[2], rel=1e-4)
