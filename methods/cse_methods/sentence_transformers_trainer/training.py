@@ -5,9 +5,9 @@ variable changes its arithmetic.
 """
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import partial
+from functools import partial, wraps
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -16,6 +16,7 @@ import torch
 from sentence_transformers import SentenceTransformerTrainer, SentenceTransformerTrainingArguments
 from transformers.trainer_callback import PrinterCallback
 
+from cse_methods.config import Arithmetic
 from cse_methods.contract import Run
 from cse_methods.data.corpora import load_corpus
 from cse_methods.encoders.devices import computing_in, default_device, deterministic_algorithms
@@ -112,11 +113,26 @@ def _train(config: StSettings, run: Run, folder: Path) -> dict[str, float]:
         add_adapter(model, config.lora, config.backbone)
         at_test = partial(twin.updated, model)
     losses = build_losses(config, model, sets)
+    if config.arithmetic == "tf32":  # which rounds too much for what losses compare
+        model.forward = _computed_in("tf32", model.forward)
+        for loss in losses.values():
+            loss.forward = _computed_in("fp32", loss.forward)
     arguments = _make_arguments(config, run.seed, schedule, student, folder)
     model.max_seq_length = config.max_length
     trainer = _Trainer(model=model, args=arguments, train_dataset=sets, loss=losses)
     trainer.remove_callback(PrinterCallback)
     return report_to_cse(trainer, config, run, at_test=at_test, widths=config.matryoshka or ())
+
+
+def _computed_in(arithmetic: Arithmetic, forward: Callable[..., Any]) -> Callable[..., Any]:
+    """Make a forward pass that multiplies in the given arithmetic."""
+
+    @wraps(forward)
+    def computed(*arguments: Any, **others: Any) -> Any:
+        with computing_in(arithmetic, default_device()):
+            return forward(*arguments, **others)
+
+    return computed
 
 
 def _make_arguments(
