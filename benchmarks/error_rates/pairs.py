@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import rankdata
 from seeds import covers
-from simulator import Floats, Simulator, fold, format_mean, format_table
+from simulator import Floats, Simulator, fold, format_mean
 
 from cse_methods.data.shared_sentences import Groups, group_by_sentence
 from cse_methods.evaluation.test_sets.pairs import load_pair_set
@@ -86,7 +86,7 @@ def measure_pairs_and_seeds(simulator: Simulator) -> str:
         shared = "no sentence is shared" if sharing == 1 else f"{sharing} pairs share a sentence"
         rows.append([f"{shared}; seeds differ {differ}", *row])
     head = [f"{PAIRS} pairs", *(f"{n} seeds a side" for n in seeds)]
-    return format_table(head, rows) + simulator.describe(800)
+    return simulator.format_table(head, rows, 800)
 
 
 def measure_pairs_alone(simulator: Simulator) -> str:
@@ -100,7 +100,7 @@ def measure_pairs_alone(simulator: Simulator) -> str:
     cells = fold([format_mean(each[:, 1]) for each in found], len(sizes))
     rows = [[name, *row] for name, row in zip(sharings, cells, strict=True)]
     head = ["p below 5 %", *(f"{pairs:,} pairs" for pairs in sizes)]
-    return format_table(head, rows) + simulator.describe(1_600)
+    return simulator.format_table(head, rows, 1_600)
 
 
 def read_graphs() -> dict[str, tuple[NDArray[np.intp], Groups]] | None:
@@ -188,7 +188,7 @@ def measure_groups(simulator: Simulator) -> str | None:
             rows.append([f"{told}, {name}", *cells])
         between = [f"{one[:, 2].sum() / one[:, 3].sum():z.2f}" for one in each]
         rows.append([f"{told}: correlation of two pairs of a sentence", *between])
-    return format_table(["", *map(TASKS.__getitem__, graphs)], rows) + simulator.describe(304)
+    return simulator.format_table(["", *map(TASKS.__getitem__, graphs)], rows, 304)
 
 
 def simulate_williams(rng: np.random.Generator, *, correlation: float, ranks: bool) -> tuple[float]:
@@ -211,4 +211,4 @@ def measure_williams(simulator: Simulator) -> str:
     cells = fold([format_mean(each[:, 0]) for each in found], len(correlations))
     rows = [[name, *row] for name, row in zip(kinds, cells, strict=True)]
     head = ["p below 5 %", *(f"correlation {correlation:g}" for correlation in correlations)]
-    return format_table(head, rows) + simulator.describe(10_000)
+    return simulator.format_table(head, rows, 10_000)

@@ -11,7 +11,7 @@ from typing import Literal
 import numpy as np
 from scipy.stats import laplace, norm, uniform
 from seeds import covers
-from simulator import Simulator, fold, format_mean, format_table
+from simulator import Simulator, fold, format_mean
 
 from cse_platform.leaderboard.records import best_key
 from cse_platform.leaderboard.statistics.intervals import seed_interval
@@ -74,7 +74,7 @@ def measure_races(simulator: Simulator) -> str:
         cells = [format_mean(each[:, column]) for column in (0, 1)]
         rows.append([f"{racers} configurations, {apart}{varied}", *cells])
     head = ["", "this one or the best is dropped", "further trials saved"]
-    return format_table(head, rows) + simulator.describe(2_000)
+    return simulator.format_table(head, rows, 2_000)
 
 
 def compute_expected_best(distribution: str, n: int) -> float:
@@ -108,7 +108,7 @@ def measure_expected_best(simulator: Simulator) -> str:
         columns = [column for outcomes in each for column in outcomes.T]
         rows.append([name, *map(format_mean, columns)])
     head = ["values", *(f"{n} of {trials}" for trials, sizes in SIZES.items() for n in sizes)]
-    return format_table(head, rows) + simulator.describe(2_000)
+    return simulator.format_table(head, rows, 2_000)
 
 
 def simulate_curse(
@@ -132,7 +132,7 @@ def measure_curse(simulator: Simulator) -> str:
     excess = [format_mean(each[:, 0], digits=2, scale=1) for each in found[: len(seeds)]]
     rows.append(["the best is too high by, in standard deviations", *excess])
     head = ["30 equal configurations", *(f"{n} further seeds" for n in seeds)]
-    return format_table(head, rows) + simulator.describe(20_000)
+    return simulator.format_table(head, rows, 20_000)
 
 
 def simulate_border(rng: np.random.Generator, *, chance: float) -> tuple[float]:
@@ -158,7 +158,7 @@ def measure_borders(simulator: Simulator) -> str:
         simulate_border, [{"chance": chance} for chance in kinds.values()], 100_000
     )
     rows = [["reported", *(format_mean(each[:, 0], digits=2) for each in found)]]
-    return format_table(["", *kinds], rows) + simulator.describe(100_000)
+    return simulator.format_table(["", *kinds], rows, 100_000)
 
 
 def simulate_selection(
@@ -209,18 +209,15 @@ def measure_selection(simulator: Simulator) -> str:
         "all seeds": "all seeds, the one that chose it too",
         "no further seeds": "the one that chose it",
     }
-    settings = list(product((40, 100), further))
-    cases = [
-        {"trials": trials, "n": n, "way": way, "top": top} for trials, (way, n, top) in settings
-    ]
+    cases = [{"trials": 100, "n": n, "way": way, "top": top} for way, n, top in further]
     found = simulator.run(simulate_selection, cases, 10_000)
     rows = []
-    for (trials, (way, n, top)), each in zip(settings, found, strict=True):
+    for (way, n, top), each in zip(further, found, strict=True):
         cells = []
         for place in (0, 2):
             cells.append(format_mean(each[:, place], digits=2, scale=1))
             cells.append(format_mean(each[:, place + 1]) if n else "no interval")
-        rows.append([str(trials), f"{top} x {n}" if n else "none", names[way], *cells])
-    head = ["trials", "confirmed x seeds", "seeds that count", "bias on dev", "coverage on dev"]
+        rows.append([f"{top} x {n}" if n else "none", names[way], *cells])
+    head = ["confirmed x seeds", "seeds that count", "bias on dev", "coverage on dev"]
     head += ["bias on test", "coverage on test"]
-    return format_table(head, rows) + simulator.describe(10_000)
+    return simulator.format_table(head, rows, 10_000)

@@ -1,7 +1,9 @@
 """Run simulations in processes, and format their means in tables."""
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
+from itertools import chain
 from typing import Any, TypeVar
 from zlib import crc32
 
@@ -42,10 +44,26 @@ class Simulator:
         ]
         return [np.concatenate([block.result() for block in blocks]) for blocks in waiting]
 
-    def describe(self, simulations: int) -> str:
-        """Describe the number of simulations, as a line below a table."""
+    def format_table(
+        self, head: Sequence[str], rows: Sequence[Sequence[str]], simulations: int
+    ) -> str:
+        """Format a table in Markdown, all columns but the first aligned to the right.
+
+        The errors that `format_mean` put beside the means go below the table: the largest of the
+        means with the same number of decimals.
+        """
+        errors: dict[int, str] = {}
+        for error in re.findall(r" ± ([\d.]+)", " ".join(chain.from_iterable(rows))):
+            digits = len(error.partition(".")[2])
+            errors[digits] = max(error, errors.get(digits, ""), key=lambda one: float(one or 0))
+        lines = [head, ["---", *["---:"] * (len(head) - 1)], *rows]
+        table = "".join(f"| {' | '.join(line)} |\n" for line in lines)
         done = BLOCKS * max(1, round(simulations * self._share / BLOCKS))
-        return f"\n{done:,} simulations each; ± is the simulation's own error at 95 %.\n"
+        most = " and ".join(f"± {errors[digits]}" for digits in sorted(errors))
+        return (
+            re.sub(r" ± [\d.]+", "", table)
+            + f"\n{done:,} simulations each; their own error at 95 % is at most {most}.\n"
+        )
 
 
 def _simulate_block(
@@ -60,12 +78,6 @@ def format_mean(outcomes: Floats, *, digits: int = 1, scale: float = 100) -> str
     error = 1.96 * float(outcomes.std()) / np.sqrt(len(outcomes))
     mean = f"{scale * outcomes.mean():z.{digits}f}"
     return f"{mean} ± {scale * error:.{digits}f}" if error else mean
-
-
-def format_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Format a table in Markdown; all columns but the first are aligned to the right."""
-    lines = [head, ["---", *["---:"] * (len(head) - 1)], *rows]
-    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
 def fold(cells: Sequence[Cell], columns: int) -> list[Sequence[Cell]]:

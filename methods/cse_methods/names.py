@@ -16,6 +16,16 @@ METHODS = {
     **{"bert-whitening": "BERT-whitening", "bert-flow": "BERT-flow", "paser": "PaSeR"},
     **{"glove-avg": "GloVe, average", "skip-thought": "Skip-thought", "use": "USE", "ct": "CT"},
     **{"first-last-avg": "first-last average", "last-avg": "last average", "cls": "[CLS]"},
+    **{"tncse": "TNCSE", "jtcse": "JTCSE", "cacse": "CACSE", "cot-bert": "CoT-BERT"},
+    **{"denosent": "DenoSent", "distillcse": "DistillCSE", "distilcse-ckd": "DistilCSE-CKD"},
+    **{"syncse": "SynCSE", "syncse-partial": "SynCSE-partial", "syncse-scratch": "SynCSE-scratch"},
+    **{"claif": "CLAIF", "clhaif": "CLHAIF", "angle": "AnglE", "sts-regression": "STS-Regression"},
+    **{"pna": "PNA", "macl": "MACL", "focal-infonce": "Focal-InfoNCE", "micse": "miCSE"},
+    **{"focalinfonce": "Focal-InfoNCE", "promcse": "PromCSE", "gs-infonce": "gs-InfoNCE"},
+    **{"cards": "CARDS", "mcse": "MCSE", "rankencoder": "RankEncoder", "conpvp": "ConPVP"},
+    **{"gcse": "GCSE", "kdmcse": "KDMCSE", "dalr": "DALR", "sumcse": "SumCSE", "ease": "EASE"},
+    **{"informin-cl": "InforMin-CL", "visualcse": "VisualCSE", "audiocse": "AudioCSE"},
+    **{"pt-bert": "PT-BERT"},
 }
 BACKBONES = {
     **{"bert-base": "BERT-base", "bert-large": "BERT-large", "non-bert": "not BERT"},

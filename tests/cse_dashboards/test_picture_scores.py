@@ -128,6 +128,8 @@ def test_papers_stand_on_the_line_of_their_method_and_backbone(lab: Leaderboard)
     theirs = picture.figure.data[-2]
     assert set(theirs.y) == {"SimCSE BERT-base"} and theirs.marker.symbol == "circle-open"
     assert theirs.hovertext[0].startswith("their name in compcse table1, ")
+    [picture] = leaderboard_pictures([ours], [replace(papers[0], apart=("llm",))])
+    assert list(picture.figure.data[-2].y) == ["SimCSE (llm) BERT-base"]  # on a line of its own
 
 
 def test_without_test_scores_the_leaderboard_is_of_dev(rows: list[LeaderboardRow]) -> None:

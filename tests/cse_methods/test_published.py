@@ -243,8 +243,14 @@ def test_a_released_encoder_is_its_system_on_the_backbone_it_was_trained_from() 
         ),
     ):
         assert released_encoder(method, name, settings) is None
+    dense = "sjtu-lit/SynCSE-partial-RoBERTa-base"  # read after the layer that it was trained with
+    assert released_encoder("untrained", dense, plain) is None
+    found = released_encoder("untrained", dense, plain | {"head": True})
+    assert found is not None and found.label == "syncse-partial (released) (llm)"
     assert names_of_released(["bert-large"]) == [
         *("princeton-nlp/unsup-simcse-bert-large-uncased", "ffgcc/esimcse-bert-large-uncased"),
-        *("qiyuw/pcl-bert-large-uncased", "simcse-bert-large"),
+        *("qiyuw/pcl-bert-large-uncased", "ffgcc/InfoCSE-bert-large"),
+        *("ffgcc/gsInfoNCE-bert-large-uncased", "Stevenhpy/unsup-simcse-bert-large-uncased-focal"),
+        *("aleversn/GCSE-BERT-large", "simcse-bert-large"),
     ]
     assert names_of_released(["mini"]) == []

@@ -27,6 +27,7 @@ from sentence_transformers import (
     SentenceTransformerTrainingArguments,
 )
 from sentence_transformers.sentence_transformer import losses as library_losses
+from sentence_transformers.sentence_transformer.modules import Transformer
 from tiny_families import LIBRARY_FAMILIES, TEXTS, save_tiny, save_tiny_of_library
 from torch.utils.data import ConcatDataset
 
@@ -434,3 +435,44 @@ def test_a_diverged_loss_on_a_gpu_is_told_with_its_step_and_without_waits(
     ):
         trained.method.train(StConfig.model_validate(changed), RecordedRun(tmp_path, 1))
     assert not [wait for wait in ledger.waits if "_record_loss" in wait.functions]
+
+
+@pytest.mark.parametrize("matryoshka", [None, (32, 16)])
+def test_on_a_gpu_encoders_multiply_in_tf32_and_losses_in_float32(
+    matryoshka: Any, train: Train, tiny, monkeypatch
+) -> None:
+    monkeypatch.setattr("torch.cuda.set_device", lambda device: None)
+    found = Counter[str]()
+
+    def watch(owner: Any, function: str, name: str) -> None:
+        original = getattr(owner, function)
+
+        def watched(*arguments: Any, **others: Any) -> Any:
+            found[f"{name} in {torch.backends.cuda.matmul.fp32_precision}"] += (
+                torch.is_grad_enabled()
+            )
+            return original(*arguments, **others)
+
+        monkeypatch.setattr(owner, function, watched)
+
+    watch(Transformer, "forward", "encoder")
+    watch(library_losses.MultipleNegativesRankingLoss, "compute_loss_from_embeddings", "loss")
+    watch(torch.Tensor, "backward", "back")
+    tiny("mpnet")
+    with device_ledger():
+        train("mpnet", max_steps=1, eval_steps=1, matryoshka=matryoshka)
+    assert set(found) == {"encoder in tf32", "loss in ieee", "back in tf32"}
+    assert torch.backends.cuda.matmul.fp32_precision == "none"
+
+
+def test_a_checkpoint_goes_on_where_there_is_a_gpu_and_where_there_is_none(
+    train: Train, monkeypatch
+) -> None:
+    monkeypatch.setattr("torch.cuda.set_device", lambda device: None)
+    trained = train("qwen3", lora={"rank": 4}, pooler="lasttoken", **TWO_STEPS)
+    with device_ledger():
+        whole = trained.again("gpu")
+        there = trained.again("there", resume_from=trained.run.folder / "1")
+    back = trained.again("back", resume_from=whole.folder / "1")
+    for run in (whole, there, back):
+        assert run.curve[2] == pytest.approx(trained.run.curve[2], rel=1e-4)

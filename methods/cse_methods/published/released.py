@@ -1,10 +1,10 @@
 """Encoders that authors released: which system each is, and what it was trained on.
 
 `released.csv` beside this file lists the systems by the hub ids that their authors' own pages name,
-with the backbone that training started from. A trial that only scores one, without training or
-whitening, stands for its system. `training_data.csv` lists what authors declare that their encoders
-were trained on, with the page that says so; `mini` is there by its name. Of an encoder that is not
-listed nobody has checked it: it is unknown.
+with the backbone that training started from, and the commit of the weights, or `not known`. A trial
+that only scores one, without training or whitening, stands for its system. `training_data.csv`
+lists what authors declare that their encoders were trained on, with the page that says so; `mini`
+is there by its name. Of an encoder that is not listed nobody has checked it: it is unknown.
 """
 
 from collections.abc import Collection, Mapping
@@ -32,13 +32,19 @@ class ReleasedEncoder(NamedTuple):
     """The backbone, by its short name; `non-bert`, as tables have it, of word vectors."""
     pooler: str
     """How its authors read it."""
+    head: str | None
+    """`yes` if they read it after the dense layer with tanh that its weights have on [CLS]."""
     selected_on: str | None
     """The dev set that its authors chose it on, where it is not STS-B."""
+    apart: str | None
+    """What sets it apart from encoders of unlabelled text: `llm` or `supervised+llm`."""
+    revision: str
+    """The commit of its authors' weights on the hub, or `not known`."""
 
     @property
     def label(self) -> str:
-        """The system, marked as one that is not trained here."""
-        return self.system + MARK
+        """The system, marked as one that is not trained here, with what sets it apart."""
+        return self.system + MARK + (f" ({self.apart.replace('+', ', ')})" if self.apart else "")
 
 
 class DeclaredTraining(NamedTuple):
@@ -64,8 +70,11 @@ def released_encoder(
     `backbone` is a short name or a hub id, with or without `@REVISION`.
     """
     row = _read_rows("released").get(backbone.partition("@")[0]) if method == SCORED_BY else None
-    as_released = row and values.get("pooler") == row["pooler"] and not values.get("whitening")
-    return ReleasedEncoder(**_drop_empty(row)) if row and as_released else None
+    if row is None or values.get("whitening"):
+        return None
+    read_as = values.get("pooler"), bool(values.get("head"))
+    as_released = read_as == (row["pooler"], row["head"] == "yes")
+    return ReleasedEncoder(**_drop_empty(row)) if as_released else None
 
 
 def names_of_released(backbones: Collection[str]) -> list[str]:

@@ -5,9 +5,9 @@ variable changes its arithmetic.
 """
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import partial
+from functools import partial, wraps
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -21,6 +21,7 @@ from sentence_transformers import (
 )
 from transformers.trainer_callback import PrinterCallback
 
+from cse_methods.config import Arithmetic
 from cse_methods.contract import Run
 from cse_methods.data.corpora import load_corpus
 from cse_methods.encoders.devices import computing_in, default_device, deterministic_algorithms
@@ -117,11 +118,26 @@ def _train(config: StSettings, run: Run, folder: Path) -> dict[str, float]:
         add_adapter(model, config.lora, config.backbone)
         at_test = partial(twin.updated, model)
     losses = build_losses(config, model, sets)
+    if config.arithmetic == "tf32":  # which rounds too much for what losses compare
+        model.forward = _computed_in("tf32", model.forward)
+        for loss in losses.values():
+            loss.forward = _computed_in("fp32", loss.forward)
     arguments = _make_arguments(config, run.seed, schedule, student, sets, folder)
     model.max_seq_length = config.max_length
     trainer = _Trainer(model=model, args=arguments, train_dataset=sets, loss=losses)
     trainer.remove_callback(PrinterCallback)
     return report_to_cse(trainer, config, run, at_test=at_test, widths=config.matryoshka or ())
+
+
+def _computed_in(arithmetic: Arithmetic, forward: Callable[..., Any]) -> Callable[..., Any]:
+    """Make a forward pass that multiplies in the given arithmetic."""
+
+    @wraps(forward)
+    def computed(*arguments: Any, **others: Any) -> Any:
+        with computing_in(arithmetic, default_device()):
+            return forward(*arguments, **others)
+
+    return computed
 
 
 def _choose_prompts(

@@ -12,6 +12,7 @@ from cse_methods.published.tables import published_settings
 from cse_methods.registry import available_methods
 from cse_methods.tasks import AVG_STS, AVG_TRANSFER, STS_TASKS, TRANSFER_TASKS
 from cse_platform.leaderboard.published.rows import (
+    OTHER_DATA,
     PublishedRow,
     has_settings_of,
     is_comparable,
@@ -67,12 +68,17 @@ class SpreadSource(NamedTuple):
 Spread = tuple[float, SpreadSource]
 """The standard deviation of a score over seeds, and its source."""
 Verdict = Literal["apart", "apart, if not selected", "not apart"]
+YEAR = 2023
+"""The year of the four papers."""
 CLEAN_AVERAGE = f"{AVG_STS}_{CLEAN_METRIC}"
 
 
 @dataclass(frozen=True)
 class Claim:
-    """A table's claim: the best row of the paper's own method against the best of the others."""
+    """A table's claim: the best row of the paper's own method against the best of the others.
+
+    If a paper since the four prints no others, it is compared with the best of theirs.
+    """
 
     paper: str
     table: str
@@ -139,9 +145,11 @@ def audit_claims(
     *,
     files: Iterable[str | Path] = (),
 ) -> list[Claim]:
-    """Audit each table of scores that has rows of the paper's own method and of others.
+    """Audit each table of scores that has rows of the paper's own method.
 
-    The best row of either side is compared, on the mean of the STS tasks and of the transfer tasks.
+    Its best row is compared with the best of the others in the table, or if it has none and is not
+    older, in the tables of the four papers: on the mean of the STS tasks and of the transfer tasks.
+    Rows that are trained on other data than unlabelled text are left out.
 
     Args:
         paper: only the tables of this paper.
@@ -162,37 +170,43 @@ def audit_claims(
                 if key not in most or score.n > most[key][0]:
                     most[key] = score.n, (score.std, SpreadSource("ours", score.n))
     spreads = {key: spread for key, (_, spread) in most.items()}
-    tested = (row for row in rows if row.split == "test")
+    tested = (row for row in rows if row.split == "test" and OTHER_DATA.isdisjoint(row.apart))
     tables = group_by(tested, lambda row: (row.paper, row.table, row.backbone))
     return [
-        _build_claim(column, in_table, everything, spreads, ours)
+        _build_claim(column, own, others, everything, spreads, ours)
         for in_table in tables.values()
         for column in HEADLINES
-        if len({row.own for row in in_table if column in row.scores}) == 2
+        if (own := [row for row in in_table if row.own and column in row.scores])
+        and (others := _find_others(column, in_table))
     ]
+
+
+def _find_others(column: str, in_table: Sequence[PublishedRow]) -> list[PublishedRow]:
+    """Find the rows that a table's own ones are compared with."""
+    others = [row for row in in_table if not row.own]
+    if not others and (in_table[0].year or 0) >= YEAR:
+        shipped = published_rows(backbone=in_table[0].backbone, ablations=False)
+        whole = [row for row in shipped if row.scores.keys() >= set(HEADLINES[column])]
+        others = [row for row in whole if row.year is None and row.split == "test"]
+    return [row for row in others if column in row.scores]
 
 
 def _build_claim(
     column: str,
-    in_table: Sequence[PublishedRow],
+    own: Sequence[PublishedRow],
+    others: Sequence[PublishedRow],
     everything: Sequence[PublishedRow],
     known_spreads: Mapping[tuple[str, str, str], Spread],
     ours: Sequence[LeaderboardRow],
 ) -> Claim:
-    best, rival = (
-        max(
-            (row for row in in_table if row.own == own and column in row.scores),
-            key=lambda row: row.scores[column],
-        )
-        for own in (True, False)
-    )
+    best, rival = (max(rows, key=lambda row: row.scores[column]) for rows in (own, others))
     (a, source), (b, rival_source) = (
         _find_spread(row, column, everything, known_spreads) for row in (best, rival)
     )
     # One hyperparameter at a time: its own rows in the table, and the other values of each that it
     # searched.
     columns = published_settings(best.method) if best.method in available_methods() else ()
-    settings = sum(row.own for row in in_table) + sum(
+    settings = len(own) + sum(
         len(values) - 1
         for of_backbone in columns
         if of_backbone.backbone == best.backbone
@@ -202,6 +216,8 @@ def _build_claim(
     difference = best.scores[column] - rival.scores[column]
     pairs = _compute_pairs_error(best, rival, column)
     names = [f"{row.system} ({row.label})" if row.label else row.system for row in (best, rival)]
+    if rival.paper != best.paper:
+        names[1] += f", {rival.sources[0]}"
     per_seed = math.hypot(a, b)
     share = (a / per_seed) ** 2 if per_seed else 0.5
     decide = partial(seeds_to_decide, difference, seeds_error=per_seed, share=share)

@@ -393,9 +393,10 @@ def paper_progress(
 ) -> list[PaperProgress]:
     """Compute the progress of each table and figure of each paper, then of the whole paper.
 
-    The files that serve all papers come last. `rows` are all published rows; `ours` has a row for
-    every configuration.
+    The files that serve all papers come last. `rows` are all published rows; those of recent
+    papers, which have no files, are left out. `ours` has a row for every configuration.
     """
+    rows = [row for row in rows if row.year is None]
     done = {
         (_format_setup_id(our_row.setup, sweep=sweep), seed)
         for our_row in ours

@@ -107,6 +107,11 @@ class Entry:
         return self.content if isinstance(self.content, PublishedRow) else None
 
     @property
+    def standing(self) -> tuple[bool, bool]:
+        """Whether it is published, and whether it is set apart; equal ones are compared."""
+        return self.published is not None, bool(self.published and self.published.apart)
+
+    @property
     def ranked_on_builtin(self) -> bool:
         """Whether the headline score is on built-in data; else all test scores, else dev."""
         if self.headline in self.scores:
@@ -140,7 +145,10 @@ def estimates(row: LeaderboardRow) -> dict[str, Estimate]:
 
 
 def entries(board: Board) -> list[Entry]:
-    """List our rows and the published ones in display order."""
+    """List our rows and the published ones in display order.
+
+    Below ours stand the four papers' rows, those of recent papers by year, and those set apart.
+    """
     ours = []
     for index, row in enumerate(board.rows):
         above = _mark_significant_columns(board.against[index]) if index in board.against else {}
@@ -162,14 +170,17 @@ def entries(board: Board) -> list[Entry]:
             Entry(row, row.shown_method, row.shown_backbone, headline, scores, mark, by_width)
         )
 
-    def lowest_last(entry: Entry) -> float:
+    def lowest_last(entry: Entry) -> tuple[bool, float]:
         score = entry.scores.get(board.headline)
-        return -score.value if score else inf
+        return entry.standing[1], -score.value if score else inf
+
+    def by_year(printed: PublishedRow) -> tuple[bool, int, float]:
+        return bool(printed.apart), printed.year or 0, -printed.scores.get(board.headline, -inf)
 
     theirs = [
         Entry(
             printed,
-            printed.system,
+            printed.shown_system,
             printed.backbone,
             board.headline,
             {
@@ -177,10 +188,9 @@ def entries(board: Board) -> list[Entry]:
                 for column, value in printed.scores.items()
             },
         )
-        for printed in board.published
+        for printed in sorted(board.published, key=by_year)
         if is_on_tests(printed, board.columns)
     ]
-    theirs.sort(key=lowest_last)
     marked = [replace(entry, mark=f"{PUBLISHED}{n}") for n, entry in enumerate(theirs, start=1)]
     if board.sorted_by == board.headline:
         return sorted([*ours, *marked], key=lowest_last)
@@ -219,12 +229,13 @@ def score_column(name: str, *, title: str = "") -> EntryColumn:
 
 
 RANKING, SCORES, WIDTHS, SOURCES = "ranking", "scores", "widths", "sources"
+ABOUT_PAPERS = ("venue", "paper_id", "trained_on", "checkpoints", "reported_by", "read_in")
 DETAILS: dict[str, tuple[str, tuple[str, ...]]] = {
     "hyperparameters": ("Hyperparameters", ("configuration", "keys", "code", "searched")),
     "sweeps": ("Sweeps", ("sweep", "dev_search", "corpus", "seen", "tags", "notes")),
     "runs": ("Runs", ("trials", "gpu_hours", "wall_seconds", "finished", "machines")),
     "costs": ("Costs of a trial", tuple(COSTS)),
-    SOURCES: ("Sources of published rows", ("settings", "sources")),
+    SOURCES: ("Sources of published rows", ("settings", "sources", *ABOUT_PAPERS)),
 }
 """The titles of further tables, and the names of their columns."""
 TABLES = (RANKING, SCORES, WIDTHS, *DETAILS)
@@ -233,7 +244,7 @@ TABLES = (RANKING, SCORES, WIDTHS, *DETAILS)
 WIDE = (
     *("configuration", "keys", "sweep", "dev_search", "corpus", "seen", "code", "searched"),
     *("trials", "gpu_hours", "wall_seconds", *COSTS, "finished", "machines", "tags", "notes"),
-    *("settings", "sources"),
+    *("settings", "sources", *ABOUT_PAPERS),
 )
 """The columns of a wide table after the scores."""
 
@@ -416,19 +427,19 @@ def _make_entry_table(
         if column.name not in names
     ]
     ours = [entry for entry in listed if entry.row]
-    apart = all(entry.published for entry in listed[len(ours) :])
+    below = all(entry.published for entry in listed[len(ours) :])
     by = columns[0].name if any(column.name == "rank" for column in shown) else None
     hint = "compare only rows with the same one (--format json shows it)."
     table = to_table(
         [*keys, *shown],
-        [ours, listed[len(ours) :]] if apart else [listed],
+        group_by(listed, lambda entry: entry.standing if below else entry.standing[1]).values(),
         title=title + ("" if builtin is None else ", x 100" + ", on built-in data" * builtin),
         notes=[
             *_note_rows(board, listed, by),
             *(f"{name}: {n} evaluation identities; {hint}" for name, n in mixed.items()),
         ],
         legend=LEGEND | (IN_RANKINGS if by else {}) | above_means(board),
-        apart=lambda entry: entry.published is None,
+        apart=lambda entry: entry.standing,
     )
     if any(head.name == "saw" for head in table.heads):
         saw = "saw: test sentences in its corpus, its teachers' corpora and its own dev files."
@@ -460,7 +471,14 @@ def _note_rows(board: Board, listed: Sequence[Entry], headline: str | None) -> I
     rows = [entry.row for entry in listed if entry.row]
     if len(rows) < len(listed):
         yield f"{PUBLISHED} Published, not ours; the number leads to its source."
-    if any(row.released for row in rows):
+    encoders = [row.released for row in rows if row.released]
+    if any(entry.standing[1] for entry in listed) or any(encoder.apart for encoder in encoders):
+        yield (
+            "(ensemble), (supervised), (llm), (multimodal), (transductive): of several encoders, "
+            "or trained on labelled pairs, on what a language model wrote, on images or sound, or "
+            "on sentences of test sets. Published rows with these are not ranked with the others."
+        )
+    if encoders:
         yield (
             "(released): its authors' encoder, scored here and not trained; its backbone is the "
             "one that it started from."
@@ -577,7 +595,7 @@ def key_columns(listed: Sequence[Entry]) -> list[EntryColumn]:
         sort="dev_set",
     )
     method = Column("method", name_method, sort="method")
-    columns = [method, *shown_columns(["backbone"])]
+    columns = [method, *shown_columns(["backbone", "year"])]
     if count_names([dev_set]) > 1:
         columns.append(dev_set)
     for column in shown_columns(["configuration", "evaluation"]):
@@ -719,5 +737,5 @@ def _make_paper_table(
         ],
         legend=LEGEND | above_means(board),
         compare_groups=True,
-        apart=lambda entry: entry.published is None,
+        apart=lambda entry: entry.standing,
     )

@@ -353,6 +353,14 @@ _PAPER: tuple[Column[Any], ...] = (
     Column("sources", format=", ".join, title="source"),
     Column("settings", parts=(Column("settings", "label", title="published settings"),)),
     Column("split"),
+    Column("year"),
+    Column("venue"),
+    Column("paper_id", title="id"),
+    Column("trained_on", title="trained on"),
+    Column("checkpoints"),
+    Column("apart", format=", ".join),
+    Column("reported_by", title="reported by"),
+    Column("read_in", title="read in"),
 )
 
 ESTIMATE_PARTS: dict[str, Callable[[Estimate], Any]] = {

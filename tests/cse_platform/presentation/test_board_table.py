@@ -2,9 +2,11 @@ import json
 import re
 from dataclasses import replace
 from datetime import UTC, datetime
+from typing import Any
 
 from board_rows import estimate, published, row
 
+from cse_platform.leaderboard.published.rows import PublishedRow
 from cse_platform.leaderboard.records import (
     BOARD_FAMILIES,
     Configuration,
@@ -189,6 +191,33 @@ def test_a_released_encoder_is_its_system_and_marked(lines, written) -> None:
     assert (ours["released"], ours["trained_from"]) == (None, None)
     assert (theirs["method"], theirs["backbone"]) == ("untrained", "diffcse-bert-base")
     assert (theirs["released"], theirs["trained_from"]) == ("diffcse", "bert-base")
+
+
+def test_recent_rows_stand_by_year_and_those_set_apart_below(lines, written) -> None:
+    def recent(system: str, score: float, year: int | None = None, **more: Any) -> PublishedRow:
+        return published({"avg_sts": score}, system=system, year=year, **more)
+
+    papers = [
+        recent("new", 0.7, 2025),
+        recent("written", 0.9, 2024, apart=("llm",)),
+        recent("first", 0.72),
+        recent("newer", 0.71, 2025),
+        recent("old", 0.6, 2024),
+    ]
+    order = ["simcse", "first †1", "old †2", "newer †3", "new †4", "written (llm) †5"]
+    board = Board([row({"avg_sts": estimate(0.65)})], papers)
+    *_, ours, line, first, old, newer, new, other_line, apart = [
+        found for found in titled(lines(board), SCORES) if not found.startswith(("†", "("))
+    ]
+    found = (ours, first, old, newer, new, apart)
+    assert [one.partition(" bert-base")[0] for one in found] == order
+    assert (line, other_line) == ("---", "---")
+    assert old == "old †2 bert-base 2024 60.00"
+    # Sorted among ours by score, one that is set apart is still below.
+    merged = titled(lines(replace(board, sorted_by="avg_sts")), SCORES)
+    assert [found for found in merged if "bert-base" in found][-1] == apart
+    # The best of those that are not set apart is bold.
+    assert "\\textbf{72.00}" in written(board, "latex")
 
 
 SCORES = "Test scores, avg_sts, x 100"

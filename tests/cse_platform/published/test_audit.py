@@ -9,6 +9,7 @@ from board_rows import estimate, our_row
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cse_methods.names import PAPER_PAGES
 from cse_methods.tasks import STS_TASKS
 from cse_platform.leaderboard.audit import Claim, audit_claims
 from cse_platform.leaderboard.records import LeaderboardRow
@@ -78,6 +79,26 @@ def test_the_papers_own_claims() -> None:
     claims = [claim for claim in audited if (claim.paper, claim.table) in main]
     above = [round(claim.difference, 6) for claim in claims if claim.difference > 0]
     assert (len(claims), len(above), sum(by >= 0.006 for by in above)) == (19, 11, 5)
+
+
+def test_a_recent_paper_without_other_rows_is_compared_with_the_four(lab_file: Write) -> None:
+    claims = {(one.paper, one.table, one.backbone): one for one in audit_claims()}
+    claim = claims["tncse", "readme", "bert-base"]
+    assert claim.rival == "rankcse (rank_loss=listmle), rankcse table2"
+    assert round(100 * claim.difference, 2) == 0.24 and claim.verdict == "not apart"
+    assert claim.pairs_error is not None and claim.seeds_error == pytest.approx(0.004, rel=0.02)
+    assert claims["cotbert", "table2", "bert-base"].rival == "rankencoder"  # of its own table
+    # Other data and earlier papers claim nothing against them.
+    assert claims.keys().isdisjoint(
+        {("syncse", "readme", "roberta-base"), ("promptbert", "readme", "bert-base")}
+    )
+    assert claims["denosent", "appendix_table1", "bert-base"].best.endswith("toolkit=mteb)")
+    recent = [one for one in claims.values() if one.paper not in PAPER_PAGES]
+    above = [one for one in recent if one.difference > 0]
+    apart = [(one.paper, one.backbone) for one in above if one.verdict != "not apart"]
+    assert (len(recent), len(above), apart) == (18, 7, [("cotbert", "roberta-base")])
+    alone = lab_file(printed("lab", "", 90))  # without a year
+    assert audit_claims("lab", files=[alone]) == []
 
 
 @pytest.fixture(scope="module")

@@ -1,12 +1,15 @@
 import csv
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from cse_methods.tasks import STS_TASKS
 from cse_platform.errors import PublishedError
 from cse_platform.leaderboard.published.rows import (
+    OTHER_DATA,
     PublishedRow,
     merge_repeated_rows,
     published_rows,
@@ -104,8 +107,77 @@ def _figure(row: dict[str, str]) -> tuple[str, ...]:
     return (*(row[name] for name in names), settings, row.get("std", ""))
 
 
+def test_every_recent_figure_is_the_shared_one(shared: Path) -> None:
+    listed = []
+    for file in (shared / "published" / "recent.csv", FIGURES / "recent.csv"):
+        with file.open(newline="") as stream:
+            listed.append(list(csv.DictReader(stream)))
+    assert [len(lines) for lines in listed] == [952, 952]
+    same = ("table", "backbone", "method", "settings", "task", "metric", "value", "std", "year")
+    for known, ours in zip(*listed, strict=True):
+        assert [ours[name] for name in same] == [known[name] for name in same]
+        of_others = known["source_kind"].removeprefix("reported by ")
+        assert ours["reported_by"] == ("" if of_others == "primary" else of_others)
+        assert ("llm" in ours["apart"]) is ("LLM" in known["supervision"])
+        assert ("supervised" in ours["apart"]) is known["supervision"].startswith("supervised")
+        assert ("transductive" in ours["apart"]) is ("unlabelled-sickr" in known["settings"])
+
+
+@pytest.fixture
+def recent() -> list[PublishedRow]:
+    return [row for row in published_rows() if row.year is not None]
+
+
+def test_a_recent_row_says_where_it_is_from_and_what_sets_it_apart(recent) -> None:
+    row = one("tncse", "readme", "bert-base", "tncse", encoders="3")
+    assert (row.scores["avg_sts"], row.scores["sickr"]) == (0.8056, 0.7301)
+    assert (row.year, row.venue, row.paper_id) == (2025, "AAAI 2025", "arXiv:2503.12739")
+    assert row.trained_on.startswith("wiki1m + unlabelled SICK-R")
+    assert (row.apart, row.own) == (("ensemble", "transductive"), True)
+    assert row.shown_system == "tncse (ensemble, transductive)"
+    assert row.checkpoints == "single released checkpoint; seed fixed at 42"
+    row = one("cotbert", "table2", "bert-base", "rankencoder")
+    assert (row.reported_by, row.own, row.apart) == ("CoT-BERT", False, ())
+    assert row.read_in.startswith("https://github.com/ZBWpro/CoT-BERT ")
+    assert (len(recent), sum(bool(row.reported_by) for row in recent)) == (119, 39)
+    for row in recent:
+        assert ("ensemble" in row.apart) is (int(row.settings.get("encoders", 1)) > 1), row
+
+
+def test_only_what_borrows_an_encoder_passes_rankcse(recent) -> None:
+    plain = [row for row in recent if OTHER_DATA.isdisjoint(row.apart) and (row.year or 0) >= 2023]
+    above = {
+        (row.paper, row.apart, row.scores["avg_sts"]): row.settings.get("with")
+        for row in plain
+        if row.backbone == "bert-base" and row.scores["avg_sts"] > 0.8036
+    }
+    assert above == {
+        ("tncse", ("ensemble", "transductive"), 0.8056): "infocse",
+        ("tncse", ("transductive",), 0.806): "infocse",
+        ("jtcse", ("ensemble", "transductive"), 0.806): "infocse",
+        ("jtcse", ("transductive",), 0.805): "infocse",
+        ("cacse", ("ensemble",), 0.8047): "infocse",
+    }
+    assert not any(row.checkpoints.startswith("mean") for row in plain)
+
+
+def test_the_recent_averages_that_are_not_the_mean_are_told(recent) -> None:
+    told = re.findall(r"`(\S+) (\S+)` (\S+) \((\S+)\)", (FIGURES / "README.md").read_text())
+    found = []
+    for row in recent:
+        printed = 100 * row.scores["avg_sts"]
+        mean = 100 * sum(row.scores[task] for task in STS_TASKS) / 7
+        digits = (
+            1 if all(round(1000 * score, 9).is_integer() for score in row.scores.values()) else 2
+        )
+        if abs(printed - mean) > 0.5 * 10**-digits + 1e-3:
+            found.append((row.system, row.backbone, f"{printed:.{digits}f}", f"{mean:.2f}"))
+    assert sorted(told) == sorted(found) and len(found) == 5
+
+
 def test_no_number_is_lost_or_put_together() -> None:
-    assert sum(len(row.scores) for row in published_rows()) == 1512 + 219 + 42 + len(COSTS_IN_TEXT)
+    figures = 1512 + 219 + 42 + len(COSTS_IN_TEXT) + 952
+    assert sum(len(row.scores) for row in published_rows()) == figures
 
 
 def test_what_papers_repeat_is_one_row_with_all_sources() -> None:
@@ -156,6 +228,12 @@ def test_a_labs_rows_follow_the_packages_with_columns_in_any_order(lab_file: Wri
     (row,) = read_rows(file)
     assert row.scores == {"avg_sts": 0.8036}
     assert (row.settings, row.configuration, row.std) == ({}, {}, {})
+    file = lab_file(
+        "80.36,spearman,test,avg_sts,rankcse,bert-base,t,p,2026,us,llm+ensemble",
+        head="value,metric,split,task,method,backbone,table,paper,year,reported_by,apart",
+    )
+    (row,) = read_rows(file)
+    assert (row.year, row.reported_by, row.apart) == (2026, "us", ("llm", "ensemble"))
 
 
 def test_a_file_that_cannot_be_read_says_all_problems_at_once(lab_file, tmp_path) -> None:

@@ -101,15 +101,12 @@ def _make_picture(
     for label, row in zip(labels, rows, strict=True):
         system = row.released.system if row.released else row.method
         lines.setdefault((system, row.shown_backbone), label)
-    published = [
-        (
-            lines.get(
-                (p.method, p.backbone), f"{method_name(p.system)} {backbone_name(p.backbone)}"
-            ),
-            p,
-        )
-        for p in papers
-    ]
+    published = []
+    for printed in papers:
+        label = f"{method_name(printed.shown_system)} {backbone_name(printed.backbone)}"
+        if not printed.apart:
+            label = lines.get((printed.method, printed.backbone), label)
+        published.append((label, printed))
     drawn = draw_leaderboard(
         dict(zip(labels, scores, strict=True)),
         quantity,

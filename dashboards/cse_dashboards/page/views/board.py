@@ -163,13 +163,18 @@ def _build_context(
 
 
 def _find_paper_pages(tables: list[Table]) -> dict[str, str]:
-    """Find the web pages of the papers of published rows, by the row's mark."""
+    """Find the web pages of the papers of published rows, or of the documents that the numbers were
+    read in, by the row's mark.
+    """
     links = {}
     for table in tables:
         names = [head.name for head in table.heads]
         for row in table.rows if "source" in names else ():
             mark = row[0].mark.split(" ")[-1]
-            if mark.startswith(PUBLISHED) and (page := paper_page(row[names.index("source")].text)):
+            texts = dict(zip(names, (cell.text for cell in row), strict=True))
+            document = texts.get("read in", "").partition(" ")[0]
+            page = paper_page(texts["source"]) or document
+            if mark.startswith(PUBLISHED) and page.startswith("https://"):
                 links[mark] = page
     return links
 

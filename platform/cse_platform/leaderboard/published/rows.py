@@ -43,6 +43,14 @@ from cse_platform.tracking.history import COSTS, EPOCH_MINUTES, GPU_MEMORY, TRAI
 
 PublishedSplit = Literal["test", "dev", "train"]
 
+Apart = Literal["ensemble", "supervised", "llm", "multimodal", "transductive"]
+"""What sets a row apart from rows of one encoder and unlabelled text: several encoders in testing;
+labelled pairs; texts or scores of a language model; images or sound; sentences of the test sets,
+without gold scores.
+"""
+OTHER_DATA: frozenset[Apart] = frozenset({"supervised", "llm", "multimodal"})
+"""Rows with these train on data that the others do not have."""
+
 SEEDS, SELECTED_ON, CORPUS = "seeds", "selected_on", "corpus"
 HARDWARE = {
     "compcse": "NVIDIA A100 (40 GB)",
@@ -85,6 +93,27 @@ class PublishedRow:
     """Columns whose metric the paper does not state."""
     rerun: bool = False
     """Whether the paper ran another paper's method itself, instead of citing its numbers."""
+    year: int | None = None
+    """The year in which the method was published; None in the tables of the four papers."""
+    venue: str = ""
+    """Where the method was published."""
+    paper_id: str = ""
+    """The id of the method's paper in arXiv or the ACL Anthology."""
+    trained_on: str = ""
+    """The training data, in words."""
+    checkpoints: str = ""
+    """What the numbers are of, in words: one checkpoint, or a mean; empty if not stated."""
+    apart: tuple[Apart, ...] = ()
+    """Why the row is not ranked with the others."""
+    reported_by: str = ""
+    """Who reports the numbers, if these are not the method's authors."""
+    read_in: str = ""
+    """The document that the numbers were read in; it begins with its address, if that is known."""
+
+    @property
+    def shown_system(self) -> str:
+        """The system, with what sets it apart in brackets: `tncse (ensemble, transductive)`."""
+        return f"{self.system} ({', '.join(self.apart)})" if self.apart else self.system
 
     @property
     def own(self) -> bool:
@@ -171,6 +200,10 @@ def _parse_configuration(text: str) -> Any:
     return configuration
 
 
+def _parse_apart(text: str) -> list[str]:
+    return text.split("+")
+
+
 Name = Annotated[str, Field(min_length=1)]
 Number = Annotated[Decimal, BeforeValidator(_parse_number)]
 
@@ -192,6 +225,14 @@ class Line(Settings):
         dict[str, Any] | Literal["-"] | None, BeforeValidator(_parse_configuration)
     ] = None
     """None: the settings name our hyperparameters and their values."""
+    year: int | None = None
+    venue: str = ""
+    paper_id: str = ""
+    trained_on: str = ""
+    checkpoints: str = ""
+    apart: Annotated[tuple[Apart, ...], BeforeValidator(_parse_apart)] = Field(())
+    reported_by: str = ""
+    read_in: str = ""
 
     @model_validator(mode="after")
     def _check_task(self) -> Self:
@@ -222,6 +263,8 @@ class Line(Settings):
 
 COLUMNS = tuple(Line.model_fields)
 OPTIONAL = {name for name, cell in Line.model_fields.items() if not cell.is_required()}
+ABOUT_THE_PAPER = set(COLUMNS[COLUMNS.index("year") :])
+"""The columns that a row has as they are."""
 
 
 def read_rows(file: Path | Traversable) -> list[PublishedRow]:
@@ -288,6 +331,7 @@ def _build_row(lines: Sequence[Line]) -> PublishedRow:
         sources=(f"{head.paper} {head.table}",),
         unstated=tuple(line.column for line in lines if line.metric == NOT_STATED),
         rerun=stated.get(RERUN) is True,
+        **head.model_dump(include=ABOUT_THE_PAPER),
     )
 
 
@@ -335,7 +379,7 @@ def _make_malformed_error(file: Path | Traversable, problems: Sequence[Problem])
     return PublishedError("\n".join(lines))
 
 
-SCORES, ABLATIONS = "scores.csv", "ablations.csv"
+SCORES, RECENT, ABLATIONS = "scores.csv", "recent.csv", "ablations.csv"
 
 
 def published_rows(
@@ -354,7 +398,7 @@ def published_rows(
 
     Raises PublishedError for every problem of the first invalid file, or an unknown paper or table.
     """
-    shipped = (SCORES, ABLATIONS) if ablations or tables else (SCORES,)
+    shipped = (SCORES, RECENT, *([ABLATIONS] if ablations or tables else []))
     rows = [*_read_shipped_rows(shipped), *(row for file in files for row in read_rows(Path(file)))]
     if tables:
         references = [table.strip().partition(":") for table in tables]
