@@ -22,8 +22,7 @@ from cse_platform.sweep.spec import SweepSpec
 from cse_platform.tracking import events
 from cse_platform.tracking.history import History, TrialHistory
 from cse_platform.tracking.output import OutputFile
-from cse_platform.tracking.packing import accessed_source
-from cse_platform.tracking.provenance import user_and_host
+from cse_platform.tracking.packing import make_test_accesses
 from cse_platform.tracking.recorder import Recorder
 
 
@@ -139,16 +138,11 @@ class SweepState:
 
     def record_test_access(self, trial: str, tasks: Tasks) -> None:
         """Record that test sets are about to be opened for a trial; raises as `record` does."""
-        self.record(
-            events.TestAccessed(
-                sweep=self.spec.sweep,
-                trial=trial,
-                tasks=tasks.names,
-                source=accessed_source(tasks, self.spec.data),
-                who=user_and_host(),
-                command="cse-sweep",
-            )
-        )
+        sweep = self.spec.sweep
+        for access in make_test_accesses(
+            tasks, self.spec.data, sweep=sweep, trial=trial, command="cse-sweep"
+        ):
+            self.record(access)
 
     def say(self, text: str, level: events.MessageLevel = "note") -> None:
         """Send a message to all who follow the sweep, here or elsewhere; callable by any thread."""

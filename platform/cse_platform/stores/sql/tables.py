@@ -443,7 +443,7 @@ class EvaluationRecord(Base):
     identity: Mapped[str] = mapped_column(primary_key=True)
     settings: Mapped[dict[str, Any]]
     source: Mapped[str | None]
-    """The source of the data: builtin, hub, senteval or imported; NULL if unknown."""
+    """The source of the data: builtin, hub, senteval, file or imported; NULL if unknown."""
 
 
 class PairSetRecord(Base):
@@ -483,8 +483,8 @@ class TestAccessRecord(Base):
 
     __tablename__ = "test_accesses"
     __table_args__ = (
-        UniqueConstraint("trial_id", "opened", "who"),
-        CheckConstraint("source IN ('builtin', 'hub', 'senteval')", "source"),
+        UniqueConstraint("trial_id", "opened", "who", "source"),
+        CheckConstraint("source IN ('builtin', 'hub', 'senteval', 'file')", "source"),
     )
 
     id: Mapped[int] = mapped_column(primary_key=True)
