@@ -144,6 +144,28 @@ def test_status_says_who_holds_a_sweep_and_what_is_asked(asks, held, board, tmp_
     assert "has no output" in followed.output
 
 
+def test_status_says_what_its_driver_has_received_and_not_done_yet(
+    asks, held, board, leaderboard_url, tmp_path
+) -> None:
+    journal = read_journal_id(tmp_path / "journal.jsonl")
+
+    def receive(*words: str) -> str:
+        asks(*words)
+        assert f"requests not yet received: {' '.join(words)}\n" in asks("status").output
+        apply_events(board, waiting(board), journal=journal)
+        return asks("status").output
+
+    assert "requests being carried out: retry\n" in receive("retry")
+    assert "requests being carried out: retry, retry 3\n" in receive("retry", "3")
+    again = [*trial_life(1, {10: 0.5}, state="FAIL"), *trial_life(3, {20: 0.5})]
+    apply_events(board, again, journal=journal)
+    assert "being carried out" not in receive("limit", "8")
+    assert "RUNNING, stopping" in receive("stop")
+    assert "RUNNING, stopping" in invoke(main, "status", "--store", leaderboard_url).output
+    apply_events(board, [SweepFinished(sweep="first", state="INTERRUPTED")], journal=journal)
+    assert "stopping" not in asks("status").output
+
+
 def test_status_says_how_many_trials_may_run_at_once(asks, held, board, tmp_path) -> None:
     """By the file, or by what a person has asked since its start and the driver has received."""
     assert "at once" not in asks("status").output
