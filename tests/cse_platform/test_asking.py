@@ -15,6 +15,7 @@ from cse_platform.stores.sql.lease import Lease, waiting_requests
 from cse_platform.stores.sql.store import Store
 from cse_platform.tracking.events import SweepFinished, SweepRequested
 from cse_platform.tracking.journal import Journal, read_journal_id
+from cse_platform.tracking.output import OutputFile, output_file
 
 SPEC = {
     "sweep": "first", "method": "cheap", "backbone": "mini", "corpus": "builtin",
@@ -178,6 +179,21 @@ def test_status_says_how_many_trials_may_run_at_once(asks, held, board, tmp_path
     again = sweep_started(spec=SPEC | {"resources": {"at_most": 1}})
     apply_events(board, [again], journal=journal)
     assert "runs at most 1 trial at once" in asks("status").output
+
+
+def test_the_output_of_a_failed_trial_is_offered_where_there_is_one(
+    asks, held, board, leaderboard_url, tmp_path
+) -> None:
+    journal = read_journal_id(tmp_path / "journal.jsonl")
+    apply_events(board, [SweepFinished(sweep="first", state="COMPLETE")], journal=journal)
+
+    def offers() -> list[bool]:
+        shown = invoke(cse_leaderboard, "show", "first#1", "--store", leaderboard_url)
+        return ["logs first --trial 1" in text for text in (asks("status").output, shown.output)]
+
+    assert offers() == [False, False]
+    OutputFile(output_file(tmp_path, 1)).append("epoch 1\n")
+    assert offers() == [True, True]
 
 
 def test_old_names_answer_with_the_new_ones_and_the_help_lists_every_command() -> None:

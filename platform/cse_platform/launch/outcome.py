@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from statistics import fmean, stdev
 
+from cse_platform.export.journal_files import has_output
 from cse_platform.leaderboard.api import Leaderboard
 from cse_platform.leaderboard.records import (
     BOARD_FAMILIES,
@@ -178,10 +179,12 @@ def _describe_next(
             commands[command] = f"scores of seed {trial.seed} on test sets"
     if kept:
         commands[f"cse-leaderboard export {sweep.name} DIR{options}"] = "the best model"
+    for trial in failed[:MOST_ERRORS]:
+        if has_output(board.trial(f"{sweep.name}#{trial.number}"), None):
+            command = f"cse-sweep logs {sweep.name} --trial {trial.number}{options}"
+            commands[command] = f"what trial {trial.number} printed"
+            break
     if failed:
-        number = failed[0].number
-        command = f"cse-sweep logs {sweep.name} --trial {number}{options}"
-        commands[command] = f"what trial {number} printed"
         commands[f"cse-sweep retry {sweep.name}{options}"] = "try the failed trials again"
     folder = _find_folder_to_type()
     commands = {folder + command: purpose for command, purpose in commands.items()}
