@@ -186,10 +186,14 @@ class ReportReceiver:
         live.cut_offs[failure.end] += 1
         if live.cut_offs[failure.end] <= GOES_ON[failure.end]:
             step = trial.checkpoint[0] if trial.checkpoint else 0
-            says = "trial %d was interrupted (%s); it continues from step %d"
-            _log.warning(says, trial.number, failure.said, step)
+            again = failure.said == live.interrupted_by
+            reason = "again, as before" if again else f"({failure.said})"
+            says = "trial %d was interrupted %s; it continues from step %d"
+            _log.warning(says, trial.number, reason, step)
             self.state.live.pop(trial.key, None)
-            resumed = LiveTrial(trial, live.cut_offs, live.provenance, live.order_warned)
+            resumed = LiveTrial(
+                trial, live.cut_offs, live.provenance, failure.said, live.order_warned
+            )
             self.state.left_over.append(resumed)
         else:
             cause = {"error": "error", "crash": "machine", "limit": "trial"}[failure.end]

@@ -38,6 +38,8 @@ class LiveTrial:
     """How often the trial was cut off, in earlier attempts too; a checkpoint resets crashes."""
     provenance: dict[str, str] = field(default_factory=dict)
     """Merged from its reports, each of which has only what is new."""
+    interrupted_by: str | None = None
+    """What ended the attempt before this one."""
     order_warned: bool = False
     """Whether a warning was given that its steps do not rise."""
     wait_warned: bool = False
