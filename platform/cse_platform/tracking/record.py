@@ -124,8 +124,7 @@ class Recording:
         They are fractions: Spearman's correlation, or accuracy for transfer tasks. Raises
         RecordingError for an unknown task or another number; nothing is recorded then.
         """
-        test = {"split": "test", "identity": canonical_hash([RECORDED, "test"])}
-        rows = []
+        numbers = {}
         for task, value in scores.items():
             if task not in TASK_METRICS:
                 expected = ", ".join(TASK_METRICS)
@@ -133,25 +132,44 @@ class Recording:
             number = _read_number(f"scores[{task!r}]", value)
             if not -1 <= number <= 1:
                 raise RecordingError(f"{task}: got {number:g}, expected a fraction from -1 to 1")
-            score = {"task": task, "metric": TASK_METRICS[task], "value": number, **test}
-            rows.append(events.TrialScore.model_validate(score))
+            numbers[task] = number
         self._append_event(
-            events.TrialEvaluated(
-                sweep=self.sweep,
-                trial=self.trial,
-                tasks=tuple(sorted(scores)),
-                settings=RECORDED,
-                source=RECORDED,
-                scores=tuple(rows),
-                similarities=(),
-                identities={str(test["identity"]): {"source": RECORDED}},
-                seconds={},
-            )
+            make_evaluation(numbers, source=RECORDED, sweep=self.sweep, trial=self.trial)
         )
 
     def _append_event(self, event: events.Event) -> None:
         with share_journal(self.journal) as append:
             append(event)
+
+
+def make_evaluation(
+    scores: Mapping[str, float], *, source: str, **of_trial: Any
+) -> events.TrialEvaluated:
+    """Make the event of test scores by task that were measured elsewhere.
+
+    `source` is how they came, `recorded` or `imported`; scores of one source are comparable.
+    `of_trial` are the fields that the event shares with others of its trial.
+    """
+    identity = canonical_hash([source, "test"])
+    return events.TrialEvaluated(
+        **of_trial,
+        tasks=tuple(sorted(scores)),
+        settings=source,
+        source=source,
+        scores=tuple(
+            events.TrialScore(
+                task=task,
+                split="test",
+                metric=TASK_METRICS[task],
+                value=value,
+                identity=identity,
+            )
+            for task, value in scores.items()
+        ),
+        similarities=(),
+        identities={identity: {"source": source}},
+        seconds={},
+    )
 
 
 @contextmanager
