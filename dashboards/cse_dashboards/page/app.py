@@ -147,6 +147,7 @@ def _answer_error(error: Exception) -> Any:
             return render_template("no_store.html", sentence=sentence), 503
         case StoreError():
             title, status = "The leaderboard cannot be read", 503
+            sentence = f"{title}: {sentence}"  # which begins with its URL
         case AddressError():
             title, status = "Invalid link", 400
         case CseError():

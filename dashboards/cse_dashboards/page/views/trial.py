@@ -47,8 +47,12 @@ def show_trial(key: str) -> str:
     ]
     better = [best for *_, best in places if best is not None and best.key != details.key]
     where = f" --store {shlex.quote(site().opened.shown_url)}"
+    printed = _read_last_lines(details)
     _title, *blocks = trial_page(
-        details, options=where, best=better[0].hyperparameters if better else None
+        details,
+        options=where,
+        has_output=bool(printed),
+        best=better[0].hyperparameters if better else None,
     )
     metric = dev_metric(details.dev.search)
     searched = details.configuration.searched
@@ -64,7 +68,7 @@ def show_trial(key: str) -> str:
         first=[_draw_curve(details, metric), losses_picture(details.curve)],
         others=other_metrics_picture(details.curve, metric),
         machine=machine_picture(details.curve),
-        printed=_read_last_lines(details),
+        printed=printed,
     )
 
 
