@@ -9,7 +9,12 @@ from cse_dashboards.figures.board.differences import draw_differences
 from cse_dashboards.figures.board.leaderboard import draw_leaderboard, leaderboard_pictures
 from cse_dashboards.figures.board.pair_scatter import pair_scatter
 from cse_dashboards.figures.board.ranking_scores import draw_ranking_scores, ranking_pictures
-from cse_dashboards.figures.labels import best_scored_trial, score_quantity, styles_in_order
+from cse_dashboards.figures.labels import (
+    best_scored_trial,
+    method_colours,
+    score_quantity,
+    styles_in_order,
+)
 from cse_dashboards.figures.picture import Drawn, Picture
 from cse_dashboards.figures.search.effect import hyperparameter_effects
 from cse_dashboards.figures.search.surface import surface
@@ -33,7 +38,9 @@ def estimate(mean: float, *, seeds: int = 3, interval: Interval | None = None) -
 
 def drawn(scores: dict[str, Estimate]) -> Drawn:
     """The board's figure, a method a row."""
-    return draw_leaderboard(scores, AVERAGE, {label: label for label in scores})
+    return draw_leaderboard(
+        scores, AVERAGE, {label: label for label in scores}, method_colours(scores)
+    )
 
 
 def test_the_leaderboard_has_the_best_on_top_and_its_interval() -> None:

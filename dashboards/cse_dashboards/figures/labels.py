@@ -3,7 +3,6 @@
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
 from hashlib import sha256
 from typing import Any
 
@@ -186,9 +185,10 @@ _SHIPPED = {
     **{"arccse": "#b5892f", "mixcse": "#5a7d2a", "mocose": "#a23b72"},
     **{"promptbert": "#3f6fb0", "l2pcsr": "#6b6b6b", "infocse": "#9a8b1f"},
     **{"isbert": "#4e6e8e", "consert": "#c2672f", "ct": "#3f8f6b", "bertflow": "#8a6fb0"},
+    "st": "#b03a3a",
 }
 _DASHES = ("solid", "dash", "dot", "dashdot", "longdash")
-_SYMBOLS = ("circle", "square", "diamond", "triangle-up", "cross")
+_SYMBOLS = ("circle", "square", "diamond", "triangle-up", "cross", "x", "pentagon")
 
 
 @dataclass(frozen=True)
@@ -212,35 +212,37 @@ class Style:
         return see_through(self.colour, alpha)
 
 
-@cache
-def method_style(method: str) -> Style:
-    """Return the style of a method.
+def method_colours(methods: Iterable[str]) -> dict[str, str]:
+    """Choose the colours of methods that are shown together, by name.
 
-    A method of another package gets a palette colour by its name, and is dashed, because its colour
-    is shared with a method of ours.
+    Methods of this package have colours of their own. Each other method has the palette's colour
+    that its name leads to, or the next one that none beside it has, as long as there are any.
     """
-    if method in _SHIPPED:
-        return Style(_SHIPPED[method])
-    digest = int.from_bytes(sha256(method.encode()).digest()[:4])
-    dashed = 1 + digest // len(PALETTE) % (len(_DASHES) - 1)
-    return Style(PALETTE[digest % len(PALETTE)], dashed)
+    names = sorted(set(methods))
+    colours = {name: _SHIPPED[name] for name in names if name in _SHIPPED}
+    for name in names:
+        if name not in colours:
+            first = int.from_bytes(sha256(name.encode()).digest()[:4]) % len(PALETTE)
+            used = Counter(colours.values())
+            colours[name] = min(PALETTE[first:] + PALETTE[:first], key=lambda free: used[free])
+    return colours
 
 
 def row_styles(labelled: Mapping[str, LeaderboardRow]) -> dict[str, Style]:
     """Style rows by label: the method's colour, with another dash for each further row of the
-    method.
+    colour.
 
     If all rows are of one method, each gets its own colour instead.
     """
-    methods = {row.method for row in labelled.values()}
-    if len(methods) == 1 and len(labelled) > 1:
+    colours = method_colours(row.method for row in labelled.values())
+    if len(colours) == 1 and len(labelled) > 1:
         return styles_in_order(labelled)
     before: Counter[str] = Counter()
     styles = {}
     for label, row in labelled.items():
-        own = method_style(row.method)
-        styles[label] = Style(own.colour, own.further + before[row.method])
-        before[row.method] += 1
+        colour = colours[row.method]
+        styles[label] = Style(colour, before[colour])
+        before[colour] += 1
     return styles
 
 

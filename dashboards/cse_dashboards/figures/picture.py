@@ -76,7 +76,7 @@ FONT = "system-ui, -apple-system, 'Segoe UI', 'Liberation Sans', sans-serif"
 
 
 def colour(index: int) -> str:
-    """Return a colour of the palette by index; methods have theirs from `method_style`."""
+    """Return a colour of the palette by index; methods have theirs from `method_colours`."""
     return PALETTE[index % len(PALETTE)]
 
 

@@ -1,13 +1,13 @@
 """How values look on the page: the filters and globals of its templates, and columns of boards."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
 from urllib.parse import quote
 
-from cse_dashboards.figures.labels import method_style, number, value_text, values_line
+from cse_dashboards.figures.labels import method_colours, number, value_text, values_line
 from cse_dashboards.page.address import (
     BoardAddress,
     CompareAddress,
@@ -85,6 +85,18 @@ def task_words(text: str) -> str:
     return _WORD.sub(lambda word: task_name(word[0]), text)
 
 
+def table_colours(tables: Iterable[Table]) -> dict[str, str]:
+    """Choose the colours of all methods of some tables, by the texts of their cells."""
+    methods = {}
+    for table in tables:
+        for column, head in enumerate(table.heads):
+            if head.name == "method":
+                texts = [row[column].text for row in table.rows]
+                methods |= {text: text.partition(" ")[0] for text in texts}
+    colours = method_colours(methods.values())
+    return {text: colours[method] for text, method in methods.items()}
+
+
 def cell_name(head: str, text: str) -> str:
     """Format a cell under a head, with methods, backbones and tasks by their display names."""
     if head == "method":
@@ -126,9 +138,10 @@ GLOBALS: dict[str, Any] = {
     "direction": direction,
     "head_name": head_name,
     "leads_to": leads_to,
-    "method_colour": lambda method: method_style(method.partition(" ")[0]).colour,
+    "method_colours": method_colours,
     "method_name": method_name,
     "navigation": NAVIGATION,
     "reference": reference,
+    "table_colours": table_colours,
     "task_words": task_words,
 }

@@ -13,7 +13,7 @@ from cse_dashboards.figures.labels import (
     data_of,
     dev_data,
     dev_quantity,
-    method_style,
+    method_colours,
     picture_per_data,
     score_quantity,
 )
@@ -74,15 +74,19 @@ def leaderboard_pictures(
         )
         data_by_row = [f"{row.dev.search} dev, {dev_data(row)}" for row in rows]
 
+    # Of all rows, so that a method has one colour in each picture and in the table above them.
+    colours = method_colours(row.method for row in (*rows, *published))
+
     def draw(data: str) -> Picture:
         ours = [row for row, own in zip(shown, data_by_row, strict=True) if own == data]
         if not scored and not theirs:
             scores, quantity = [row.dev_score for row in ours], dev_quantity(ours[0].dev.search)
-            return _make_picture(ours, scores, quantity, note)
+            return _make_picture(ours, scores, quantity, colours, note)
         papers = theirs if data == SENTEVAL else ()
         hollow = " Hollow: papers' own numbers, on the papers' data." if papers else ""
         scores = [row.scores[column] for row in ours]
-        return _make_picture(ours, scores, score_quantity(column), hollow + note, papers, column)
+        quantity = score_quantity(column)
+        return _make_picture(ours, scores, quantity, colours, hollow + note, papers, column)
 
     return picture_per_data([*data_by_row, *([SENTEVAL] if theirs else [])], draw)
 
@@ -91,6 +95,7 @@ def _make_picture(
     rows: Rows,
     scores: Sequence[Estimate],
     quantity: Quantity,
+    colours: Mapping[str, str],
     note: str,
     papers: Sequence[PublishedRow] = (),
     column: str = "",
@@ -114,6 +119,7 @@ def _make_picture(
         dict(zip(labels, scores, strict=True)),
         quantity,
         {label: row.method for label, row in zip(labels, rows, strict=True)},
+        colours,
         column=column,
         published=published,
     )
@@ -146,11 +152,15 @@ def draw_leaderboard(
     scores: Mapping[str, Estimate],
     quantity: Quantity,
     methods: Mapping[str, str],
+    colours: Mapping[str, str],
     *,
     column: str = "",
     published: Published = (),
 ) -> Drawn:
-    """Draw means by label with 95 % intervals; published scores of `column` are hollow markers."""
+    """Draw means by label with 95 % intervals; published scores of `column` are hollow markers.
+
+    `methods` are given by label, `colours` by method.
+    """
     ours: list[dict[str, Any]] = []
     for label, score in scores.items():
         interval, factor = score.interval, quantity.factor
@@ -191,7 +201,7 @@ def draw_leaderboard(
     for kind, symbol in KINDS.items():
         if (own := data[data["kind"] == kind]).empty:
             continue
-        traces.append(_make_markers(kind, own, own[quantity.title].astype(float)))
+        traces.append(_make_markers(kind, own, own[quantity.title].astype(float), colours))
         # The entry of the legend has a colour that no method has.
         marker = {"size": 10, "color": colour(6), **symbol}
         traces.append(
@@ -213,7 +223,9 @@ def draw_leaderboard(
     return Drawn(figure, data)
 
 
-def _make_markers(kind: str, data: pd.DataFrame, means: "pd.Series[float]") -> go.Scatter:
+def _make_markers(
+    kind: str, data: pd.DataFrame, means: "pd.Series[float]", colours: Mapping[str, str]
+) -> go.Scatter:
     up, down = data["high"].astype(float) - means, means - data["low"].astype(float)
     notes = data["source"] if kind == "published" else [f"seeds: {n}" for n in data["seeds"]]
     return go.Scatter(
@@ -225,7 +237,7 @@ def _make_markers(kind: str, data: pd.DataFrame, means: "pd.Series[float]") -> g
         mode="markers",
         marker={
             "size": 10,
-            "color": [method_style(method).colour for method in data["method"]],
+            "color": data["method"].map(colours).tolist(),
             **KINDS[kind],
         },
         hovertemplate="%{y}: %{x:.2f}, %{hovertext}<extra></extra>",

@@ -7,7 +7,7 @@ from urllib.parse import quote
 
 from flask import Response, current_app, g, render_template, request
 
-from cse_dashboards.figures.labels import method_style
+from cse_dashboards.figures.labels import Style, method_colours
 from cse_dashboards.figures.picture import Picture
 from cse_dashboards.figures.training.dev_curves import draw_dev_curves
 from cse_dashboards.figures.training.measured import (
@@ -106,7 +106,8 @@ def _draw_curve(details: TrialDetails, metric: str) -> Picture:
         return Picture(name, title, caption, missing=f"this trial reported no {metric}")
     label, seed = f"{method_name(details.method)}, seed {details.seed}", details.seed
     curves, keys = {label: {seed: details.curve}}, {label: {seed: details.key}}
-    drawn = draw_dev_curves(curves, metric, {label: method_style(details.method)}, keys)
+    style = Style(*method_colours([details.method]).values())
+    drawn = draw_dev_curves(curves, metric, {label: style}, keys)
     return Picture(name, title, caption, *drawn)
 
 
