@@ -10,6 +10,7 @@ from cse_dashboards.figures.picture import PALETTE, Picture, TrialNotes, file_na
 from cse_methods.data.dev_selection import sets_in
 from cse_methods.names import backbone_name, hyperparameter_name, method_name, task_name
 from cse_methods.tasks import AVG_TRANSFER, LONG_TASKS, TRANSFER_TASKS
+from cse_platform.leaderboard.api import Leaderboard
 from cse_platform.leaderboard.published.rows import PAPERS
 from cse_platform.leaderboard.records import LeaderboardRow, Trial
 from cse_platform.numbers import HASH_DIGITS
@@ -268,10 +269,17 @@ def first_rows(rows: Rows, most: int = MOST_COLOURS) -> tuple[Mapping[str, Leade
     return labelled_rows(rows[:most]), left
 
 
-def best_trials(rows: Rows) -> dict[str, str]:
-    """Return the best trial of each of the first rows, as many as there are panels, by label."""
-    named = labelled_rows(rows[:PANELS])
-    return {label: row.best_trial for label, row in named.items() if row.best_trial}
+def trials_with_models(reader: Leaderboard, rows: Rows) -> dict[str, str]:
+    """Return the best trial on dev that kept its model, by label, of the first rows that have one,
+    as many as there are panels.
+    """
+    kept = reader.kept_models(key for row in rows for key in row.keys.values())
+    reduced = [
+        replace(row, keys={seed: key for seed, key in row.keys.items() if key in kept})
+        for row in rows
+    ]
+    labelled = labelled_rows([row for row in reduced if row.keys][:PANELS])
+    return {label: row.best_trial for label, row in labelled.items() if row.best_trial}
 
 
 def left_out(requested: Iterable[str], shown: Mapping[str, object], what: str) -> str:

@@ -87,7 +87,7 @@ def task_words(text: str) -> str:
 
 def table_colours(tables: Iterable[Table]) -> dict[str, str]:
     """Choose the colours of all methods of some tables, by the texts of their cells."""
-    methods = {}
+    methods = dict[str, str]()
     for table in tables:
         for column, head in enumerate(table.heads):
             if head.name == "method":

@@ -75,7 +75,7 @@ def leaderboard_pictures(
         data_by_row = [f"{row.dev.search} dev, {dev_data(row)}" for row in rows]
 
     # Of all rows, so that a method has one colour in each picture and in the table above them.
-    colours = method_colours(row.method for row in (*rows, *published))
+    colours = method_colours([*(row.method for row in rows), *(row.method for row in published)])
 
     def draw(data: str) -> Picture:
         ours = [row for row, own in zip(shown, data_by_row, strict=True) if own == data]

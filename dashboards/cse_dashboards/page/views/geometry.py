@@ -2,7 +2,7 @@
 
 from flask import render_template
 
-from cse_dashboards.figures.labels import PANELS, best_trials
+from cse_dashboards.figures.labels import PANELS, trials_with_models
 from cse_dashboards.figures.picture import Picture
 from cse_dashboards.page.address import Encoded, GeometryAddress
 from cse_dashboards.page.site import pages, read_address, reader, site
@@ -26,7 +26,7 @@ def show_geometry() -> str:
         address=address,
         catalogue=reader().catalogue(),
         rows=rows,
-        models=list(best_trials(rows)),
+        models=list(trials_with_models(reader(), rows)),
         what=WHAT,
     )
 
@@ -52,7 +52,7 @@ def geometry_numbers() -> str:
 def geometry_encoded(what: Encoded) -> str:
     """Render a figure that needs kept models; a successful picture is cached."""
     address = read_address(GeometryAddress)
-    trials = best_trials(reader().rows(address.filters, ranked=False))
+    trials = trials_with_models(reader(), reader().rows(address.filters, ranked=False))
     question = (what, address.model_copy(update={"show": None}))
     with site().encoding:
         picture = site().pictures.known(question, trials) or _draw_encoded(what, address, trials)

@@ -106,7 +106,7 @@ def _draw_curve(details: TrialDetails, metric: str) -> Picture:
         return Picture(name, title, caption, missing=f"this trial reported no {metric}")
     label, seed = f"{method_name(details.method)}, seed {details.seed}", details.seed
     curves, keys = {label: {seed: details.curve}}, {label: {seed: details.key}}
-    style = Style(*method_colours([details.method]).values())
+    style = Style(method_colours([details.method])[details.method])
     drawn = draw_dev_curves(curves, metric, {label: style}, keys)
     return Picture(name, title, caption, *drawn)
 
