@@ -92,9 +92,15 @@ def page(paper_file: Path) -> FlaskClient:
     return create_app(f"sqlite:///{paper_file}").test_client()
 
 
+def test_the_papers_open_before_their_files_are_read(page: FlaskClient, monkeypatch) -> None:
+    monkeypatch.setattr("cse_platform.leaderboard.papers.read_paper_files", None)
+    source = told(page, "/papers")
+    assert 'data-src="/parts/listed/papers"' in source and "/as/csv/papers" in source
+
+
 @pytest.mark.slow
 def test_the_list_leads_to_tables_with_numbers(page: FlaskClient) -> None:
-    source = told(page, "/papers")
+    source = told(page, "/parts/listed/papers")
     [first, *_] = body(source)
     assert first == {
         **{"table": "table1", "file": "compcse-table1.yaml", "rows": "0 of 32"},
@@ -110,7 +116,7 @@ def test_the_list_leads_to_tables_with_numbers(page: FlaskClient) -> None:
     assert '<a href="/papers" aria-current="page">Papers</a>' in page.get("/papers").text
     listed = csv.DictReader(io.StringIO(page.get("/as/csv/papers").text))
     [table5] = [one for one in listed if (one["paper"], one["table"]) == ("whitenedcse", "table5")]
-    assert (table5["cells_filled"], table5["gpu_hours_left"]) == ("3", "1.0")
+    assert table5["cells_filled"] == "3"
 
 
 def test_a_table_and_its_file_have_the_cells_of_the_command(page: FlaskClient) -> None:

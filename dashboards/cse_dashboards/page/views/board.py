@@ -176,6 +176,18 @@ def _find_paper_pages(tables: list[Table]) -> dict[str, str]:
 
 @pages.get("/papers")
 def show_papers() -> str:
+    """Render the frame of the list, which takes seconds when it is first asked for."""
+    return render_template(
+        "papers.html",
+        address=read_address(PapersAddress),
+        title="Papers",
+        downloads=DOWNLOADS,
+        file="papers",
+    )
+
+
+@pages.get("/parts/listed/papers")
+def papers_listed() -> str:
     """Render the list of the papers' tables, with links to those with printed numbers."""
     listed = reader().papers()
     printed = {(progress.paper, progress.table) for progress in listed if progress.is_printed}
@@ -192,14 +204,7 @@ def show_papers() -> str:
                 rows.append((name, *rest))
             groups.append(tuple(rows))
         tables.append(replace(table, groups=tuple(groups)))
-    return render_template(
-        "papers.html",
-        address=read_address(PapersAddress),
-        title="Papers",
-        tables=tables,
-        downloads=DOWNLOADS,
-        file="papers",
-    )
+    return render_template("part.html", title="Papers", body="paper_tables.html", tables=tables)
 
 
 @pages.get("/papers/<paper>/<table>")
