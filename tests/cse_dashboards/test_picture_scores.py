@@ -160,9 +160,9 @@ def test_unlike_test_data_never_shares_a_figure(lab, rows) -> None:
     ours = [one for one in marked(senteval) if one.endswith(" mini")]
     assert sorted(ours) == sorted(f"{method_name(row.method)} mini" for row in rows[1:])
     assert senteval.figure.data[-1].name == "published"
-    assert builtin.name == "leaderboard_builtin_data"
+    assert builtin.name == "leaderboard_built_in_data"
     assert senteval.name == "leaderboard_senteval_data"
-    assert "builtin data" in builtin.title and "builtin data" in builtin.caption
+    assert "built-in data" in builtin.title and "built-in data" in builtin.caption
     assert "SentEval data" in senteval.title
 
 

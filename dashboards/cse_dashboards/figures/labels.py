@@ -12,7 +12,7 @@ from cse_methods.names import backbone_name, hyperparameter_name, method_name, t
 from cse_methods.tasks import AVG_TRANSFER, LONG_TASKS, TRANSFER_TASKS
 from cse_platform.leaderboard.api import Leaderboard
 from cse_platform.leaderboard.published.rows import PAPERS
-from cse_platform.leaderboard.records import LeaderboardRow, Trial
+from cse_platform.leaderboard.records import BUILTIN, LeaderboardRow, Trial
 from cse_platform.numbers import HASH_DIGITS
 from cse_platform.presentation.board_columns import OWN_FILE, shown_dev_set
 
@@ -31,6 +31,7 @@ _MEASURED = {
     "dev/uniformity": "dev, uniformity",
     "train/loss": "training loss",
     "train/learning_rate": "learning_rate",
+    "train/progress": "share of the training",
     "perf/sentences_per_second": "sentences per second",
     "perf/epoch_minutes": "minutes an epoch",
     "perf/gpu_memory_gib": "peak GPU memory, GiB",
@@ -290,7 +291,8 @@ def left_out(requested: Iterable[str], shown: Mapping[str, object], what: str) -
 
 def data_of(source: str) -> str:
     """Name the data of a score by its source. Scores on different data are in separate figures."""
-    return SENTEVAL if source in PAPERS else f"{source or 'unknown'} data"
+    name = "built-in" if source == BUILTIN else source or "unknown"
+    return SENTEVAL if source in PAPERS else f"{name} data"
 
 
 def dev_data(row: LeaderboardRow) -> str:

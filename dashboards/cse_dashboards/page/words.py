@@ -1,7 +1,7 @@
 """How values look on the page: the filters and globals of its templates, and columns of boards."""
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
@@ -40,15 +40,21 @@ def moment(when: datetime | None) -> str:
     return "" if when is None else f"{when:%Y-%m-%d %H:%M} UTC"
 
 
-def arrange_columns(table: Table) -> Table:
-    """Move the scores by task beside the rank and the number of seeds, where they are in view."""
+def arrange_columns(table: Table, *, front: Sequence[str] = ()) -> Table:
+    """Move the scores by task beside the rank and the number of seeds, where they are in view.
+
+    The columns that are named or sorted as `front` come before all others.
+    """
     names = [head.name for head in table.heads]
     if "n" not in names:
         return table
     last = max(names.index(name) for name in ("backbone", "95 % interval", "rank") if name in names)
     scores = [at for at, head in enumerate(table.heads) if at > last and head.sort in SCORE_COLUMNS]
-    first = [*range(last + 1), names.index("n"), *scores]
-    order = [*first, *(at for at in range(len(names)) if at not in first)]
+    heads = list(enumerate(table.heads))
+    first = [at for name in front for at, head in heads if name in (head.name, head.sort)]
+    order = list(
+        dict.fromkeys([*first, *range(last + 1), names.index("n"), *scores, *range(len(names))])
+    )
     groups = (tuple(tuple(row[at] for at in order) for row in group) for group in table.groups)
     return replace(table, heads=tuple(table.heads[at] for at in order), groups=tuple(groups))
 

@@ -94,7 +94,7 @@ def draw_buckets(
     figure = make_panels(
         panels,
         title=title,
-        axes=[("cosine", "gold score")] * len(panels),
+        axes=[("cosine", "" if index else "gold score") for index in range(len(panels))],
         shared_yaxes="all",
         horizontal_spacing=0.06,
         showlegend=False,

@@ -80,7 +80,7 @@ def draw_effect(
             y=data[quantity.title].tolist(),
             ids=data[TRIAL_COLUMN].astype(str).tolist(),
             mode="markers",
-            marker={"color": fade_colour(0, 0.55), "size": 8},
+            marker={"color": fade_colour(0, 0.75), "size": 8},
             hovertemplate=HOVER,
         )
     ]

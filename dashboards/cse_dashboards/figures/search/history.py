@@ -35,7 +35,7 @@ def search_history_picture(search: StudiedSearch) -> Picture:
         y=data[score].tolist(),
         ids=data[TRIAL_COLUMN].astype(str).tolist(),
         mode="markers",
-        marker={"color": fade_colour(0, 0.6), "size": 7},
+        marker={"color": fade_colour(0, 0.8), "size": 7},
         hovertemplate=HOVER,
     )
     best = go.Scatter(

@@ -48,7 +48,7 @@ def parallel_coordinates(search: StudiedSearch) -> Picture:
             x=list(range(len(axes))),
             y=line,
             mode="lines",
-            line={"color": fade_colour(0, round(0.05 + 0.6 * line[0] ** 2, 3)), "width": 1.5},
+            line={"color": fade_colour(4, round(0.2 + 0.7 * line[0] ** 2, 3)), "width": 1.5},
             meta={"trial": str(trial)},
             hovertemplate=HOVER,
         )

@@ -203,7 +203,8 @@ def papers_listed() -> str:
                     name = replace(name, link=address.link())
                 rows.append((name, *rest))
             groups.append(tuple(rows))
-        tables.append(replace(table, groups=tuple(groups)))
+        title = table.title.replace(paper, method_name(paper), 1)
+        tables.append(replace(table, title=title, groups=tuple(groups)))
     return render_template("part.html", title="Papers", body="paper_tables.html", tables=tables)
 
 

@@ -233,6 +233,8 @@ SEEDS = 8
 """Trials to read per shown configuration, if trials are filtered."""
 BEST = 8
 """Number of configurations that are shown with their dev curves."""
+BEST_COLUMNS = ("method", "backbone", "configuration", "searched", "dev")
+"""First columns of their table: what they are and what they are sorted by."""
 
 
 @pages.get("/parts/curves/sweeps/<name>")
@@ -267,7 +269,7 @@ def sweep_best(name: str) -> str:
         address=address,
         overview=overview,
         references=[row.reference for row in rows],
-        tables=[arrange_columns(table) for table in tables],
+        tables=[arrange_columns(table, front=BEST_COLUMNS) for table in tables],
     )
 
 
