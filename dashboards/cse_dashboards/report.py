@@ -45,11 +45,6 @@ class Chapter:
     table: str = ""
     """HTML to show before the pictures."""
 
-    @property
-    def name(self) -> str:
-        """The name of its file: lower case and `_`."""
-        return self.title.lower().replace(" ", "_")
-
 
 def chapters(
     reader: Leaderboard,

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import Any
 
-from cse_dashboards.figures.picture import PALETTE, Picture, TrialNotes, file_name, see_through
+from cse_dashboards.figures.picture import PALETTE, Picture, TrialNotes, file_name
 from cse_methods.data.dev_selection import sets_in
 from cse_methods.names import backbone_name, hyperparameter_name, method_name, task_name
 from cse_methods.tasks import AVG_TRANSFER, LONG_TASKS, TRANSFER_TASKS
@@ -208,10 +208,6 @@ class Style:
     @property
     def symbol(self) -> str:
         return _SYMBOLS[self.further % len(_SYMBOLS)]
-
-    def faded(self, alpha: float = 0.2) -> str:
-        """Return the colour with transparency, for bands around a line."""
-        return see_through(self.colour, alpha)
 
 
 def method_colours(methods: Iterable[str]) -> dict[str, str]:

@@ -12,13 +12,15 @@ from scipy.spatial import QhullError
 
 from cse_dashboards.figures.labels import Quantity, dev_quantity
 from cse_dashboards.figures.picture import Drawn, Picture, colour, make_figure
-from cse_dashboards.figures.search.study import nothing_searched, pair_of, weighted_note
-from cse_dashboards.figures.search.values import (
+from cse_dashboards.figures.search.study import (
     axis_of,
     by_value,
     do_recur,
     is_number,
+    nothing_searched,
+    pair_of,
     scored_with,
+    weighted_note,
 )
 from cse_platform.leaderboard.records import Trial
 from cse_platform.leaderboard.sweeps import SearchHistory

@@ -23,6 +23,7 @@ from cse_dashboards.figures.picture import (
     PALETTE,
     Drawn,
     Picture,
+    fade,
     file_name,
     make_band,
     make_figure,
@@ -111,7 +112,7 @@ def draw_dev_curves(
         steps = means[STEP].tolist()
         if (means["seeds"] > 1).any():
             ends = (means[end].tolist() for end in ("lowest seed", "highest seed"))
-            traces += make_band(steps, *ends, fill=style.faded(), legendgroup=label)
+            traces += make_band(steps, *ends, fill=fade(style.colour), legendgroup=label)
         traces += [
             go.Scatter(
                 name=label,
