@@ -7,11 +7,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cse_dashboards.errors import AddressError
+from cse_dashboards.figures.labels import Encoded
 from cse_dashboards.page.address import (
     Address,
     BoardAddress,
     CompareAddress,
-    Encoded,
     GeometryAddress,
     SweepAddress,
     TrialAddress,
@@ -20,7 +20,7 @@ from cse_platform.leaderboard.sorting import ORDERS
 
 TEXTS = st.none() | st.text(min_size=1)
 NAMES = st.lists(st.text(min_size=1).filter(lambda name: "," not in name), max_size=16).map(tuple)
-DAYS = st.none() | st.dates()
+DAYS = st.none() | st.dates().map(str)
 FAMILIES = st.sampled_from(("sts", "transfer", "ranking", "long"))
 FILTERS = {
     **dict.fromkeys(("backbone", "method", "sweep", "tag", "hardware", "identity"), TEXTS),

@@ -4,7 +4,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
-from typing import Any
+from typing import Any, Literal
 
 from cse_dashboards.figures.picture import PALETTE, Picture, TrialNotes, file_name
 from cse_methods.data.dev_selection import sets_in
@@ -135,16 +135,6 @@ def search_notes(trials: Iterable[Trial], factor: float) -> TrialNotes:
     return notes
 
 
-def curve_notes(keys: Mapping[str, Mapping[int, str]]) -> TrialNotes:
-    """Make notes for the trials behind curves, by the trials' short keys."""
-    notes = {}
-    for label, seeds in keys.items():
-        for seed, key in seeds.items():
-            short = key[:HASH_DIGITS]
-            notes[short] = short, f"{label}, seed {seed}"
-    return notes
-
-
 def labelled_rows(rows: Sequence[LeaderboardRow]) -> dict[str, LeaderboardRow]:
     """Label rows by the method, backbone and hyperparameters that distinguish them."""
     by_method: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
@@ -252,6 +242,16 @@ def styles_in_order(labels: Iterable[str]) -> dict[str, Style]:
     }
 
 
+Encoded = Literal["heat_map", "projection", "spread", "diversity", "buckets_stsb_dev", "case_study"]
+ENCODED: dict[Encoded, str] = {
+    "heat_map": "Similarity of sentences",
+    "projection": "Sentences by length",
+    "spread": "Sentences on the sphere",
+    "diversity": "Positives before and after whitening",
+    "buckets_stsb_dev": "Cosines by gold score, STS-B dev",
+    "case_study": "Ranking case study",
+}
+"""The titles of the figures that need models, by their names in addresses and files."""
 Rows = Sequence[LeaderboardRow]
 MOST_COLOURS = len(PALETTE)
 PANELS = 4

@@ -1,6 +1,7 @@
 """The leaderboard as a plot: one line per row, best on top."""
 
 from collections.abc import Mapping, Sequence
+from math import nan
 from typing import Any
 
 import pandas as pd
@@ -106,15 +107,10 @@ def _make_picture(
     for label, row in zip(labels, rows, strict=True):
         system = row.released.system if row.released else row.method
         lines.setdefault((system, row.shown_backbone), label)
-    published = [
-        (
-            lines.get(
-                (p.method, p.backbone), f"{method_name(p.system)} {backbone_name(p.backbone)}"
-            ),
-            p,
-        )
-        for p in papers
-    ]
+    published = []
+    for paper in papers:
+        alone = f"{method_name(paper.system)} {backbone_name(paper.backbone)}"
+        published.append((lines.get((paper.method, paper.backbone), alone), paper))
     drawn = draw_leaderboard(
         dict(zip(labels, scores, strict=True)),
         quantity,
@@ -138,13 +134,11 @@ def _make_picture(
 def _label_rows(rows: Rows) -> list[str]:
     """Label rows by method and backbone, plus the configuration if that is not unique."""
     short = [f"{method_name(row.shown_method)} {backbone_name(row.shown_backbone)}" for row in rows]
-    if len(set(short)) == len(rows):
-        return short
-    longer = [
-        f"{name} @{row.configuration.hash[:8]}" for name, row in zip(short, rows, strict=True)
-    ]
-    if len(set(longer)) == len(rows):
-        return longer
+    hashes = [row.configuration.hash[:8] for row in rows]
+    longer = [f"{name} @{digits}" for name, digits in zip(short, hashes, strict=True)]
+    for labels in (short, longer):
+        if len(set(labels)) == len(rows):
+            return labels
     return [f"{name} ({n})" for n, name in enumerate(longer, start=1)]
 
 
@@ -161,40 +155,22 @@ def draw_leaderboard(
 
     `methods` are given by label, `colours` by method.
     """
-    ours: list[dict[str, Any]] = []
+    records, factor = list[tuple[Any, ...]](), quantity.factor
     for label, score in scores.items():
-        interval, factor = score.interval, quantity.factor
-        if interval is None:
-            certainty = "no interval"
-        else:
-            certainty = "95 % interval" + (" over pairs" if interval.over == "pairs" else "")
-        ours.append(
-            {
-                "row": label,
-                "method": methods[label],
-                "kind": "chosen by its own values"
-                if score.counts_choice
-                else f"{'one seed' if score.n == 1 else 'mean over seeds'}, {certainty}",
-                quantity.title: factor * score.mean,
-                "low": factor * interval.low if interval else None,
-                "high": factor * interval.high if interval else None,
-                "seeds": score.n,
-            }
-        )
-    papers = [
-        {
-            "row": label,
-            "method": row.method,
-            "kind": "published",
-            quantity.title: quantity.factor * row.scores[column],
-            "seeds": row.seeds,
-            "source": f"{method_name(row.system)} in {', '.join(row.sources)}"
-            + (f" ({row.label})" if row.label else ""),
-        }
-        for label, row in published
-    ]
+        kind, ends = "no interval", (nan, nan)
+        if interval := score.interval:
+            kind = "95 % interval" + " over pairs" * (interval.over == "pairs")
+            ends = factor * interval.low, factor * interval.high
+        kind = f"{'one seed' if score.n == 1 else 'mean over seeds'}, {kind}"
+        kind = "chosen by its own values" if score.counts_choice else kind
+        records.append((label, methods[label], kind, factor * score.mean, *ends, score.n, None))
+    for label, row in published:
+        source = f"{method_name(row.system)} in {', '.join(row.sources)}"
+        source += f" ({row.label})" if row.label else ""
+        mean = factor * row.scores[column]
+        records.append((label, row.method, "published", mean, nan, nan, row.seeds, source))
     columns = ["row", "method", "kind", quantity.title, "low", "high", "seeds", "source"]
-    data = pd.DataFrame([*ours, *papers], columns=columns).astype({"seeds": "Int64"})
+    data = pd.DataFrame(records, columns=columns).astype({"seeds": "Int64"})
     best = data.drop_duplicates("row")  # ours come first
     order = list(best.sort_values(quantity.title, kind="stable")["row"])
     traces = []

@@ -16,7 +16,6 @@ def pair_scatter(
     reader: Leaderboard, row_a: LeaderboardRow, row_b: LeaderboardRow, task: str
 ) -> Picture:
     """Plot the cosine of every pair of an STS task under one row against that under another.
-    Its colour is its gold score.
 
     Each row is represented by its best seed on dev among those scored on the task.
     """
