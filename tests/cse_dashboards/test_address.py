@@ -60,7 +60,7 @@ def test_a_link_is_read_back_as_what_it_was_made_of(address: Address) -> None:
 
 
 def test_links_name_what_is_chosen_and_forms_may_repeat_it() -> None:
-    address = BoardAddress(backbone="bert-base", since=date(2026, 1, 2))
+    address = BoardAddress(backbone="bert-base", since="2026-01-02")
     assert address.link() == "/?backbone=bert-base&since=2026-01-02"
     changed = address.link(backbone=None, sort="rank", every=True)
     assert changed == "/?since=2026-01-02&sort=rank&every=yes"
@@ -78,7 +78,7 @@ def test_links_name_what_is_chosen_and_forms_may_repeat_it() -> None:
 
 
 def test_filters_are_those_of_the_leaderboard() -> None:
-    filters = BoardAddress(method="hicl", since=date(2026, 1, 2), tag="paper").filters
+    filters = BoardAddress(method="hicl", since="2026-01-02", tag="paper").filters
     assert (filters.method, filters.tag, filters.backbone) == ("hicl", "paper", None)
     assert filters.since is not None and filters.since.tzinfo is UTC
     assert (filters.since.date(), filters.since.hour) == (date(2026, 1, 2), 0)

@@ -27,7 +27,7 @@ class LacksError(DashboardError):
 def dev_of(embeddings: Embeddings, trials: Trials) -> PairSet:
     """Return the dev pairs that all trials are shown on."""
     if not trials:
-        raise LacksError("none of these rows kept a model: recorded and imported trials have none")
+        raise LacksError("none of these rows kept a model; `cse-leaderboard show TRIAL` says why")
     return embeddings.dev(next(iter(trials.values())))
 
 
