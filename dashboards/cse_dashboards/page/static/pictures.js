@@ -9,6 +9,7 @@ const NARROW = 560; // pixels
 const LOW = 320; // pixels of a plot beside which a title takes two lines
 const WIDE = 900; // pixels of a low plot with its legend beside it
 const BESIDE = { orientation: "v", x: 1.01, y: 1.1, yanchor: "top", maxheight: 200, tracegroupgap: 0, font: { size: 11 } };
+const LETTERS = 44; // of a line of a legend below a narrow plot
 const PANEL = 340; // pixels of a panel's height, where panels stand one below another
 const COARSE = matchMedia("(pointer: coarse)");
 const DARK = matchMedia("(prefers-color-scheme: dark)");
@@ -97,6 +98,7 @@ function narrowed(data, layout) {
   }
   layout.margin = { ...layout.margin, l: Math.min(layout.margin.l ?? 64, 48), r: Math.min(layout.margin.r ?? 24, 64) };
   breakTitles(layout, "xy");
+  for (const trace of data) trace.name = trace.name && breakName(trace.name);
   const names = layout.yaxis?.categoryarray;
   if (names) {
     const broken = names.map((name) => name.replace(/ (\S+)$/, "<br>$1"));
@@ -112,6 +114,17 @@ function breakTitles(layout, sides) {
     const text = sides.includes(name[0]) ? axis.title.text.replaceAll(", ", ",<br>") : axis.title.text;
     axis.title = { ...axis.title, text, font: { size: 12 } };
   }
+}
+
+// Names have lines that fit below a narrow plot.
+function breakName(name) {
+  const lines = [];
+  for (const part of name.split(", ")) {
+    const longer = `${lines.at(-1)}, ${part}`;
+    if (lines.length && longer.length <= LETTERS) lines[lines.length - 1] = longer;
+    else lines.push(part);
+  }
+  return lines.join(",<br>");
 }
 
 function stack(layout) {
