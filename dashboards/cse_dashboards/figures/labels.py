@@ -311,16 +311,13 @@ def picture_per_data(data: Iterable[str], draw: Callable[[str], Picture]) -> lis
     several = list(dict.fromkeys(data)) or [SENTEVAL]
     if len(several) == 1:
         return [draw(several[0])]
-    return [
-        replace(
-            picture,
-            name=f"{picture.name}_{file_name(source)}",
-            title=f"{picture.title}, {source}",
-            caption=f"Rows on {source} only: scores on other data are in a figure of their own. "
-            + picture.caption,
-        )
-        for source, picture in zip(several, map(draw, several), strict=True)
-    ]
+    pictures = []
+    for source in several:
+        picture = draw(source)
+        name, title = f"{picture.name}_{file_name(source)}", f"{picture.title}, {source}"
+        about = f"Rows on {source} only: scores on other data are in a figure of their own. "
+        pictures.append(replace(picture, name=name, title=title, caption=about + picture.caption))
+    return pictures
 
 
 def picture_per_dev_data(rows: Rows, draw: Callable[[Rows], Picture]) -> list[Picture]:

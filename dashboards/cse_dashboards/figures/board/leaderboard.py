@@ -211,11 +211,7 @@ def _make_markers(
         error_x={"array": replace_missing(up), "arrayminus": replace_missing(down), **_WHISKERS},
         hovertext=list(notes),
         mode="markers",
-        marker={
-            "size": 10,
-            "color": data["method"].map(colours).tolist(),
-            **KINDS[kind],
-        },
+        marker={"size": 10, "color": data["method"].map(colours).tolist(), **KINDS[kind]},
         hovertemplate="%{y}: %{x:.2f}, %{hovertext}<extra></extra>",
         legendgroup=kind,
         showlegend=False,

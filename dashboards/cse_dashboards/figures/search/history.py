@@ -4,14 +4,7 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from cse_dashboards.figures.labels import HOVER, search_notes
-from cse_dashboards.figures.picture import (
-    Drawn,
-    Picture,
-    colour,
-    fade,
-    make_band,
-    make_figure,
-)
+from cse_dashboards.figures.picture import Drawn, Picture, colour, fade, make_band, make_figure
 from cse_dashboards.figures.search.study import (
     TRIAL_COLUMN,
     StudiedSearch,

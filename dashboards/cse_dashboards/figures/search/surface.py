@@ -78,17 +78,13 @@ def draw_surface(
         traces, axes = [_make_cells(means, sides, bar)], [{"type": "category"}] * 2
     else:
         axes = [dict(axis_of(space[name], side)) for name, side in zip((x, y), sides, strict=True)]
+        line = {"width": 1, "color": colour(6)}
         points = go.Scatter(
             name="configurations",
             x=[across for across, _ in means],
             y=[down for _, down in means],
             mode="markers",
-            marker={
-                "color": list(means.values()),
-                "size": 9,
-                "line": {"width": 1, "color": colour(6)},
-                **bar,
-            },
+            marker={"color": list(means.values()), "size": 9, "line": line, **bar},
             hovertemplate="%{x}, %{y}: %{marker.color:.2f}<extra></extra>",
         )
         numeric = all(is_number(value) for side in sides for value in side)
