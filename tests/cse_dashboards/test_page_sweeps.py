@@ -80,7 +80,7 @@ def test_the_list_says_how_far_each_is(page: FlaskClient) -> None:
     for there in ('<a href="/sweeps/grid">grid</a>', '<progress max="5" value="4"', "nightly"):
         assert there in answer
     assert "running" in text(answer)
-    assert "4 of 5 1 83.00 stsb" in text(answer)  # ended, failed, best
+    assert "running 4 4 of 5 1 83.00 STS-B" in text(answer)  # the bar, ended, failed, best
 
 
 def test_a_sweep_that_has_ended_is_not_looked_at_again(url: str, tmp_path: Path) -> None:

@@ -63,7 +63,7 @@ from cse_platform.leaderboard.trial_details import (
     read_similarities,
     read_trial,
 )
-from cse_platform.leaderboard.trials import best_of_sweep, dev_curves
+from cse_platform.leaderboard.trials import best_of_sweep, dev_curves, find_kept_models
 from cse_platform.leaderboard.trials_table import (
     EVERY,
     Hyperparameters,
@@ -139,6 +139,7 @@ class Leaderboard:
     neighbours = _make_question(read_neighbours)
     similarities = _make_question(read_similarities)
     annotations = _make_question(read_annotations)
+    kept_models = _make_question(find_kept_models)
 
     def rows(
         self,

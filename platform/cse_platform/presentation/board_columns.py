@@ -27,7 +27,14 @@ from cse_platform.leaderboard.records import (
 )
 from cse_platform.leaderboard.statistics.compare import Comparison
 from cse_platform.leaderboard.statistics.intervals import Interval
-from cse_platform.numbers import HASH_DIGITS, clock, percent, short_settings, signed_percent
+from cse_platform.numbers import (
+    HASH_DIGITS,
+    clock,
+    first_percents,
+    percent,
+    short_settings,
+    signed_percent,
+)
 from cse_platform.presentation.tables import Cell, Column, flatten, read_path
 from cse_platform.tracking.events import UNCHECKED_DATA
 from cse_platform.tracking.history import (
@@ -264,7 +271,7 @@ _DEV_COLUMNS: tuple[Column[Any], ...] = (
     Column("dev_best", "dev_score.best"),
     Column(
         "chosen_by",
-        shown=lambda row: ", ".join(map(percent, row.chosen_by.values())) or None,
+        shown=lambda row: first_percents(row.chosen_by.values()) or None,
         csv=_dump_json,
     ),
     Column("counts_choice"),

@@ -34,12 +34,17 @@ IDENTITY_DIGITS = 12
 
 
 def trial_page(
-    trial: TrialDetails, *, options: str, best: Mapping[str, Any] | None = None
+    trial: TrialDetails,
+    *,
+    options: str,
+    has_output: bool,
+    best: Mapping[str, Any] | None = None,
 ) -> Iterator[Block]:
     """Yield the blocks of the page of a trial; correlations and accuracies are x 100.
 
-    `options` are those with which a command finds this leaderboard, empty or after a blank. `best`
-    has the hyperparameters of the best trial of its sweep; those that differ are shown, too.
+    `options` are those with which a command finds this leaderboard, empty or after a blank.
+    `has_output` says whether `cse-sweep logs` shows what the trial has printed. `best` has the
+    hyperparameters of the best trial of its sweep; those that differ are shown, too.
     """
     yield Heading(f"Trial {trial.key}", 1)
     step = "" if trial.best_step is None else f" at step {trial.best_step}"
@@ -50,7 +55,7 @@ def trial_page(
     yield Paragraph(f"{trial.state}, {value}")
     if trial.error:
         yield Paragraph(f"Error: {trial.error}")
-        for place in trial.sweeps[:1]:
+        for place in trial.sweeps[:has_output]:
             logs = f"cse-sweep logs {shlex.quote(place.sweep)} --trial {place.number}{options}"
             yield Paragraph(f"Its output: {logs}")
     yield make_facts_table(_collect_facts(trial))
