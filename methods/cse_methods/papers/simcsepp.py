@@ -1,9 +1,9 @@
 """SimCSE++: SimCSE whose negatives are free of dropout, and whose coordinates are contrasted too.
 
 Paper: Xu et al., EMNLP 2023, https://arxiv.org/abs/2305.13192.
-Follows an earlier state of the released code; the last one trains neither part by default.
-Departs from it: a sentence's own pair without dropout is left out exactly, which there leaks in at
-temperatures below 0.0097.
+Follows an earlier state of the released code, as the last one trains neither part.
+Departs from it: a sentence's own pair without dropout, which there leaks in at temperatures below
+0.0097, is left out.
 On a base the term of coordinates joins its loss. `negatives: off_dropout` also replaces its part
 `contrastive`, by this contrast of its views, which are encoded once more without dropout.
 """
@@ -52,8 +52,8 @@ class SimCSEppConfig(WithBase):
 
     negatives: Literal["off_dropout", "other_view", "base"] = released(
         "off_dropout",
-        "what tells a positive apart: sentences in a pass without dropout, those of the second "
-        "view as in SimCSE, or what the base's loss has; with a base, default: base",
+        "the sentences in a pass without dropout, in the second view as in SimCSE, or as the base "
+        "has them; with a base, default: base",
     )
     temperature: float = released(0.05, "divides cosines", gt=0, symbol="τ")
     positive_factor: float = released(
@@ -127,5 +127,4 @@ class StudentWithoutDropout(StudentOf):
 
 @register_objective("simcsepp", config=SimCSEppConfig, paper=PAPER, revision=1)
 def build(config: SimCSEppConfig, corpus: Corpus, student: Student) -> SimCSEpp:
-    base = build_base(config, corpus, student) if config.base else SimCSE(config)
-    return SimCSEpp(config, base)
+    return SimCSEpp(config, build_base(config, corpus, student) if config.base else SimCSE(config))

@@ -44,22 +44,22 @@ class ModifiedObjective(TwoViewsOfBase):
         self, first: Tensor, second: Tensor, *further: Tensor, student: StudentProtocol, **how: Any
     ) -> dict[str, Tensor]:
         """Compute the parts; with prefixes, each is a weighted sum over them."""
-        dims, views = self.config.matryoshka_dims, (first, second, *further)
+        dims, vectors = self.config.matryoshka_dims, (first, second, *further)
         if dims is None:
-            return self._compute_parts(views, student=student, **how)
+            return self._compute_parts(vectors, student=student, **how)
         weights = self.config.matryoshka_weights or [1.0] * len(dims)
         total: dict[str, Tensor] = {}
         encoded = list[Views]()
         for width, weight in zip(dims, weights, strict=True):
             reader = StudentOfPrefixes(student, width, encoded)
-            cut = [take_prefix(view, width) for view in views]
+            cut = [take_prefix(rows, width) for rows in vectors]
             for name, part in self._compute_parts(cut, student=reader, **how).items():
                 total[name] = total.get(name, 0.0) + weight * part
         return total
 
-    def _compute_parts(self, views: Sequence[Tensor], **how: Any) -> dict[str, Tensor]:
-        config, (mean, second) = self.config, spread_out(*views[:2])
-        parts = dict(self.base.losses(*views, **how))
+    def _compute_parts(self, vectors: Sequence[Tensor], **how: Any) -> dict[str, Tensor]:
+        config, (mean, second) = self.config, spread_out(*vectors[:2])
+        parts = dict(self.base.losses(*vectors, **how))
         if config.spread_mean_weight:
             parts["spread_mean"] = config.spread_mean_weight * mean
         if config.spread_second_weight:
