@@ -188,7 +188,7 @@ def test_macl_tells_what_its_loss_does_not_and_ends_at_a_temperature_of_zero() -
     odds = [-0.2 / 0.12, 1.4 / 0.12]
     expected = [math.log1p(math.exp(-x)) * (1 + math.exp(x)) for x in odds]
     assert parts["contrastive"].item() == pytest.approx(sum(expected) / 2)
-    with pytest.raises(TrainingError, match="macl: the temperature 0.1 "):
+    with pytest.raises(TrainingError, match=r"macl: the temperature 0\.1 "):
         objective.losses(torch.eye(2), -torch.eye(2))
 
 
