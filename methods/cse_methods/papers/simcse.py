@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Literal, Protocol
 from torch import Tensor
 
 from cse_methods.augmentation.registry import AUGMENTATIONS, AugmentationName, rate_setting
-from cse_methods.config import Conditions, Holding, TrainingConfig
+from cse_methods.config import Conditions, Holding, TwoViewConfig
 from cse_methods.contract import Paper
 from cse_methods.data.corpora import Corpus
 from cse_methods.encoders.encoder import Encoder
@@ -21,7 +21,7 @@ from cse_methods.losses.info_nce import NegativesFrom, info_nce
 from cse_methods.settings import setting
 from cse_methods.training.augmented_view import encode_view
 from cse_methods.training.loop import register_objective
-from cse_methods.training.objective import Objective, TwoViewObjective, TwoViews
+from cse_methods.training.objective import TwoViewObjective, TwoViews
 from cse_methods.training.student import Batch, Student, StudentProtocol
 
 PAPER = Paper(
@@ -33,7 +33,7 @@ PAPER = Paper(
 Supervision = Literal["pairs", "triples"]
 
 
-class SimCSEConfig(TrainingConfig):
+class SimCSEConfig(TwoViewConfig):
     conditions: ClassVar[Conditions] = {
         "hard_negative_weight": {"supervision": ("triples",)},
         "views": {"supervision": (None,)},
@@ -121,7 +121,7 @@ class AugmentedSimCSE(SimCSE):
         )
 
 
-class SupervisedSimCSE(Objective):
+class SupervisedSimCSE(TwoViewObjective):
     """Contrasts each sentence with labelled positives and, for triples, hard negatives."""
 
     def __init__(self, config: SimCSEConfig, corpus: Corpus) -> None:
@@ -132,14 +132,22 @@ class SupervisedSimCSE(Objective):
             for index, column in enumerate(corpus.columns)
         ]
 
-    def forward(self, student: StudentProtocol, batch: Batch) -> dict[str, Tensor]:
+    def views(self, student: StudentProtocol, batch: Batch) -> TwoViews:
+        """Return the rows of all columns, one after another."""
         template = student.encoder.template
         cut = [student.pieces_at(batch.rows, column, template) for column in self.columns]
-        (embeddings,) = student.encode([content for own in cut for content in own], template)
-        anchors, positives, *negatives = embeddings.chunk(len(cut))
+        return TwoViews([content for own in cut for content in own], (template, template))
+
+    def encode(self, student: StudentProtocol, views: TwoViews) -> tuple[Tensor, ...]:
+        (embeddings,) = student.encode(views.contents, views.templates[0])
+        return embeddings.chunk(len(self.columns))
+
+    def losses(
+        self, first: Tensor, second: Tensor, *negatives: Tensor, **_: Any
+    ) -> dict[str, Tensor]:
         contrastive = info_nce(
-            anchors,
-            positives,
+            first,
+            second,
             temperature=self.config.temperature,
             negatives=negatives[0] if negatives else None,
             hard_negative_weight=self.config.hard_negative_weight,

@@ -109,6 +109,10 @@ class StSettings(LibraryConfig):
         """The loss of each corpus, in order."""
         return tuple(cast(LossName, corpus.loss or self.loss) for corpus in self.corpus)
 
+    @property
+    def dev_widths(self) -> tuple[int, ...]:
+        return self.matryoshka or ()
+
     def loss_settings(self, loss: LossName) -> dict[str, Any]:
         """Return the settings of a loss that are not left to the library, without the prefix."""
         given = {name: getattr(self, PREFIX + name) for name in settings_of(loss)}

@@ -126,7 +126,7 @@ def _train(config: StSettings, run: Run, folder: Path) -> dict[str, float]:
     model.max_seq_length = config.max_length
     trainer = _Trainer(model=model, args=arguments, train_dataset=sets, loss=losses)
     trainer.remove_callback(PrinterCallback)
-    return report_to_cse(trainer, config, run, at_test=at_test, widths=config.matryoshka or ())
+    return report_to_cse(trainer, config, run, at_test=at_test, widths=config.dev_widths)
 
 
 def _computed_in(arithmetic: Arithmetic, forward: Callable[..., Any]) -> Callable[..., Any]:
