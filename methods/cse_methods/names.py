@@ -10,6 +10,7 @@ METHODS = {
     **{"dclr": "DCLR", "pcl": "PCL", "arccse": "ArcCSE", "mixcse": "MixCSE", "mocose": "MoCoSE"},
     **{"promptbert": "PromptBERT", "l2pcsr": "L2P-CSR", "isbert": "IS-BERT"},
     **{"bertflow": "BERT-flow", "diffcse": "DiffCSE", "infocse": "InfoCSE"},
+    **{"distillcse": "DistillCSE", "cotbert": "CoT-BERT", "pna": "PNA", "multicsr": "MultiCSR"},
     **{"untrained": "untrained", "st": "ST"},
     # Of published numbers alone.
     **{"l2p-csr": "L2P-CSR", "is-bert": "IS-BERT", "consert": "ConSERT", "declutr": "DeCLUTR"},

@@ -185,6 +185,7 @@ _SHIPPED = {
     **{"dclr": "#7b4fb5", "pcl": "#8c564b", "diffcse": "#17a2a2"},
     **{"arccse": "#b5892f", "mixcse": "#5a7d2a", "mocose": "#a23b72"},
     **{"promptbert": "#3f6fb0", "l2pcsr": "#6b6b6b", "infocse": "#9a8b1f"},
+    **{"distillcse": "#b04f6f", "cotbert": "#2f8f9d", "pna": "#7a6a4f", "multicsr": "#5f7fbf"},
     **{"isbert": "#4e6e8e", "consert": "#c2672f", "ct": "#3f8f6b", "bertflow": "#8a6fb0"},
 }
 _DASHES = ("solid", "dash", "dot", "dashdot", "longdash")
