@@ -26,7 +26,7 @@ def started(*teachers: np.ndarray, **settings: Any) -> DistillCSE:
 
 def distilled(objective: DistillCSE, first: Tensor, *, step: int = 1) -> float:
     batch = Batch([""] * len(first), np.arange(len(first)), step=step)
-    parts = objective.losses(first, first, batch=batch)
+    parts = objective.losses(first, first.flip(0), batch=batch)
     assert parts.keys() == {"contrastive", "distilled"}
     return parts["distilled"].item()
 
@@ -99,11 +99,13 @@ def test_ranks_are_shuffled_by_the_draws_of_their_group() -> None:
 
 
 def test_the_student_s_similarities_change_places_by_the_teacher_s_ranks() -> None:
-    """By the teacher, sentence 2 is the first of row 0, 0 that of row 1, and 1 that of row 2."""
-    teacher = torch.tensor([[9.0, 1, 2], [2, 9, 1], [1, 2, 9]])
-    student = torch.tensor([[0.0, 1, 2], [3, 4, 5], [6, 7, 8]], requires_grad=True)
-    moved = shuffle_by_rank(student, teacher, torch.tensor([[1, 0], [0, 1], [1, 0]]))
-    assert moved.tolist() == [[0, 2, 1], [3, 4, 5], [7, 6, 8]]
+    """By the teacher, row 0 ranks the sentences 2, 3, 1; for the other rows all are alike."""
+    teacher = torch.ones(4, 4)
+    teacher[0] = torch.tensor([0.0, 1, 3, 2])
+    student = torch.arange(16.0).view(4, 4).requires_grad_()
+    same = [0, 1, 2]
+    moved = shuffle_by_rank(student, teacher, torch.tensor([[1, 2, 0], same, [1, 0, 2], same]))
+    assert moved.tolist() == [[0, 2, 3, 1], [4, 5, 6, 7], [9, 8, 10, 11], [12, 13, 14, 15]]
     moved[0, 1].backward()
     assert student.grad is not None
     assert student.grad.nonzero().tolist() == [[0, 2]]
