@@ -1,4 +1,4 @@
-"""DistillCSE: SimCSE that also learns its teachers' similarities, shuffled among those about alike.
+"""DistillCSE: SimCSE that also learns its teachers' similarities, some of them shuffled.
 
 Paper: Xu et al., Findings of EMNLP 2023, https://arxiv.org/abs/2310.13499.
 As in its released code: the distillation is a cross-entropy, whose gradient is that of the paper's
