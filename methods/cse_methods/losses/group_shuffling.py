@@ -36,7 +36,8 @@ def group_ends(teacher: Tensor, *, share: float) -> Tensor:
     ranked = without_positive(teacher).sort(dim=1, descending=True).values
     cumulative = ranked.softmax(dim=1).cumsum(dim=1)
     count = int(1 / share)
-    count += count * share < 1
+    if count * share < 1:
+        count += 1
     bounds = [(group + 1) * share for group in range(count)]
     ends = torch.stack([(cumulative < bound).sum(dim=1) for bound in bounds], dim=1)
     ends[:, -1] = ranked.shape[1]

@@ -9,20 +9,15 @@ from cse_methods.training.objective import Objective
 from cse_methods.training.student import Batch, Student, StudentProtocol
 
 
-def split_columns(corpus: Corpus) -> list[Corpus]:
-    """Make a corpus of each column of a corpus."""
-    return [
-        Corpus(corpus.name, column, f"{corpus.sha256} column {index}")
-        for index, column in enumerate(corpus.columns)
-    ]
-
-
 class SupervisedObjective(Objective):
     """An objective on the embeddings of all columns; the head stays at test time."""
 
     def __init__(self, corpus: Corpus) -> None:
         super().__init__()
-        self.columns = split_columns(corpus)
+        self.columns = [
+            Corpus(corpus.name, column, f"{corpus.sha256} column {index}")
+            for index, column in enumerate(corpus.columns)
+        ]
 
     def encode_columns(self, student: StudentProtocol, batch: Batch) -> tuple[Tensor, ...]:
         """Compute the embeddings of each column of a batch, shape (B, D) each, after the head."""
