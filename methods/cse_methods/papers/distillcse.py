@@ -7,7 +7,7 @@ are weighed by `alpha`, those of one width equally.
 Departs from it: teachers read their own tokenisation of the training sentences; sentences that the
 teachers find equally alike keep the order of the batch; the last of an odd number of teachers is
 not mixed in once more; the last, incomplete batch of an epoch is dropped. In a batch of two there
-is nothing to distil.
+is nothing to distil. The text of the paper was not compared.
 """
 
 from collections.abc import Sequence
