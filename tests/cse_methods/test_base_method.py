@@ -45,6 +45,8 @@ BASES: dict[str, dict[str, Any]] = {
     "pcl": {"augmentations": ["rp", "sf"]},
     "consert": {},
     "dclr": {"complementary_model": "TINY"},
+    "distillcse": {"teachers": "TINY"},
+    "cotbert": {},
 }
 
 

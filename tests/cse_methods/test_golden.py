@@ -48,6 +48,7 @@ from cse_methods.encoders.whitening import whiten
 from cse_methods.encoders.word_pieces import cut_segments, most_repeats, repeat_pieces
 from cse_methods.errors import TrainingError
 from cse_methods.losses.arc_con import arc_con, masking_triplet
+from cse_methods.losses.augmented_negatives import augmented_contrast
 from cse_methods.losses.bidirectional_margin import bidirectional_margin
 from cse_methods.losses.composition import Aggregation, aggregate
 from cse_methods.losses.debiased import (
@@ -58,6 +59,7 @@ from cse_methods.losses.debiased import (
 )
 from cse_methods.losses.dimension_contrast import dimension_contrast
 from cse_methods.losses.focal_info_nce import focal_info_nce
+from cse_methods.losses.group_shuffling import group_ends, shuffle_by_rank
 from cse_methods.losses.info_nce import info_nce
 from cse_methods.losses.likelihood import bits_per_dimension, log_likelihood
 from cse_methods.losses.list_mle import list_mle
@@ -78,7 +80,9 @@ from cse_methods.losses.spread_out import cosine_moments, spread_out
 from cse_methods.losses.tension import build_pairs, contrastive_tension, in_batch_tension
 from cse_methods.metrics import alignment, uniformity
 from cse_methods.papers.arccse import ArcCSE, ArcCSEConfig
+from cse_methods.papers.distillcse import weigh_teachers
 from cse_methods.papers.mocose import Projection, prediction_head
+from cse_methods.papers.multicsr import weigh_triples
 from cse_methods.papers.promptbert import denoise, template_positions
 from cse_methods.training.modifiers import take_prefix
 from cse_methods.training.momentum import KeyQueue, ema_momentum, enqueue, moving_average_
@@ -942,6 +946,84 @@ def sncse(inputs: Inputs, params: Params) -> Outputs:
     bounds = {"low": params["alpha"], "high": params["beta"]}
     margin = bidirectional_margin(anchors, positives, negations, **bounds)
     return {"loss": contrastive + params["lam"] * margin, "infonce": contrastive, "bml": margin}
+
+
+@reproduces("cotbert_loss_?", "pna_loss_?", "pna_smooth_?", without={"logits"})
+def augmented(inputs: Inputs, params: Params) -> Outputs:
+    how: dict[str, Any] = {"temperature": params["temp"]}
+    if "scores" in inputs:
+        how |= {"scores": inputs["scores"].detach()}
+        how |= {"smoothing": params["smooth"].removeprefix("smooth_")}
+    assert not params.get("hard_negative_weight")
+    return {"loss": augmented_contrast(*inputs["z"].unbind(dim=1), **how)}
+
+
+@reproduces("pna_weighted_code_?", without={"logits"})
+def released_weights(inputs: Inputs, params: Params) -> Outputs:
+    """The released code weighs a positive's own hard negative, where SimCSE weighs an anchor's."""
+    views, temperature = inputs["z"].unbind(dim=1), params["temp"]
+    weight = params["hard_negative_weight"]
+    return {
+        "loss": augmented_contrast(*views, temperature=temperature, augmented_weight=weight),
+        "second_block": augmented_contrast(
+            *views, temperature=temperature, hard_negative_weight=weight
+        ),
+    }
+
+
+@reproduces("cotbert_denoised_?")
+def cotbert(inputs: Inputs, params: Params) -> Outputs:
+    views = []
+    for number, own in enumerate(params["template_lengths"]):
+        padding = inputs["lengths"][:, number] - own
+        left = denoise(inputs["h"][:, number], inputs[f"noise{number + 1}"], padding)
+        views.append(apply_head(inputs, left))
+    return {"loss": augmented_contrast(*views, temperature=params["temp"])}
+
+
+@reproduces("distillcse_loss_?", "distillcse_shuffled_?")
+def distillcse(inputs: Inputs, params: Params) -> Outputs:
+    first, second = inputs["z"].unbind(dim=1)
+    teachers = inputs["teachers"].detach()
+    shares = weigh_teachers([teachers.shape[2]] * len(teachers), alpha=0.33)
+    pairs = zip(shares, teachers, strict=True)
+    teacher = torch.stack([share * cosine_matrix(own, own) for share, own in pairs]).sum(dim=0)
+    student, found = cosine_matrix(first, first), {}
+    if "shuffle" in inputs:
+        student = shuffle_by_rank(student, teacher, inputs["shuffle"])
+        found = {"ends": group_ends(teacher, share=params["group_p"])}
+    taus = {f"{who}_temperature": params[f"{who}_temp"] for who in ("student", "teacher")}
+    distilled = params["weight"] * list_net(student, teacher, **taus)
+    contrastive = info_nce(first, second, temperature=params["temp"])
+    loss = contrastive + distilled
+    return {"loss": loss, "contrast": contrastive, "distill": distilled, **found}
+
+
+@reproduces("distillcse_groups_?")
+def distillcse_groups(inputs: Inputs, params: Params) -> Outputs:
+    return {"ends": group_ends(inputs["teacher_sim"], share=params["group_p"])}
+
+
+@reproduces("distillcse_teachers_?")
+def distillcse_teachers(inputs: Inputs, params: Params) -> Outputs:
+    base, large = inputs["base"], inputs["large"]
+    found = {}
+    for name, teachers in (("base_only", [*base]), ("mixed", [*base, *large])):
+        shares = weigh_teachers([own.shape[1] for own in teachers], alpha=params["alpha"])
+        pairs = zip(shares, teachers, strict=True)
+        found[name] = torch.stack([share * cosine_matrix(own, own) for share, own in pairs]).sum(0)
+    return found
+
+
+@reproduces("multicsr_loss_?", form="bce")
+@reproduces("multicsr_oracle_removed_?", form="infonce")
+def multicsr(inputs: Inputs, params: Params, form: Any) -> Outputs:
+    frozen, phi = inputs["frozen"].unbind(dim=1), params["phi"]
+    # The released code compares cosine / temperature with 20 phi.
+    bound = phi if form == "infonce" else 20 * phi * params["temp"]
+    weights = weigh_triples(*frozen, phi=bound)
+    logits = noise_logits(*inputs["z"].unbind(dim=1), temperature=params["temp"])
+    return {"loss": debiased_loss(logits, weights, form=form), "weights": weights}
 
 
 @reproduces("whitenedcse_L1_code_a", "whitenedcse_oracle_L*", without={"per_anchor"})

@@ -81,9 +81,11 @@ OUR_NAMES = {
     "32 (without template and specials)": "32",
 }
 """How encoders and settings are named here that the shared tables name otherwise."""
-LATER = {"focalinfonce", "macl", "simcsepp"}
-"""Methods that the shared tables of settings do not have."""
-METHODS = sorted({*available_methods()} - {"st", "untrained"} - LATER)
+METHODS = [name for name in available_methods() if name not in ("macl", "st", "untrained")]
+OF_NO_SHARED_TABLE = {
+    *("cotbert", "distillcse", "focalinfonce", "multicsr", "pna", "simcsepp"),
+}
+"""Methods whose settings were read in their released code."""
 HEAD = "backbone,variant,hyperparameter,value,source\n"
 
 
@@ -174,6 +176,9 @@ def test_published_columns_equal_the_shared_table(shared: Path) -> None:
         assert all(column.source for column in columns)
         names = ("backbone", "variant", "settings", "searched")
         ours = [{name: getattr(column, name) for name in names} for column in columns]
+        if method in OF_NO_SHARED_TABLE:
+            assert ours
+            continue
         expected = list(columns_of(method, shared))
         assert expected
         ours, expected = (
@@ -183,7 +188,6 @@ def test_published_columns_equal_the_shared_table(shared: Path) -> None:
         assert ours == expected
     tables = [place.name for place in files(published).iterdir() if place.name.endswith(".csv")]
     others = {"departures.csv", "lengths.csv", "released.csv", "training_data.csv"}
-    others |= {f"{name}.csv" for name in LATER if get_method(name).published}
     assert sorted(others ^ set(tables)) == [f"{name}.csv" for name in METHODS]
 
 

@@ -180,6 +180,7 @@ _SHIPPED = {
     **{"arccse": "#b5892f", "mixcse": "#5a7d2a", "mocose": "#a23b72"},
     **{"promptbert": "#3f6fb0", "l2pcsr": "#6b6b6b", "infocse": "#9a8b1f"},
     **{"focalinfonce": "#2f7f5f", "macl": "#b0506a", "simcsepp": "#5b6abf"},
+    **{"distillcse": "#b04f6f", "cotbert": "#2f8f9d", "pna": "#7a6a4f", "multicsr": "#5f7fbf"},
     **{"isbert": "#4e6e8e", "consert": "#c2672f", "ct": "#3f8f6b", "bertflow": "#8a6fb0"},
     "st": "#b03a3a",
 }
