@@ -26,6 +26,7 @@ from cse_methods.settings import setting
 from cse_methods.training.objective import Objective, TwoViewObjective, TwoViews
 from cse_methods.training.optimizers import ParameterGroup
 from cse_methods.training.student import Batch, Student, StudentProtocol
+from cse_methods.training.supervised import SupervisedObjective
 
 PREFIX = "base_"
 """Prefix of a base's settings, and of those parts of its loss whose name is taken."""
@@ -202,10 +203,16 @@ def _explain_no_base(method: Method, upper: type[WithBase]) -> str | None:
     with suppress(Exception):  # an annotation of another package that cannot be evaluated
         built = get_type_hints(method.build).get("return")
     all_kinds = get_args(built) or (built,)
-    kinds = [k for k in all_kinds if isinstance(k, type) and issubclass(k, TwoViewObjective)]
+    kinds = [
+        kind
+        for kind in all_kinds
+        if isinstance(kind, type)
+        and issubclass(kind, TwoViewObjective)
+        and not issubclass(kind, SupervisedObjective)
+    ]
     if not kinds:
         return "its objective does not hand over two views of each sentence"
-    if upper.encodes_views and all(k.encode is not TwoViewObjective.encode for k in kinds):
+    if upper.encodes_views and all(kind.encode is not TwoViewObjective.encode for kind in kinds):
         return (
             "it encodes its views in a way of its own, and this method cuts sentences into parts "
             "that it encodes itself"
