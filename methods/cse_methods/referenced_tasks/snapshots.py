@@ -42,9 +42,10 @@ def find_snapshot(reference: Reference, split: str | None = None) -> Reference |
     the one on which the task is evaluated.
     """
     file = _record_file(reference, split)
-    if not file.is_file():
+    try:
+        found = Reference.model_validate(json.loads(file.read_text("utf-8"))["reference"])
+    except (OSError, ValueError, KeyError):  # there is no record, or it was damaged since
         return None
-    found = Reference.model_validate(json.loads(file.read_text("utf-8"))["reference"])
     there = found.kind == "benchmark" or _snapshot_folder(found, split).is_dir()
     return found if there else None
 
