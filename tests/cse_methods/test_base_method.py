@@ -330,7 +330,7 @@ REFUSED: dict[str, tuple[str, dict[str, Any], str, str]] = {
     "misspelt": ("rankcse", {"base": "promtbert"}, "base", "Did you mean 'promptbert'"),
     "untrained": ("rankcse", {"base": "untrained"}, "base", "does not hand over two views"),
     "one view": ("hicl", {"base": "isbert"}, "base", "does not hand over two views"),
-    "columns": ("rankcse", {"base": "pna"}, "base", "does not hand over two views"),
+    "on columns": ("rankcse", {"base": "pna"}, "base", "does not hand over two views"),
     "itself": ("rankcse", {"base": "rankcse"}, "base", "no method stands on itself"),
     "on another": ("hicl", {"base": "rankcse"}, "base", "it stands on a base of its own"),
     "encodes": ("hicl", {"base": "pcl"}, "base", "cuts sentences into parts"),

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cse_methods.data.source import source_name
+from cse_methods.referenced_tasks.reference import OWN_KINDS
 from cse_methods.tasks import Tasks
 from cse_platform.errors import StoreLostError
 from cse_platform.tracking.events import (
@@ -24,7 +25,7 @@ from cse_platform.tracking.events import (
 from cse_platform.tracking.provenance import user_and_host
 
 if TYPE_CHECKING:  # readers of the journal must not import code that opens test sets
-    from cse_methods.evaluation.results import Evaluation, Similarities
+    from cse_methods.evaluation.results import Evaluation, Examples
 
 
 MOST_PAIRS = 2**22
@@ -85,13 +86,18 @@ def make_test_accesses(
 ) -> list[TestAccessed]:
     """Make the events of test sets that are about to be opened for a trial: one for each source.
 
-    A lab's own files are of the source `file`, whatever `data` is. There is no event if only the
-    geometry is measured, which opens no test set.
+    A lab's own files are of the source `file`, whatever `data` is, and tasks of mteb of the source
+    `hub`. There is no event if only the geometry is measured, which opens no test set.
     """
+    source = source_name(data)
+    files = tuple(one for one in tasks.referenced if one.kind in OWN_KINDS)
+    fetched = tuple(one for one in tasks.referenced if one.kind not in OWN_KINDS)
     parts: dict[TestSource, Tasks] = {
-        source_name(data): replace(tasks, own=()),
-        "file": Tasks(own=tasks.own),
+        source: replace(tasks, own=(), referenced=fetched if source == "hub" else ()),
+        "file": Tasks(own=tasks.own, referenced=files),
     }
+    if source != "hub":
+        parts["hub"] = Tasks(referenced=fetched)
     return [
         TestAccessed(
             sweep=sweep,
@@ -125,7 +131,11 @@ def evaluation_event(
             TrialScore(**{**asdict(score), "value": float(score.value)})
             for score in evaluation.scores
         ),
-        similarities=tuple(map(_pack_similarities, evaluation.similarities)),
+        similarities=tuple(
+            _pack_similarities(pairs)
+            for pairs in evaluation.examples
+            if pairs.statistic == "spearman"
+        ),
         identities={identity: dict(parts) for identity, parts in evaluation.identities.items()},
         seconds=dict(evaluation.seconds),
     )
@@ -139,16 +149,17 @@ def _refuse_unlike_counts(task: str, *counts: int) -> None:
         )
 
 
-def _pack_similarities(similarities: "Similarities") -> PairSimilarities:
+def _pack_similarities(similarities: "Examples") -> PairSimilarities:
+    assert similarities.gold is not None  # of Spearman's statistic
     pairs = sum(similarities.subsets.values())
     _refuse_unlike_counts(
-        similarities.task, len(similarities.cosines), len(similarities.gold), pairs
+        similarities.task, len(similarities.values), len(similarities.gold), pairs
     )
     return PairSimilarities(
         task=similarities.task,
         split=similarities.split,
         identity=similarities.identity,
-        cosines=pack(similarities.cosines.astype(np.float32)),
+        cosines=pack(similarities.values.astype(np.float32)),
         gold=pack(similarities.gold.astype(np.float64)),
         subsets=dict(similarities.subsets),
         data_sha256=similarities.data_sha256,

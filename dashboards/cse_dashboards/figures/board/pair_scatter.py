@@ -5,7 +5,7 @@ import plotly.graph_objects as go
 
 from cse_dashboards.figures.labels import TO_EVALUATE, best_scored_trial, labelled_rows
 from cse_dashboards.figures.picture import Picture, colour, make_figure
-from cse_methods.evaluation.results import Similarities
+from cse_methods.evaluation.results import Examples
 from cse_methods.names import task_name
 from cse_platform.errors import QueryError
 from cse_platform.leaderboard.api import Leaderboard
@@ -24,7 +24,7 @@ def pair_scatter(
     )
     name, title = f"pairs_{task}", f"Pairs of {task_name(task)}"
     labelled = labelled_rows([row_a, row_b])
-    found: list[Similarities] = []
+    found: list[Examples] = []
     for row in labelled.values():
         if (trial := best_scored_trial(row, task)) is None:
             how = f"`evaluate: {{tasks: [{task}]}}` {TO_EVALUATE} {task}"
@@ -40,7 +40,7 @@ def pair_scatter(
         return Picture(name, title, caption, missing=why)
     x, y = f"cosine, {a}", f"cosine, {b}"
     data = pd.DataFrame(
-        {x: first.cosines.round(4), y: second.cosines.round(4), "gold score": first.gold}
+        {x: first.values.round(4), y: second.values.round(4), "gold score": first.gold}
     )
     marker = {
         "size": 5,
@@ -54,7 +54,7 @@ def pair_scatter(
         name="pairs", x=data[x], y=data[y], mode="markers", marker=marker, hovertemplate=hover
     )
     figure = make_figure(points, title=f"{title} {first.split}", x=x, y=y, height=600)
-    low = float(min(first.cosines.min(), second.cosines.min()))
+    low = float(min(first.values.min(), second.values.min()))
     line = {"color": colour(6), "dash": "dot", "width": 1}
     figure.add_shape(type="line", x0=low, y0=low, x1=1, y1=1, layer="below", line=line)
     return Picture(name, title, caption, figure, data)
