@@ -21,7 +21,7 @@ endef
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help plotly-js quickstart docs docs-record golden test check test-slow papers-smoke test-real test-postgres cluster-test release-check chaos screenshots bench bench-train bench-sweep bench-costs bench-hicl bench-gpu bench-eval bench-resampling bench-statistics bench-choosing bench-seeds bench-leaderboard bench-modules bench-size bench-store bench-rebuild bench-cluster bench-scale bench-dashboard bench-search bench-search-cost bench-search-parallel clean
+.PHONY: help plotly-js quickstart docs docs-record golden test check test-slow papers-smoke test-real test-postgres cluster-test release-check chaos screenshots bench bench-train bench-sweep bench-costs bench-hicl bench-gpu bench-st bench-eval bench-resampling bench-statistics bench-choosing bench-seeds bench-leaderboard bench-modules bench-size bench-store bench-rebuild bench-cluster bench-scale bench-dashboard bench-search bench-search-cost bench-search-parallel clean
 
 help:  ## show this
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 24
@@ -92,6 +92,9 @@ bench-costs: .venv/installed  ## compare each method's step with SimCSE's, and i
 
 bench-gpu: .venv/installed  ## measure training on a GPU: speed, share of the peak, resuming; 8 minutes; BENCH="--rehearse"
 	CSE_CACHE=$$(mktemp -d) $(BIN)/python benchmarks/gpu_speed.py $(BENCH)
+
+bench-st: .venv/installed  ## compare the method st on a GPU with a plain script of its library, and check resuming; BENCH="--rehearse"
+	CSE_CACHE=$$(mktemp -d) $(BIN)/python benchmarks/st_on_gpu.py $(BENCH)
 
 bench: bench-train bench-sweep bench-costs bench-eval bench-hicl  ## compare training, sweeps and evaluation with their peers
 

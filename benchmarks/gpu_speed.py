@@ -34,8 +34,13 @@ NEEDS: dict[str, dict[str, Any]] = {
     "rankcse": {"teachers": ["TEACHER"]},
     "dclr": {"complementary_model": "TEACHER"},
     "sncse": {"negations": "NEGATIONS"},
+    "diffcse": {"generator": "MASKED"},
+    "infocse": {"backbone": "MASKED"},
+    "distillcse": {"teachers": ["TEACHER"]},
+    "pna": {"corpus": "TRIPLES"},
+    "multicsr": {"corpus": "TRIPLES", "complementary_model": "TEACHER"},
 }
-"""Settings without a default; names in capitals are replaced by files."""
+"""Settings that a method needs; names in capitals are replaced by files."""
 
 
 @dataclass(frozen=True)
@@ -142,8 +147,10 @@ def measure_peak(side: int) -> float:
 
 
 def write_files(folder: Path, scale: Scale) -> dict[str, str]:
-    """Write an encoder with random weights, a corpus of long and short texts, and negations."""
-    from transformers import BertConfig, BertModel
+    """Write an encoder with random weights, also as a masked language model, a corpus of long and
+    short texts, and negations.
+    """
+    from transformers import BertConfig, BertForMaskedLM
 
     from cse_methods.encoders.loading import load_encoder
 
@@ -156,24 +163,33 @@ def write_files(folder: Path, scale: Scale) -> dict[str, str]:
         intermediate_size=4 * scale.width,
     )
     torch.manual_seed(0)
-    BertModel(config, add_pooling_layer=False).save_pretrained(folder / "encoder")
-    tokenizer.save_pretrained(folder / "encoder")
+    masked = BertForMaskedLM(config)
+    for name, model in (("encoder", masked.bert), ("masked", masked)):
+        model.save_pretrained(folder / name)
+        tokenizer.save_pretrained(folder / name)
     rng, words = Random(0), [word for one in builtin_corpus() for word in one.split()]
     texts = [" ".join(rng.choices(words, k=rng.choice(scale.words))) for _ in range(scale.texts)]
     texts = list(dict.fromkeys(texts))
     (folder / "corpus.txt").write_text("".join(f"{text}\n" for text in texts), "utf-8")
     (folder / "negations.tsv").write_text("".join(f"{t}\tNot {t}\n" for t in texts), "utf-8")
+    triples = "".join(f"{t}\tIndeed {t}\tNot {t}\n" for t in texts)
+    (folder / "triples.tsv").write_text(f"a\tb\tc\n{triples}", "utf-8")
     return {"backbone": str(folder / "encoder"), "corpus": str(folder / "corpus.txt")}
 
 
 def configured(method: str, settings: dict[str, Any]) -> TrainingConfig:
     """Build a method's configuration, including settings without a default."""
     folder = Path(settings["corpus"]).parent
-    files = {"TEACHER": settings["backbone"], "NEGATIONS": str(folder / "negations.tsv")}
+    files: dict[str, Any] = {
+        "TEACHER": settings["backbone"],
+        "MASKED": str(folder / "masked"),
+        "NEGATIONS": str(folder / "negations.tsv"),
+        "TRIPLES": {"name": str(folder / "triples.tsv"), "columns": ["a", "b", "c"]},
+    }
     own: dict[str, Any] = {}
     for name, value in NEEDS.get(method, {}).items():
         own[name] = [files[one] for one in value] if isinstance(value, list) else files[value]
-    config = get_method(method).config.model_validate(own | {"data": "builtin"} | settings)
+    config = get_method(method).config.model_validate({"data": "builtin"} | settings | own)
     assert isinstance(config, TrainingConfig)
     return config
 
@@ -273,11 +289,13 @@ def compare_resumed(method: str, places: dict[str, str], folder: Path) -> str:
         **{"batch_size": 8, "max_length": 32, "max_steps": 20, "eval_steps": 10},
         **{"precision": "bf16", "deterministic": True},
     }
-    config, own = configured(method, settings), folder / method
-    runs = [RecordedRun(own / "whole", 1), RecordedRun(own / "resumed", 1, own / "whole" / "10")]
-    for run in runs:
-        get_method(method).train(config, run)
-    whole, resumed = (run.curve[20] for run in runs)
+    config = configured(method, settings)
+    with TemporaryDirectory(dir=folder) as own:  # all checkpoints together would fill a disk
+        whole_run = RecordedRun(Path(own) / "whole", 1)
+        resumed_run = RecordedRun(Path(own) / "resumed", 1, whole_run.folder / "10")
+        for run in (whole_run, resumed_run):
+            get_method(method).train(config, run)
+    whole, resumed = whole_run.curve[20], resumed_run.curve[20]
     if whole == resumed:
         return "equal"
     return f"losses differ by {abs(whole['train/loss'] - resumed['train/loss']):.1e}"
