@@ -47,7 +47,7 @@ from cse_methods.evaluation.test_sets.transfer import TransferTest, load_transfe
 from cse_methods.metrics import cosines
 from cse_methods.referenced_tasks.adapter import TaskEncoder
 from cse_methods.referenced_tasks.library import describe_protocol, load_task
-from cse_methods.referenced_tasks.reference import Reference
+from cse_methods.referenced_tasks.reference import OWN_KINDS, Reference
 from cse_methods.referenced_tasks.scoring import score_task
 from cse_methods.referenced_tasks.snapshots import with_snapshots
 from cse_methods.tasks import (
@@ -286,7 +286,9 @@ def _score_reference(collector: _ScoreCollector, model: Model, reference: Refere
     prompts = {f"{side} prompt": model.prompted[side].reading["prompt"] for side in encoder.used}
     reading, sha256 = {**collector.reading, **prompts}, reference.sha256 or ""
     protocol = describe_protocol(task, splits)
-    own = collector.add_identity(settings_of(reference.task, reading, protocol, sha256))
+    lab = reference.kind in OWN_KINDS
+    settings = settings_of(reference.task, reading, protocol, sha256, own=lab)
+    own = collector.add_identity(settings)
     if found is not None:
         collector.examples.append(Examples(reference.task, "test", own, *found, sha256))
     collector.add(reference.task, "test", own, {MAIN_SCORE: value})

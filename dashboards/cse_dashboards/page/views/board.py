@@ -57,7 +57,7 @@ def show_board() -> str:
 
 @pages.get("/parts/standing/")
 def standing() -> str:
-    """Render the board with ranks, intervals over pairs and the figure."""
+    """Render the board with ranks, intervals over examples and the figure."""
     address = read_address(BoardAddress)
     shown = _build_context(address, _rank_rows(address), whole=True)
     return render_template("part.html", title="Leaderboard", body="board_tables.html", **shown)
