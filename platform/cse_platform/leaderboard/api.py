@@ -162,8 +162,8 @@ class Leaderboard:
                 and the first family that any row has scores of gives the headline.
             per_configuration: return a row for every configuration with a complete trial.
             limit: maximum number of rows; those with the highest dev means are returned.
-            ranked: compute ranks and intervals over examples by resampling; without them, even a board
-                of many rows is fast.
+            ranked: compute ranks and intervals over examples by resampling; without them, even a
+                board of many rows is fast.
             sort: the column to sort by, by default the headline; see `sort_rows`.
             progress: called with the progress of the resampling.
         """
