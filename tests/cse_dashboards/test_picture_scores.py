@@ -196,7 +196,7 @@ def test_buckets_and_pairs_are_of_the_best_scored_seeds(lab, rows) -> None:
     best = best_scored_trial(rows[0], "sts12")
     shown = sum(len(ridge.x) for ridge in picture.figure.data)
     assert best == rows[0].keys[2]  # dev rises with the seed
-    assert shown == len(lab.similarities(best, "sts12").cosines)
+    assert shown == len(lab.similarities(best, "sts12").values)
     assert f"left out: {method_name(rows[1].method)}" in picture.caption
     picture = pair_scatter(lab, rows[0], rows[1], "stsb")
     assert picture.figure.layout.xaxis.title.text == f"cosine, {method_name(rows[0].method)}"

@@ -10,7 +10,7 @@ from sqlalchemy import select, text
 from stored_trials import apply_events, stored_scores, stored_test_accesses
 from sweep_events import NOON, opening, sweep_started, trial_evaluated, trial_life
 
-from cse_methods.evaluation.results import Evaluation, Score, Similarities
+from cse_methods.evaluation.results import Evaluation, Examples, Score
 from cse_methods.tasks import parse_tasks
 from cse_platform.errors import QueryError, StoreDownError
 from cse_platform.leaderboard.api import Leaderboard
@@ -40,12 +40,10 @@ def opened(hours: float = 0, trial: str = "c0-42", **changes: Any) -> TestAccess
 def pairs(**changes: Any) -> TrialEvaluated:
     given = {
         "task": "sts12", "split": "test", "identity": "e1", "subsets": {"b": 1, "a": 2},
-        "cosines": np.array([0.1, -0.5, 1.0], np.float32), "gold": np.array([0.2, 3.6, 5.0]),
-        "data_sha256": "d1",
+        "statistic": "spearman", "values": np.array([0.1, -0.5, 1.0], np.float32),
+        "gold": np.array([0.2, 3.6, 5.0]), "data_sha256": "d1",
     }  # fmt: skip
-    evaluation = Evaluation(
-        tasks=frozenset(), scores=(), similarities=(Similarities(**(given | changes)),)
-    )
+    evaluation = Evaluation(tasks=frozenset(), scores=(), examples=(Examples(**(given | changes)),))
     return evaluation_event(sweep="first", trial="c0-42", evaluation=evaluation, source="hub")
 
 
@@ -102,7 +100,7 @@ def test_what_is_scored_by_hand_tells_its_source(with_trials, by_hand) -> None:
     """Built-in sets tell nothing of real ones, whatever data the trial itself had."""
     score = Score(task="mr", split="test", metric="accuracy", value=0.5, identity="e1")
     evaluation = Evaluation(
-        tasks=frozenset({"mr"}), scores=(score,), similarities=(), identities={"e1": {}}
+        tasks=frozenset({"mr"}), scores=(score,), examples=(), identities={"e1": {}}
     )
     with by_hand() as record:
         assert record(evaluation) == []
@@ -158,24 +156,24 @@ def test_similarities_are_found_again(with_trials) -> None:
     tell(with_trials, pairs())
     found = Leaderboard(with_trials).similarities("first#0", "sts12")
     assert (found.task, found.split, found.identity) == ("sts12", "test", "e1")
-    assert found.cosines.dtype == np.float32 and found.gold.dtype == np.float64
-    assert found.cosines.tolist() == np.array([0.1, -0.5, 1.0], np.float32).tolist()
+    assert found.values.dtype == np.float32 and found.gold.dtype == np.float64
+    assert found.values.tolist() == np.array([0.1, -0.5, 1.0], np.float32).tolist()
     assert found.gold.tolist() == [0.2, 3.6, 5.0]
     assert list(found.subsets.items()) == [("b", 1), ("a", 2)]  # the order is that of the data
     assert found.data_sha256 == "d1"
     other = np.array([0.0, 0.5, 0.5], np.float32)
     dev = np.array([0.0, 0.25, 0.5], np.float32)
-    tell(with_trials, pairs(), pairs(split="dev", identity="d", cosines=dev, data_sha256="d2"))
+    tell(with_trials, pairs(), pairs(split="dev", identity="d", values=dev, data_sha256="d2"))
     reader = Leaderboard(with_trials)
     assert reader.similarities("first#0", "sts12").split == "test"
     found = reader.similarities("first#0", "sts12", "d")
-    assert (found.split, found.cosines.tolist()) == ("dev", [0.0, 0.25, 0.5])
-    tell(with_trials, pairs(identity="e2"), pairs(identity="e2", cosines=other))
+    assert (found.split, found.values.tolist()) == ("dev", [0.0, 0.25, 0.5])
+    tell(with_trials, pairs(identity="e2"), pairs(identity="e2", values=other))
     with with_trials.session() as session:
         [stored, _] = session.scalars(select(PairSetRecord).order_by(PairSetRecord.split.desc()))
         assert (stored.task, stored.split, stored.pairs) == ("sts12", "test", 3)
-    assert reader.similarities("first#0", "sts12", "e1").cosines[2] == 1
-    assert reader.similarities("first#0", "sts12", "e2").cosines[2] == 0.5
+    assert reader.similarities("first#0", "sts12", "e1").values[2] == 1
+    assert reader.similarities("first#0", "sts12", "e2").values[2] == 0.5
     assert reader.similarities("first#0", "sts12", "e2").gold[2] == 5
 
 

@@ -81,14 +81,23 @@ class LibraryEncoder:
     def rows(self, sentences: Sequence[str]) -> list[str]:
         return list(sentences)
 
-    def encode_rows(self, rows: Sequence[str], *, max_length: int | None = None) -> Tensor:
-        """Encode N texts, shape (N, D), float32, on the CPU; `max_length` is as for `Encoder`."""
+    def encode_rows(
+        self, rows: Sequence[str], *, max_length: int | None = None, prompt: str | None = None
+    ) -> Tensor:
+        """Encode N texts, shape (N, D), float32, on the CPU; `max_length` is as for `Encoder`.
+
+        `prompt` is the text before each; None is the encoder's own.
+        """
         if not rows:
             return torch.empty(0, self.width)
         if self.limit is not None:
             self.model.max_seq_length = min(max_length or self.limit, self.limit)
         vectors = self.model.encode(
-            list(rows), convert_to_tensor=True, show_progress_bar=False, batch_size=AT_ONCE
+            list(rows),
+            prompt=prompt,
+            convert_to_tensor=True,
+            show_progress_bar=False,
+            batch_size=AT_ONCE,
         )
         copied: Tensor = vectors.float().cpu().clone()  # out of the library's inference mode
         return copied

@@ -14,6 +14,7 @@ from cse_methods.encoders.library_encoder import AT_ONCE, LibraryEncoder, load_l
 from cse_methods.encoders.loading import SentenceEncoder, load_sentence_encoder
 from cse_methods.encoders.post_pooling import Dense, Normalize, Truncate
 from cse_methods.encoders.reading import lower_cases
+from cse_methods.encoders.sentence_transformers_format import PromptKind, read_side_prompts
 from cse_methods.encoders.template import SPECIAL_PIECES
 from cse_methods.encoders.word_pieces import cut_segments
 from cse_methods.errors import EvaluationError, UnknownModelError
@@ -31,6 +32,13 @@ class Model(Protocol):
     def reading(self) -> Mapping[str, Any]:
         """Everything except the weights that a vector depends on, by name; JSON values."""
 
+    @property
+    def prompts(self) -> Mapping[PromptKind, str]:
+        """The texts before queries and before documents, where the encoder has such."""
+
+    def with_prompt(self, prompt: str) -> "Model":
+        """Return a model that shares this one's weights, with this text before each sentence."""
+
     def batches(self, sentences: Sequence[str]) -> Iterator[tuple[list[int], Tensor]]:
         """Yield indices into `sentences` and their vectors, shape (B, D), float32, on the CPU."""
 
@@ -46,6 +54,7 @@ class OwnModel:
             and a text's vector is the mean of its segments' weighted by length, as in HiCL. An
             encoder's prompt surrounds every segment and is not counted, so rows are longer by its
             pieces. None reads texts whole.
+        prompts: the texts before queries and before documents.
 
     Raises:
         EvaluationError: if segments have no room for a word piece, or with the prompt exceed the
@@ -53,7 +62,12 @@ class OwnModel:
     """
 
     def __init__(
-        self, encoder: Encoder, *, max_length: int | None = None, slicing_length: int | None = None
+        self,
+        encoder: Encoder,
+        *,
+        max_length: int | None = None,
+        slicing_length: int | None = None,
+        prompts: Mapping[PromptKind, str] | None = None,
     ) -> None:
         if slicing_length is not None and slicing_length <= SPECIAL_PIECES:
             raise EvaluationError(
@@ -69,7 +83,11 @@ class OwnModel:
             )
         self.encoder, self.slicing_length = encoder, slicing_length
         self.max_length = min(max_length or encoder.limit, encoder.limit)
-        self.width = encoder.width
+        self.width, self.prompts = encoder.width, dict(prompts or {})
+
+    def with_prompt(self, prompt: str) -> "OwnModel":
+        encoder = self.encoder.with_prompt(prompt)
+        return OwnModel(encoder, max_length=self.max_length, slicing_length=self.slicing_length)
 
     @property
     def reading(self) -> Mapping[str, Any]:
@@ -116,20 +134,32 @@ class ForeignModel:
     """An encoder that sentence-transformers reads.
 
     Texts are truncated to `max_length` word pieces, or to the encoder's own limit if that is lower.
+    `prompts` are the texts before queries and before documents; `prompt` is that before each text,
+    and None the encoder's own.
 
     Raises:
         EvaluationError: if the encoder truncates no texts and a length is given.
     """
 
-    def __init__(self, encoder: LibraryEncoder, *, max_length: int | None = None) -> None:
+    def __init__(
+        self,
+        encoder: LibraryEncoder,
+        *,
+        max_length: int | None = None,
+        prompts: Mapping[PromptKind, str] | None = None,
+        prompt: str | None = None,
+    ) -> None:
         if max_length is not None and encoder.limit is None:
             raise EvaluationError(
                 f"max_length {max_length} has no effect on a model that truncates no texts; "
                 "leave it out"
             )
         self.max_length = min(max_length or encoder.limit, encoder.limit) if encoder.limit else None
-        self.encoder = encoder
-        self.width = encoder.width
+        self.encoder, self._prompt = encoder, prompt
+        self.width, self.prompts = encoder.width, dict(prompts or {})
+
+    def with_prompt(self, prompt: str) -> "ForeignModel":
+        return ForeignModel(self.encoder, max_length=self.max_length, prompt=prompt)
 
     @property
     def reading(self) -> Mapping[str, Any]:
@@ -150,7 +180,10 @@ class ForeignModel:
         for start in range(0, len(order), AT_ONCE):
             indices = order[start : start + AT_ONCE]
             rows = [sentences[index] for index in indices]
-            yield indices, self.encoder.encode_rows(rows, max_length=self.max_length)
+            yield (
+                indices,
+                self.encoder.encode_rows(rows, max_length=self.max_length, prompt=self._prompt),
+            )
 
 
 def open_model(
@@ -167,7 +200,8 @@ def open_model(
     Args:
         name: short name, folder or hub id, as for `load_encoder`.
         pooler: as for `load_encoder`.
-        prompt: the text before each sentence; None is the encoder's own, and "" is none.
+        prompt: the text before each sentence, queries and documents too; None is the encoder's own,
+            and "" is none.
         head: as for `load_encoder`.
         max_length: as for `OwnModel`.
         slicing_length: as for `OwnModel`.
@@ -188,22 +222,34 @@ def open_model(
         source = resolve_backbone(name)
         encoder = load_library_encoder(source, fetch_backbone(source), {"prompt": prompt})
     encoder.to(default_device())
-    return model_of(encoder, max_length=max_length, slicing_length=slicing_length)
+    folder = fetch_backbone(resolve_backbone(name))
+    return model_of(
+        encoder,
+        max_length=max_length,
+        slicing_length=slicing_length,
+        prompts=read_side_prompts(folder) if prompt is None else {},
+    )
 
 
 def model_of(
-    encoder: SentenceEncoder, *, max_length: int | None = None, slicing_length: int | None = None
+    encoder: SentenceEncoder,
+    *,
+    max_length: int | None = None,
+    slicing_length: int | None = None,
+    prompts: Mapping[PromptKind, str] | None = None,
 ) -> Model:
     """Wrap an encoder of this package to be scored; arguments and errors are as for `OwnModel`.
 
     EvaluationError if only a transformer of this package could be read so.
     """
     if isinstance(encoder, Encoder):
-        return OwnModel(encoder, max_length=max_length, slicing_length=slicing_length)
+        return OwnModel(
+            encoder, max_length=max_length, slicing_length=slicing_length, prompts=prompts
+        )
     if slicing_length is not None:
         raise EvaluationError(
             f"slicing_length {slicing_length} has no effect on word vectors and on what else "
             "sentence-transformers reads; leave it out"
         )
     assert isinstance(encoder, LibraryEncoder)  # there are no others
-    return ForeignModel(encoder, max_length=max_length)
+    return ForeignModel(encoder, max_length=max_length, prompts=prompts)

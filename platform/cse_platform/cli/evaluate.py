@@ -25,9 +25,11 @@ POOLERS = ("cls", "avg", "avg_top2", "avg_first_last")
 @click.argument("model")
 @click.option(
     "--tasks",
-    default="sts",
+    default=("sts",),
     show_default=True,
-    help="sts, transfer, ranking, geometry, long, single tasks or own files: sts,mr,./my.tsv.",
+    multiple=True,
+    help="sts, transfer, ranking, geometry, long, single tasks, own files or tasks of mteb: "
+    "sts,mr,./my.tsv,mteb:NFCorpus. Can be repeated.",
 )
 @click.option(
     "--data", help="A folder in the SentEval layout, `hub` or `builtin`.  [env var: CSE_DATA]"
@@ -66,7 +68,7 @@ POOLERS = ("cls", "avg", "avg_top2", "avg_first_last")
 @shows_errors
 def main(
     model: str,
-    tasks: str,
+    tasks: tuple[str, ...],
     data: str | None,
     pooler: "Pooler | None",
     prompt: str | None,
@@ -92,7 +94,7 @@ def main(
         cse-evaluate ./simcse-mini --json
     """
     say(f"reading {model}", log="stderr")  # torch takes seconds
-    from cse_methods.tasks import parse_tasks
+    from cse_methods.tasks import parse_tasks, split_tasks
     from cse_methods.transfer.protocol import TransferProtocol
     from cse_platform.scoring import ScoringRequest, score_model
 
@@ -101,7 +103,7 @@ def main(
         raise click.BadParameter(f"{dims!r} is not a list such as 32,64,128", param_hint="'--dims'")
     request = ScoringRequest(
         model=model,
-        tasks=parse_tasks([word.strip() for word in tasks.split(",") if word.strip()]),
+        tasks=parse_tasks([word for text in tasks for word in split_tasks(text)]),
         data=data,
         pooler=pooler,
         prompt=prompt,

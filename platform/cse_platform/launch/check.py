@@ -93,6 +93,10 @@ def check_and_fetch(
             say(f"{spec.sweep}: fetching", log="stdout")
             fetch_backbone(resolve_backbone(spec.backbone))
             preflight.read_corpus(spec)
+            if spec.evaluate is not None and (references := spec.evaluate.asked.referenced):
+                from cse_methods.referenced_tasks.library import fetch_references  # torch: seconds
+
+                fetch_references(references)
         stages = check()  # again, now that the files are here
     return stages
 

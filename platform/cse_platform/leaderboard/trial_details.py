@@ -54,7 +54,7 @@ from cse_platform.tracking.packing import unpack_cosines, unpack_gold
 from cse_platform.values import canonical_json
 
 if TYPE_CHECKING:
-    from cse_methods.evaluation.results import Similarities, Split
+    from cse_methods.evaluation.results import Examples, Split
 
 _MAIN = MAIN_METRICS | set(COLUMN_METRICS)
 
@@ -295,13 +295,13 @@ def read_neighbours(session: Session, sweep: str, number: int) -> tuple[Trial | 
 
 def read_similarities(
     session: Session, trial: str, task: str, identity: str | None = None
-) -> "Similarities":
+) -> "Examples":
     """The cosines that a trial gives to the pairs of an STS task, and their gold scores.
 
     `identity` is that of the evaluation; by default the only one on the task's test pairs.
     Raises NotFoundError if there is none, AmbiguousError if several evaluations are meant.
     """
-    from cse_methods.evaluation.results import Similarities
+    from cse_methods.evaluation.results import Examples
 
     stored = PairSimilaritiesRecord
     which = (
@@ -333,11 +333,12 @@ def read_similarities(
         )
     [record] = records.values()
     pairs = record.pair_set
-    return Similarities(
+    return Examples(
         task=record.task,
         split=cast("Split", pairs.split),
         identity=record.identity,
-        cosines=unpack_cosines(record.cosines),
+        statistic="spearman",
+        values=unpack_cosines(record.cosines),
         gold=unpack_gold(pairs.gold),
         subsets=pairs.subsets,
         data_sha256=pairs.data_sha256,

@@ -31,6 +31,7 @@ from cse_methods.encoders.backbones import (
     resolve_backbone,
 )
 from cse_methods.errors import CseError
+from cse_methods.referenced_tasks.snapshots import find_snapshot
 from cse_methods.setting_text import yaml_text
 from cse_methods.training.schedule import Schedule
 from cse_platform.errors import NotInstalledError, SweepRefusedError
@@ -300,6 +301,10 @@ def list_downloads(
 
         tests = partial(missing_tests, spec.evaluate.asked, spec.data)
         missing += inspection.run_check(("evaluate",), tests, needs=("evaluate", "data")) or []
+        if unknown := [one for one in spec.evaluate.asked.referenced if not find_snapshot(one)]:
+            from cse_methods.referenced_tasks.library import check_references  # torch and mteb
+
+            inspection.run_check(("evaluate",), partial(check_references, unknown))
     return list(dict.fromkeys(missing))
 
 

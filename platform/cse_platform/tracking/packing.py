@@ -17,7 +17,7 @@ from cse_platform.errors import StoreLostError
 from cse_platform.tracking.events import PairSimilarities, TrialEvaluated, TrialScore
 
 if TYPE_CHECKING:  # readers of the journal must not import code that opens test sets
-    from cse_methods.evaluation.results import Evaluation, Similarities
+    from cse_methods.evaluation.results import Evaluation, Examples
 
 
 MOST_PAIRS = 2**22
@@ -71,10 +71,13 @@ def compress_similarities(similarities: PairSimilarities) -> tuple[bytes, bytes,
 def accessed_source(tasks: Tasks, data: str | None) -> Literal["builtin", "hub", "senteval"]:
     """Return the source of the test sets that are about to be opened.
 
-    A lab's own files count as real data, like those of a folder, whatever `data` is.
+    A lab's own files count as real data, like those of a folder, whatever `data` is, and tasks of
+    mteb like those of the hub.
     """
     source = source_name(data)
-    return "senteval" if tasks.own and source == "builtin" else source
+    if source != "builtin":
+        return source
+    return "senteval" if tasks.own else "hub" if tasks.referenced else source
 
 
 def evaluation_event(
@@ -96,7 +99,11 @@ def evaluation_event(
             TrialScore(**{**asdict(score), "value": float(score.value)})
             for score in evaluation.scores
         ),
-        similarities=tuple(map(_pack_similarities, evaluation.similarities)),
+        similarities=tuple(
+            _pack_similarities(pairs)
+            for pairs in evaluation.examples
+            if pairs.statistic == "spearman"
+        ),
         identities={identity: dict(parts) for identity, parts in evaluation.identities.items()},
         seconds=dict(evaluation.seconds),
     )
@@ -110,16 +117,17 @@ def _refuse_unlike_counts(task: str, *counts: int) -> None:
         )
 
 
-def _pack_similarities(similarities: "Similarities") -> PairSimilarities:
+def _pack_similarities(similarities: "Examples") -> PairSimilarities:
+    assert similarities.gold is not None  # of Spearman's statistic
     pairs = sum(similarities.subsets.values())
     _refuse_unlike_counts(
-        similarities.task, len(similarities.cosines), len(similarities.gold), pairs
+        similarities.task, len(similarities.values), len(similarities.gold), pairs
     )
     return PairSimilarities(
         task=similarities.task,
         split=similarities.split,
         identity=similarities.identity,
-        cosines=pack(similarities.cosines.astype(np.float32)),
+        cosines=pack(similarities.values.astype(np.float32)),
         gold=pack(similarities.gold.astype(np.float64)),
         subsets=dict(similarities.subsets),
         data_sha256=similarities.data_sha256,

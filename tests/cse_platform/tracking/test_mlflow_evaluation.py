@@ -11,7 +11,7 @@ from hypothesis.extra.numpy import arrays
 from mlflow_history import client_of, forget_position
 from sweep_events import NOON, opening, sweep_started, trial_evaluated, trial_life
 
-from cse_methods.evaluation.results import Evaluation, Score, Similarities
+from cse_methods.evaluation.results import Evaluation, Examples, Score
 from cse_platform.stores.mlflow.mirror import MLflowMirror
 from cse_platform.tracking import events
 from cse_platform.tracking.events import Event, SweepFinished
@@ -129,10 +129,15 @@ COSINES = np.array([0.1, -1.0, 1.0], dtype=np.float32)
 GOLD = np.array([0.2, 3.6, 5.0])
 
 
-def similarities(**changes: object) -> Similarities:
-    given = {"task": "sts12", "split": "test", "identity": "e1", "cosines": COSINES, "gold": GOLD}
-    subsets = {"MSRvid": 2, "MSRpar": 1}
-    return Similarities(**(given | {"subsets": subsets, "data_sha256": "d1"} | changes))  # type: ignore[arg-type]
+def similarities(**changes: object) -> Examples:
+    given: dict[str, object] = {
+        "task": "sts12",
+        "split": "test",
+        "identity": "e1",
+        "statistic": "spearman",
+    }
+    given |= {"values": COSINES, "gold": GOLD, "subsets": {"MSRvid": 2, "MSRpar": 1}}
+    return Examples(**(given | {"data_sha256": "d1"} | changes))  # type: ignore[arg-type]
 
 
 @settings(max_examples=20)
@@ -157,7 +162,7 @@ def test_an_evaluation_survives_the_journal(tmp_path) -> None:
             Score("sts12", "test", "spearman", 0.1 + 0.2, "e1"),
             Score("stsb", "dev", "uniformity", float("nan"), "e2"),
         ),
-        similarities=(similarities(),),
+        examples=(similarities(),),
         identities={"e1": {"pooler": "cls", "lengths": [128]}},
         seconds={"encoding": 1.5},
     )
@@ -181,12 +186,12 @@ def test_an_evaluation_survives_the_journal(tmp_path) -> None:
 
 def test_counts_that_differ_are_refused() -> None:
     refused: list[tuple[dict[str, object], str]] = [
-        ({"cosines": COSINES[:2]}, "2, 3, 3"),
+        ({"values": COSINES[:2]}, "2, 3, 3"),
         ({"gold": GOLD[:1]}, "3, 1, 3"),
         ({"subsets": {"MSRvid": 2}}, "3, 3, 2"),
     ]
     for changes, counts in refused:
         pairs = (similarities(**changes),)
-        evaluation = Evaluation(tasks=frozenset(), scores=(), similarities=pairs)
+        evaluation = Evaluation(tasks=frozenset(), scores=(), examples=pairs)
         with pytest.raises(ValueError, match=rf"^sts12: .* must be as many, got {counts}$"):
             evaluation_event(sweep="s", trial="t", evaluation=evaluation, source="hub")

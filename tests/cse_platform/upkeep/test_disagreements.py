@@ -187,4 +187,4 @@ def test_their_cosines_do_not_replace_ours(tmp_path, url) -> None:
     assert rebuild(url, folders).disagreements == []
     with open_leaderboard(url) as board:
         shown = board.similarities(KEY, "sts12")
-    assert shown.cosines.tolist() == cosines.tolist()
+    assert shown.values.tolist() == cosines.tolist()

@@ -19,7 +19,7 @@ from cse_dashboards.figures.labels import (
 )
 from cse_dashboards.figures.picture import Drawn, Picture, make_panels
 from cse_methods.evaluation.measures.buckets import in_buckets
-from cse_methods.evaluation.results import Similarities
+from cse_methods.evaluation.results import Examples
 from cse_methods.names import task_name
 from cse_platform.errors import QueryError
 from cse_platform.leaderboard.api import Leaderboard
@@ -31,7 +31,7 @@ def buckets(reader: Leaderboard, rows: Rows, task: str = "stsb") -> Picture:
     Each row is represented by its best seed on dev among those scored on the task.
     """
     labelled, left = first_rows(rows)
-    scored: dict[str, Similarities] = {}
+    scored: dict[str, Examples] = {}
     for label, row in labelled.items():
         if (trial := best_scored_trial(row, task)) is not None:
             with suppress(QueryError):  # imported scores have no stored cosines
@@ -52,7 +52,11 @@ def buckets(reader: Leaderboard, rows: Rows, task: str = "stsb") -> Picture:
     if not comparable:
         why = f"no cosines on {task} of these rows: `evaluate: {{tasks: [sts]}}` {TO_EVALUATE} sts"
         return Picture(name, title, caption, missing=why)
-    pairs_by_label = {label: (pairs.cosines, pairs.gold) for label, pairs in comparable.items()}
+    pairs_by_label = {
+        label: (pairs.values, pairs.gold)
+        for label, pairs in comparable.items()
+        if pairs.gold is not None
+    }
     drawn = draw_buckets(pairs_by_label, row_styles(labelled), title=f"{title} test")
     return Picture(name, title, caption, *drawn)
 

@@ -5,7 +5,7 @@ import plotly.graph_objects as go
 
 from cse_dashboards.figures.labels import TO_EVALUATE, best_scored_trial, labelled_rows
 from cse_dashboards.figures.picture import Drawn, Picture, colour, make_figure
-from cse_methods.evaluation.results import Similarities
+from cse_methods.evaluation.results import Examples
 from cse_methods.names import task_name
 from cse_platform.errors import QueryError
 from cse_platform.leaderboard.api import Leaderboard
@@ -24,7 +24,7 @@ def pair_scatter(
     )
     name, title = f"pairs_{task}", f"Pairs of {task_name(task)}"
     labelled = labelled_rows([row_a, row_b])
-    found: list[Similarities] = []
+    found: list[Examples] = []
     for row in labelled.values():
         if (trial := best_scored_trial(row, task)) is None:
             how = f"`evaluate: {{tasks: [{task}]}}` {TO_EVALUATE} {task}"
@@ -41,14 +41,14 @@ def pair_scatter(
     return Picture(name, title, caption, *draw_pair_scatter(a, first, b, second))
 
 
-def draw_pair_scatter(a: str, first: Similarities, b: str, second: Similarities) -> Drawn:
+def draw_pair_scatter(a: str, first: Examples, b: str, second: Examples) -> Drawn:
     """Draw the cosine of every pair under A against that under B, coloured by its gold score.
 
     Pairs with equal cosines lie on the diagonal.
     """
     x, y = f"cosine, {a}", f"cosine, {b}"
     data = pd.DataFrame(
-        {x: first.cosines.round(4), y: second.cosines.round(4), "gold score": first.gold}
+        {x: first.values.round(4), y: second.values.round(4), "gold score": first.gold}
     )
     points = go.Scatter(
         name="pairs",
@@ -66,7 +66,7 @@ def draw_pair_scatter(a: str, first: Similarities, b: str, second: Similarities)
     )
     title = f"Pairs of {task_name(first.task)} {first.split}"
     figure = make_figure(points, title=title, x=x, y=y, height=600)
-    low = float(min(first.cosines.min(), second.cosines.min()))
+    low = float(min(first.values.min(), second.values.min()))
     figure.add_shape(
         {"type": "line", "x0": low, "y0": low, "x1": 1, "y1": 1, "layer": "below"},
         line={"color": colour(6), "dash": "dot", "width": 1},

@@ -7,6 +7,7 @@ from pydantic import field_validator
 
 from cse_methods.files.named import absolute_name, bare_name, is_file_name
 from cse_methods.files.table_settings import ColumnName, TableSettings
+from cse_methods.referenced_tasks.reference import is_reference
 from cse_methods.settings import setting
 
 
@@ -59,4 +60,4 @@ class OwnPairs(TableSettings):
 
 def is_pairs_file(word: str) -> bool:
     """Whether a value in a sweep file names a file of pairs on this machine or on the hub."""
-    return is_file_name(word) or word.startswith("hf://")
+    return word.startswith("hf://") or (is_file_name(word) and not is_reference(word))
