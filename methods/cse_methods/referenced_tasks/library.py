@@ -134,8 +134,13 @@ def fetch_snapshot(reference: Reference, split: str | None = None) -> Reference:
         streams_kept(),
         progress_hidden(),
     ):
-        from huggingface_hub import HfApi
+        from huggingface_hub import HfApi, constants
 
+        if constants.HF_HUB_OFFLINE:
+            raise DataError(
+                "HF_HUB_OFFLINE is set, and there is no snapshot of its data here; unset it once, "
+                "or copy the cache (CSE_CACHE) of a machine that has one"
+            )
         # Without the hub, the library would read a cache that can lack parts, and say nothing.
         HfApi().dataset_info(place["path"], revision=place["revision"], timeout=HUB_SECONDS)
         task.load_data()

@@ -113,7 +113,8 @@ class Evaluate(Settings):
     )
     tasks: tuple[str, ...] = Field(
         min_length=1,
-        description="`sts`, `transfer`, `ranking`, `geometry`, `long`, single ones, or own files",
+        description="`sts`, `transfer`, `ranking`, `geometry`, `long`, single ones, own files, or "
+        "tasks of mteb",
     )
     slicing_length: Annotated[WholeNumber, Field(ge=3)] | None = Field(
         default=None, description="read texts by segments of so many word pieces, as HiCL does"
