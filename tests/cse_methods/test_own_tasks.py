@@ -1,0 +1,296 @@
+"""A lab's own files as tasks, and tasks as dev sets."""
+
+import json
+import math
+import random
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from letter_models import Letters
+from loopback_hub import LoopbackHub
+from task_hub import *  # noqa: F403
+from task_hub import TOPICS, put_task
+
+from cse_methods.data.dev_selection import DevSelection, dev_metric
+from cse_methods.data.dev_sets import identify_dev_set, missing_dev_data
+from cse_methods.encoders.loading import load_encoder
+from cse_methods.errors import DataError, EvaluationError
+from cse_methods.evaluation.evaluate import evaluate
+from cse_methods.referenced_tasks.adapter import TaskEncoder
+from cse_methods.referenced_tasks.dev_set import ReferencedSet
+from cse_methods.referenced_tasks.ranking import RankedDocuments
+from cse_methods.referenced_tasks.reference import parse_reference
+from cse_methods.tasks import Tasks, split_tasks
+from cse_methods.training.dev_evaluation import DevSuite
+
+Lines = Sequence[Mapping[str, Any]]
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("CSE_CACHE", str(tmp_path / "cse"))
+    return tmp_path / "cse"
+
+
+def write_lines(file: Path, rows: Lines) -> str:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return str(file)
+
+
+def write_folder(folder: Path, *, documents: int = 30, queries: int = 9) -> str:
+    """A folder in BEIR's layout, of texts on three topics; documents of equal text among them."""
+    draw = random.Random(5)
+
+    def text(topic: int) -> str:
+        return " ".join(draw.choices((*TOPICS[topic], "the", "of"), k=4))
+
+    corpus = [{"_id": f"d{n}", "title": "", "text": text(n % 3)} for n in range(documents)]
+    corpus[3]["text"], corpus[6]["title"] = corpus[0]["text"], "flour"
+    write_lines(folder / "corpus.jsonl", corpus)
+    asked = [{"_id": f"q{n}", "text": text(n % 3), "metadata": {}} for n in range(queries + 1)]
+    write_lines(folder / "queries.jsonl", asked)
+    (folder / "qrels").mkdir()
+    for split in ("dev", "test"):
+        lines = ["query-id\tcorpus-id\tscore"]
+        for query in range(queries):
+            found = draw.sample(range(query % 3, documents, 3), 4)
+            lines += [f"q{query}\td{one}\t{draw.randrange(3)}" for one in found]
+        (folder / f"qrels/{split}.tsv").write_text("\n".join(lines) + "\n")
+    return str(folder)
+
+
+def write_all(folder: Path) -> dict[str, dict[str, Any]]:
+    """Own files of each kind, as entries of a list of tasks."""
+    draw = random.Random(8)
+
+    def text(topic: int) -> str:
+        return " ".join(draw.choices((*TOPICS[topic], "a", "of"), k=5))
+
+    classes = [{"text": text(n % 3), "label": "abc"[n % 3]} for n in range(60)]
+    triplets = [
+        {"anchor": text(n % 3), "positive": text(n % 3), "negative": text((n + n % 2) % 3)}
+        for n in range(20)
+    ]
+    pairs = [{"text1": text(0), "text2": text(n % 2), "label": 1 - n % 2} for n in range(40)]
+    half = {"train": classes[:30], "test": classes[30:]}
+    return {
+        "retrieval": {"retrieval": write_folder(folder / "faq")},
+        "triplets": {"triplets": write_lines(folder / "t.jsonl", triplets)},
+        "classification": {
+            "classification": {
+                part: write_lines(folder / f"intent-{part}.jsonl", rows)
+                for part, rows in half.items()
+            },
+            "name": "intent",
+        },
+        "pairs": {"pairs": write_lines(folder / "p.jsonl", pairs)},
+        "clusters": {"clusters": write_lines(folder / "c.jsonl", classes)},
+    }
+
+
+def encode(texts: Sequence[str]) -> torch.Tensor:
+    [(_, vectors)] = Letters().batches(list(texts))
+    return vectors
+
+
+def test_own_files_are_tested_and_developed_on_as_mteb_scores_them(tmp_path: Path) -> None:
+    pytest.importorskip("mteb")
+    entries = write_all(tmp_path)
+    tests = [parse_reference(entry) for entry in entries.values()]
+    assert [one.task for one in tests] == [
+        *("retrieval:faq", "triplets:t", "classification:intent", "pairs:p", "clusters:c")
+    ]
+    found = evaluate(Letters(), Tasks(referenced=tuple(tests)))
+    scores = {score.task: score.value for score in found.scores}
+    assert len(scores) == 5 and all(0 < value < 1 for value in scores.values())
+    statistics = {one.task: (one.statistic, len(one.values)) for one in found.examples}
+    assert statistics == {
+        "retrieval:faq": ("mean", 9),
+        "triplets:t": ("mean", 20),
+        "classification:intent": ("mean", 30),
+        "pairs:p": ("average_precision", 40),
+    }
+    for one in tests:  # the same rows, as a dev set
+        on_dev = ReferencedSet(one)
+        assert on_dev.score(encode) == pytest.approx(scores[one.task], abs=1e-5), one.task
+    dev = parse_reference(entries["retrieval"], dev=True)
+    assert dev.paths[-1].endswith("faq/qrels/dev.tsv")
+    assert ReferencedSet(dev).score(encode) != pytest.approx(scores["retrieval:faq"], abs=1e-3)
+
+
+def test_ranked_documents_by_hand() -> None:
+    # One query; the documents' cosines are 1, 0.8, 0.8 and 0. Of equal ones the id "c" is before
+    # "b": the ranking is a, c, b, d.
+    vectors = {"q": [1.0, 0], "A": [1, 0], "B": [4, 3], "C": [4, 3], "D": [0, 1]}
+    corpus = [{"id": name.lower(), "text": name} for name in "ABCD"]
+
+    def score(metric: str, relevant: dict[str, int], **options: Any) -> float:
+        lists = [{"query": "1", "documents": relevant}, {"query": "2", "documents": {}}]
+        queries = [{"id": number, "text": "q"} for number in "12"]
+        options = {"candidates": None, **options}
+        ranked = RankedDocuments(corpus, queries, lists, metric=metric, **options)
+        return ranked.score(lambda texts: torch.tensor([vectors[text] for text in texts]))
+
+    best = 2 + 1 / math.log2(3)
+    assert score("ndcg_at_10", {"c": 1, "b": 2}) == pytest.approx(
+        (1 / math.log2(3) + 2 / math.log2(4)) / best
+    )
+    assert score("ndcg_at_2", {"c": 1, "b": 2}) == pytest.approx(1 / math.log2(3) / best)
+    assert score("map_at_1000", {"c": 1, "d": 1}) == pytest.approx((1 / 2 + 2 / 4) / 2)
+    assert score("map_at_3", {"c": 1, "d": 1}) == pytest.approx(1 / 2 / 2)
+    listed = [{"query": "1", "documents": ["b", "d"]}]
+    assert score("map_at_1000", {"d": 1, "c": 1}, candidates=listed) == pytest.approx(1 / 2 / 2)
+    vectors["A"] = [math.nan, 0]
+    assert math.isnan(score("map_at_1000", {"c": 1}))
+
+
+def test_ranked_documents_score_as_in_mteb_with_many_ties() -> None:
+    pytest.importorskip("mteb")
+    from mteb._evaluators.retrieval_metrics import calculate_retrieval_scores
+
+    draw = np.random.default_rng(4)
+    few = torch.tensor([[3.0, 4, 0], [4, 3, 0], [0, 3, 4], [5, 0, 0], [0, 0, -5]])
+    vectors = {str(n): few[draw.integers(0, 5)] for n in range(320)}
+    corpus = [{"id": f"d{n}", "text": str(n)} for n in range(300)]
+    queries = [{"id": f"d{n}", "text": str(300 + n)} for n in range(20)]
+    relevant = {
+        row["id"]: {f"d{n}": int(draw.integers(0, 3)) for n in draw.integers(0, 300, 40)}
+        for row in queries
+    }
+    lists = [{"query": query, "documents": found} for query, found in relevant.items()]
+
+    def embed(texts: Sequence[str]) -> torch.Tensor:
+        return torch.stack([vectors[text] for text in texts])
+
+    sides = [embed([row["text"] for row in rows]) for rows in (queries, corpus)]
+    cosines = TaskEncoder(embed).similarity(*sides)
+    results = {
+        query["id"]: {
+            row["id"]: float(cosine)
+            for row, cosine in zip(corpus, cosines[number], strict=True)
+            if row["id"] != query["id"]
+        }
+        for number, query in enumerate(queries)
+    }
+    theirs = calculate_retrieval_scores(results, relevant, [10, 1000])
+    for metric, value in (
+        ("ndcg_at_10", theirs.ndcg["NDCG@10"]),
+        ("map_at_10", theirs.map["MAP@10"]),
+        ("map_at_1000", theirs.map["MAP@1000"]),
+    ):
+        ranked = RankedDocuments(corpus, queries, lists, None, metric, ignore_identical=True)
+        assert ranked.score(embed) == pytest.approx(value, abs=1e-5), metric
+
+
+REFUSED: list[tuple[str, dict[str, Any], str]] = [
+    ("faq/qrels/dev.tsv", {}, r"qrels/dev\.tsv: no such file; there are test\.tsv; .*`split:` names"),
+    ("faq/qrels/dev.tsv", {"text": "query-id\tcorpus-id\tscore\nq0\td99\t1\n"}, r"dev\.tsv, line 2: .*corpus\.jsonl has no _id 'd99'"),
+    ("faq/qrels/dev.tsv", {"text": "query-id\tcorpus-id\tscore\nq0\td1\tyes\n"}, r"dev\.tsv, line 2: the score is 'yes'; expected a whole"),
+    ("faq/qrels/dev.tsv", {"text": "query-id\tcorpus-id\tscore\nq0\td1\t0\n"}, r"no document is relevant; expected scores above 0"),
+    ("faq/corpus.jsonl", {"text": '{"_id": "d1", "text": ""}\n'}, r"corpus\.jsonl, line 1: the text is empty"),
+    ("t.jsonl", {"text": '{"a": "x y"}\n'}, r"t\.jsonl: the columns are a; expected anchor, positive, negative or query, "),
+    ("p.jsonl", {"text": '{"text1": "x y", "text2": "z", "label": 2}\n'}, r"p\.jsonl, line 1: the label is '2'; expected 1 for a pair that belongs"),
+    ("c.jsonl", {"text": '{"text": "x y", "label": "a"}\n'}, r"the label is 'a' as in every other row; expected two or more classes"),
+    ("intent-test.jsonl", {"text": '{"text": "x y", "label": "new"}\n'}, r"intent-test\.jsonl, line 1: no text to train on has the label 'new'"),
+]  # fmt: skip
+
+
+def test_wrong_files_are_refused_with_file_line_value_and_way_out(tmp_path: Path) -> None:
+    entries = write_all(tmp_path)
+    for file, change, expected in REFUSED:
+        path, kind = tmp_path / file, {"f": "retrieval", "t": "triplets", "p": "pairs"}
+        entry = entries[kind.get(file[0], "clusters" if file[0] == "c" else "classification")]
+        before = path.read_text()
+        path.unlink() if not change else path.write_text(change["text"])
+        with pytest.raises(DataError, match=expected):
+            ReferencedSet(parse_reference(entry, dev=True))
+        path.write_text(before)
+
+
+def test_a_changed_byte_is_another_set(tmp_path: Path) -> None:
+    entries = write_all(tmp_path)
+    dev = DevSelection(search=entries["retrieval"], also=(entries["pairs"],))
+    assert (dev.search, dev.also) == ("retrieval:faq", ("pairs:p",))
+    assert dev_metric(dev.search_name) == "dev/retrieval:faq_main_score"
+    source, sha256 = identify_dev_set(dev, dev.search, None)
+    assert source == "file" and identify_dev_set(dev, dev.search, None)[1] == sha256
+    pinned = dev.references[dev.search].model_copy(update={"sha256": sha256})
+    assert ReferencedSet(pinned).texts
+    file = tmp_path / "faq/qrels/dev.tsv"
+    file.write_text(file.read_text().replace("\t0\n", "\t1\n", 1))
+    assert identify_dev_set(dev, dev.search, None)[1] != sha256
+    with pytest.raises(DataError, match=r"the content has changed: sha256 .* or start another"):
+        ReferencedSet(pinned)
+
+
+def test_dev_sets_are_named_by_references(tmp_path: Path) -> None:
+    dev = DevSelection(
+        checkpoint="stsb",
+        search=["stsb", "mteb:Banking77Classification"],
+        also=({"mteb": "STSBenchmark", "split": "validation"},),
+    )
+    assert dev.search_name == "stsb+mteb:Banking77Classification"
+    assert dev_metric(dev.search_name) == "dev/stsb_mteb:Banking77Classification_mean"
+    assert {name: own.split for name, own in dev.references.items()} == {
+        "mteb:Banking77Classification": "train",
+        "mteb:STSBenchmark": "validation",
+    }
+    assert DevSelection.model_validate(dev.model_dump(mode="json")) == dev
+    assert dev.geometry == "stsb"
+    assert missing_dev_data(dev, "builtin") == [
+        *("task mteb:Banking77Classification (mteb)", "task mteb:STSBenchmark (mteb)")
+    ]
+    for wrong, expected in (
+        ("benchmark:MTEB(eng, v2)", "is no dev set; name tasks of its one by one"),
+        ({"mteb": "X", "splits": "dev"}, "names no task; expected mteb:NAME"),
+        ({"retrieval": "./a", "name": "a b"}, "at most 100 ASCII letters"),
+        ({"classification": {"train": "./a.tsv"}}, "names no task; expected"),
+    ):
+        with pytest.raises(ValueError, match=expected):
+            DevSelection(search=wrong)
+    twice = ({"retrieval": "./a/x"}, {"retrieval": "./b/x"})
+    with pytest.raises(ValueError, match="retrieval:x is named twice, for other data; add another"):
+        DevSelection(also=twice)
+    with pytest.raises(EvaluationError, match="a split is of dev sets; write 'mteb:STS12'"):
+        parse_reference({"mteb": "STS12", "split": "train"})
+    words = split_tasks("sts12,{name: x, classification: {train: a.tsv, test: b.tsv}},mr")
+    assert words == ["sts12", "{name: x, classification: {train: a.tsv, test: b.tsv}}", "mr"]
+
+
+def test_dev_sets_of_mteb_are_of_splits_without_tests(task_hub: LoopbackHub) -> None:
+    from cse_methods.referenced_tasks.library import check_references, fetch_references
+
+    def references(*entries: Any) -> list[Any]:
+        return list(DevSelection(also=entries).references.values())
+
+    tested = r"'train' is a split on which the task is evaluated \(train\); a dev set needs another"
+    with pytest.raises(EvaluationError, match=tested):
+        check_references(references("mteb:NanoNFCorpusRetrieval"))
+    with pytest.raises(EvaluationError, match=r"'test' is a split on which .*split: …"):
+        check_references(references({"mteb": "STS12", "split": "test"}))
+    found = references("mteb:Banking77Classification", {"mteb": "NFCorpus", "split": "dev"})
+    rows = {
+        "corpus": [{"_id": f"d{n}", "title": "", "text": "abcde"[n] * 3} for n in range(5)],
+        "queries": [{"_id": "q", "text": "d d"}],
+        "default": [{"query-id": "q", "corpus-id": "d3", "score": 2}],
+    }
+    put_task(task_hub, "NFCorpus", {name: {"dev": of_part} for name, of_part in rows.items()})
+    fetch_references(found)
+    classes, ranked = map(ReferencedSet, found)
+    # Each fifth of the 30 texts to train on tests the classifiers that the others train.
+    assert len(classes.texts) == 30 and 0.3 < classes.score(encode) <= 1
+    assert ranked.score(encode) == 1.0
+    dev = DevSelection(search="mteb:Banking77Classification", also=())
+    assert identify_dev_set(dev, dev.search, None)[0] == "hub"
+    suite = DevSuite(dev, data="builtin")
+    assert suite.evaluate(load_encoder("mini")).keys() == {
+        dev_metric(dev.search),
+        "dev/alignment",
+        "dev/uniformity",
+        "dev/stsb_spearman",
+    }
