@@ -2,8 +2,7 @@
 
 import json
 import math
-import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +11,9 @@ import pytest
 import torch
 from letter_models import Letters
 from loopback_hub import LoopbackHub
+from own_tasks import write_own_tasks
 from task_hub import *  # noqa: F403
-from task_hub import TOPICS, put_task
+from task_hub import put_task
 
 from cse_methods.data.dev_selection import DevSelection, dev_metric
 from cse_methods.data.dev_sets import identify_dev_set, missing_dev_data
@@ -27,70 +27,11 @@ from cse_methods.referenced_tasks.reference import parse_reference
 from cse_methods.tasks import Tasks, split_tasks
 from cse_methods.training.dev_evaluation import DevSuite
 
-Lines = Sequence[Mapping[str, Any]]
-
 
 @pytest.fixture(autouse=True)
 def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("CSE_CACHE", str(tmp_path / "cse"))
     return tmp_path / "cse"
-
-
-def write_lines(file: Path, rows: Lines) -> str:
-    file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return str(file)
-
-
-def write_folder(folder: Path, *, documents: int = 30, queries: int = 9) -> str:
-    """A folder in BEIR's layout, of texts on three topics; documents of equal text among them."""
-    draw = random.Random(5)
-
-    def text(topic: int) -> str:
-        return " ".join(draw.choices((*TOPICS[topic], "the", "of"), k=4))
-
-    corpus = [{"_id": f"d{n}", "title": "", "text": text(n % 3)} for n in range(documents)]
-    corpus[3]["text"], corpus[6]["title"] = corpus[0]["text"], "flour"
-    write_lines(folder / "corpus.jsonl", corpus)
-    asked = [{"_id": f"q{n}", "text": text(n % 3), "metadata": {}} for n in range(queries + 1)]
-    write_lines(folder / "queries.jsonl", asked)
-    (folder / "qrels").mkdir()
-    for split in ("dev", "test"):
-        lines = ["query-id\tcorpus-id\tscore"]
-        for query in range(queries):
-            found = draw.sample(range(query % 3, documents, 3), 4)
-            lines += [f"q{query}\td{one}\t{draw.randrange(3)}" for one in found]
-        (folder / f"qrels/{split}.tsv").write_text("\n".join(lines) + "\n")
-    return str(folder)
-
-
-def write_all(folder: Path) -> dict[str, dict[str, Any]]:
-    """Own files of each kind, as entries of a list of tasks."""
-    draw = random.Random(8)
-
-    def text(topic: int) -> str:
-        return " ".join(draw.choices((*TOPICS[topic], "a", "of"), k=5))
-
-    classes = [{"text": text(n % 3), "label": "abc"[n % 3]} for n in range(60)]
-    triplets = [
-        {"anchor": text(n % 3), "positive": text(n % 3), "negative": text((n + n % 2) % 3)}
-        for n in range(20)
-    ]
-    pairs = [{"text1": text(0), "text2": text(n % 2), "label": 1 - n % 2} for n in range(40)]
-    half = {"train": classes[:30], "test": classes[30:]}
-    return {
-        "retrieval": {"retrieval": write_folder(folder / "faq")},
-        "triplets": {"triplets": write_lines(folder / "t.jsonl", triplets)},
-        "classification": {
-            "classification": {
-                part: write_lines(folder / f"intent-{part}.jsonl", rows)
-                for part, rows in half.items()
-            },
-            "name": "intent",
-        },
-        "pairs": {"pairs": write_lines(folder / "p.jsonl", pairs)},
-        "clusters": {"clusters": write_lines(folder / "c.jsonl", classes)},
-    }
 
 
 def encode(texts: Sequence[str]) -> torch.Tensor:
@@ -100,7 +41,7 @@ def encode(texts: Sequence[str]) -> torch.Tensor:
 
 def test_own_files_are_tested_and_developed_on_as_mteb_scores_them(tmp_path: Path) -> None:
     pytest.importorskip("mteb")
-    entries = write_all(tmp_path)
+    entries = write_own_tasks(tmp_path)
     tests = [parse_reference(entry) for entry in entries.values()]
     assert [one.task for one in tests] == [
         *("retrieval:faq", "triplets:t", "classification:intent", "pairs:p", "clusters:c")
@@ -187,33 +128,61 @@ def test_ranked_documents_score_as_in_mteb_with_many_ties() -> None:
         assert ranked.score(embed) == pytest.approx(value, abs=1e-5), metric
 
 
-REFUSED: list[tuple[str, dict[str, Any], str]] = [
-    ("faq/qrels/dev.tsv", {}, r"qrels/dev\.tsv: no such file; there are test\.tsv; .*`split:` names"),
-    ("faq/qrels/dev.tsv", {"text": "query-id\tcorpus-id\tscore\nq0\td99\t1\n"}, r"dev\.tsv, line 2: .*corpus\.jsonl has no _id 'd99'"),
-    ("faq/qrels/dev.tsv", {"text": "query-id\tcorpus-id\tscore\nq0\td1\tyes\n"}, r"dev\.tsv, line 2: the score is 'yes'; expected a whole"),
-    ("faq/qrels/dev.tsv", {"text": "query-id\tcorpus-id\tscore\nq0\td1\t0\n"}, r"no document is relevant; expected scores above 0"),
-    ("faq/corpus.jsonl", {"text": '{"_id": "d1", "text": ""}\n'}, r"corpus\.jsonl, line 1: the text is empty"),
-    ("t.jsonl", {"text": '{"a": "x y"}\n'}, r"t\.jsonl: the columns are a; expected anchor, positive, negative or query, "),
-    ("p.jsonl", {"text": '{"text1": "x y", "text2": "z", "label": 2}\n'}, r"p\.jsonl, line 1: the label is '2'; expected 1 for a pair that belongs"),
-    ("c.jsonl", {"text": '{"text": "x y", "label": "a"}\n'}, r"the label is 'a' as in every other row; expected two or more classes"),
-    ("intent-test.jsonl", {"text": '{"text": "x y", "label": "new"}\n'}, r"intent-test\.jsonl, line 1: no text to train on has the label 'new'"),
-]  # fmt: skip
+QRELS = "query-id\tcorpus-id\tscore\n"
+REFUSED = (
+    (
+        "retrieval",
+        "faq/qrels/dev.tsv",
+        None,
+        r"dev\.tsv: no such file; there are test\.tsv; .*split",
+    ),
+    ("retrieval", "faq/qrels/dev.tsv", f"{QRELS}q0\td99\t1", r"dev\.tsv, line 2: .* no _id 'd99'"),
+    (
+        "retrieval",
+        "faq/qrels/dev.tsv",
+        f"{QRELS}q0\td1\tyes",
+        r"dev\.tsv, line 2: .* 'yes'; expected",
+    ),
+    ("retrieval", "faq/qrels/dev.tsv", f"{QRELS}q0\td1\t0", r"no document is relevant; expected"),
+    ("retrieval", "faq/corpus.jsonl", {"_id": "d", "text": ""}, r"line 1: the text is empty"),
+    (
+        "triplets",
+        "t.jsonl",
+        {"a": "x y"},
+        r"the columns are a; expected anchor, positive, negative",
+    ),
+    (
+        "pairs",
+        "p.jsonl",
+        {"s1": "x y", "s2": "z", "label": 2},
+        r"line 1: the label is '2'; expected 1",
+    ),
+    ("clusters", "c.jsonl", {"text": "x y", "label": "a"}, r"label is 'a' as in every other row"),
+    (
+        "classification",
+        "intent-test.jsonl",
+        {"text": "x y", "label": "new"},
+        r"line 1: .* label 'new'",
+    ),
+)
 
 
 def test_wrong_files_are_refused_with_file_line_value_and_way_out(tmp_path: Path) -> None:
-    entries = write_all(tmp_path)
-    for file, change, expected in REFUSED:
-        path, kind = tmp_path / file, {"f": "retrieval", "t": "triplets", "p": "pairs"}
-        entry = entries[kind.get(file[0], "clusters" if file[0] == "c" else "classification")]
+    entries = write_own_tasks(tmp_path)
+    for kind, file, content, expected in REFUSED:
+        path = tmp_path / file
         before = path.read_text()
-        path.unlink() if not change else path.write_text(change["text"])
+        if content is None:
+            path.unlink()
+        else:
+            path.write_text(content if isinstance(content, str) else json.dumps(content))
         with pytest.raises(DataError, match=expected):
-            ReferencedSet(parse_reference(entry, dev=True))
+            ReferencedSet(parse_reference(entries[kind], dev=True))
         path.write_text(before)
 
 
 def test_a_changed_byte_is_another_set(tmp_path: Path) -> None:
-    entries = write_all(tmp_path)
+    entries = write_own_tasks(tmp_path)
     dev = DevSelection(search=entries["retrieval"], also=(entries["pairs"],))
     assert (dev.search, dev.also) == ("retrieval:faq", ("pairs:p",))
     assert dev_metric(dev.search_name) == "dev/retrieval:faq_main_score"
