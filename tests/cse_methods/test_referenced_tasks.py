@@ -16,9 +16,12 @@ from processes import environment, python
 from task_hub import *  # noqa: F403
 from task_hub import KINDS, dataset_card
 
+from cse_methods.encoders.loading import load_encoder
+from cse_methods.encoders.sentence_transformers_format import write_option
 from cse_methods.errors import DataError, EvaluationError
 from cse_methods.evaluation.evaluate import evaluate
-from cse_methods.referenced_tasks.reference import parse_reference
+from cse_methods.evaluation.models import open_model
+from cse_methods.referenced_tasks.reference import Reference, parse_reference
 from cse_methods.referenced_tasks.snapshots import missing_references, with_snapshots
 from cse_methods.tasks import parse_tasks, split_tasks
 
@@ -181,6 +184,40 @@ def test_a_benchmark_has_the_mean_of_its_tasks(
     found = {score.task: score.value for score in evaluate(Letters(), tasks).scores}
     members = [found["mteb:STS12"], found["mteb:STS17/en-en"]]
     assert found["benchmark:two (STS, v1)"] == pytest.approx(sum(members) / 2)
+
+
+def test_queries_and_documents_are_read_with_the_prompts_of_the_folder(
+    task_hub: LoopbackHub, tiny_bert: Path, tmp_path: Path
+) -> None:
+    from cse_methods.referenced_tasks.adapter import TaskEncoder
+    from cse_methods.referenced_tasks.library import fetch_references, load_task
+    from cse_methods.referenced_tasks.scoring import score_task
+
+    encoder = load_encoder(str(tiny_bert), pooler="avg")
+    encoder.save(tmp_path / "prompted")
+    prompts = {"query": "a ship: ", "passage": "the song, "}
+    write_option(tmp_path / "prompted", "prompts", prompts)
+    model = open_model(str(tmp_path / "prompted"))
+    tasks = parse_tasks(["mteb:NanoNFCorpusRetrieval", "mteb:STS12"])
+    fetch_references(tasks.referenced)
+    scores = evaluate(model, tasks).scores
+    assert open_model(str(tmp_path / "prompted"), prompt="").prompted == {}
+
+    def value_of(reference: Reference, reader: TaskEncoder) -> float:
+        task, splits = load_task(reference)
+        return score_task(task, reader, splits)[0]
+
+    before: dict[Any, Any] = {
+        "query": lambda texts: encoder.encode([f"a ship: {text}" for text in texts]),
+        "document": lambda texts: encoder.encode([f"the song, {text}" for text in texts]),
+    }
+    for reference, score in zip(with_snapshots(tasks).referenced, scores, strict=True):
+        expected = value_of(reference, TaskEncoder(encoder.encode, before))
+        assert score.value == pytest.approx(expected, abs=1e-5)
+    plain = value_of(reference, TaskEncoder(encoder.encode))
+    assert scores[1].value == pytest.approx(plain, abs=1e-5)  # similarity has no two sides
+    readings = [evaluate(model, tasks).identities[score.identity]["reading"] for score in scores]
+    assert readings[0]["query prompt"] == "a ship: " and "query prompt" not in readings[1]
 
 
 WAYS = {

@@ -22,7 +22,6 @@ from cse_methods.data.overlap import TrainingData, choosing_pairs
 from cse_methods.data.own.reading import load_own_pairs
 from cse_methods.data.pairs import PairSet
 from cse_methods.data.shared_sentences import group_by_sentence, known_groups
-from cse_methods.encoders.sentence_transformers_format import PromptKind
 from cse_methods.errors import DataError, EvaluationError
 from cse_methods.evaluation.clean import CLEAN, clean_spearman, find_left_out
 from cse_methods.evaluation.contamination import count_contamination
@@ -46,7 +45,7 @@ from cse_methods.evaluation.test_sets.pairs import load_pair_set
 from cse_methods.evaluation.test_sets.reviews import Reviews, load_reviews
 from cse_methods.evaluation.test_sets.transfer import TransferTest, load_transfer_test
 from cse_methods.metrics import cosines
-from cse_methods.referenced_tasks.adapter import Encode, TaskEncoder
+from cse_methods.referenced_tasks.adapter import TaskEncoder
 from cse_methods.referenced_tasks.library import describe_protocol, load_task
 from cse_methods.referenced_tasks.reference import Reference
 from cse_methods.referenced_tasks.scoring import score_task
@@ -281,19 +280,15 @@ def _score_clean(
 def _score_reference(collector: _ScoreCollector, model: Model, reference: Reference) -> None:
     """Score a task of mteb from its snapshot."""
     task, splits = load_task(reference)
-    prompted: dict[PromptKind, Encode] = {
-        kind: partial(encode_texts, model.with_prompt(prompt))
-        for kind, prompt in model.prompts.items()
-    }
+    prompted = {side: partial(encode_texts, one) for side, one in model.prompted.items()}
     encoder = TaskEncoder(partial(encode_texts, model), prompted)
     value, found = score_task(task, encoder, splits)
-    prompts = {f"{kind} prompt": model.prompts[kind] for kind in sorted(encoder.used)}
+    prompts = {f"{side} prompt": model.prompted[side].reading["prompt"] for side in encoder.used}
     reading, sha256 = {**collector.reading, **prompts}, reference.sha256 or ""
     protocol = describe_protocol(task, splits)
     own = collector.add_identity(settings_of(reference.task, reading, protocol, sha256))
     if found is not None:
-        values = (found.statistic, found.values, found.gold, found.subsets, sha256)
-        collector.examples.append(Examples(reference.task, "test", own, *values))
+        collector.examples.append(Examples(reference.task, "test", own, *found, sha256))
     collector.add(reference.task, "test", own, {MAIN_SCORE: value})
 
 

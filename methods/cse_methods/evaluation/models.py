@@ -33,11 +33,8 @@ class Model(Protocol):
         """Everything except the weights that a vector depends on, by name; JSON values."""
 
     @property
-    def prompts(self) -> Mapping[PromptKind, str]:
-        """The texts before queries and before documents, where the encoder has such."""
-
-    def with_prompt(self, prompt: str) -> "Model":
-        """Return a model that shares this one's weights, with this text before each sentence."""
+    def prompted(self) -> Mapping[PromptKind, "Model"]:
+        """The model with its prompt for queries, and for documents, where the encoder has such."""
 
     def batches(self, sentences: Sequence[str]) -> Iterator[tuple[list[int], Tensor]]:
         """Yield indices into `sentences` and their vectors, shape (B, D), float32, on the CPU."""
@@ -54,7 +51,7 @@ class OwnModel:
             and a text's vector is the mean of its segments' weighted by length, as in HiCL. An
             encoder's prompt surrounds every segment and is not counted, so rows are longer by its
             pieces. None reads texts whole.
-        prompts: the texts before queries and before documents.
+        prompted: see `Model`.
 
     Raises:
         EvaluationError: if segments have no room for a word piece, or with the prompt exceed the
@@ -67,7 +64,7 @@ class OwnModel:
         *,
         max_length: int | None = None,
         slicing_length: int | None = None,
-        prompts: Mapping[PromptKind, str] | None = None,
+        prompted: Mapping[PromptKind, Model] | None = None,
     ) -> None:
         if slicing_length is not None and slicing_length <= SPECIAL_PIECES:
             raise EvaluationError(
@@ -76,18 +73,14 @@ class OwnModel:
             )
         row = (slicing_length or 0) - SPECIAL_PIECES + len(encoder.template)
         if slicing_length is not None and row > encoder.limit:
-            prompted = f", {row} with the prompt," if row > slicing_length else ""
+            whole = f", {row} with the prompt," if row > slicing_length else ""
             raise EvaluationError(
-                f"segments of {slicing_length} word pieces{prompted} are longer than the "
+                f"segments of {slicing_length} word pieces{whole} are longer than the "
                 f"{encoder.limit} that the encoder reads; give a smaller slicing length"
             )
         self.encoder, self.slicing_length = encoder, slicing_length
         self.max_length = min(max_length or encoder.limit, encoder.limit)
-        self.width, self.prompts = encoder.width, dict(prompts or {})
-
-    def with_prompt(self, prompt: str) -> "OwnModel":
-        encoder = self.encoder.with_prompt(prompt)
-        return OwnModel(encoder, max_length=self.max_length, slicing_length=self.slicing_length)
+        self.width, self.prompted = encoder.width, dict(prompted or {})
 
     @property
     def reading(self) -> Mapping[str, Any]:
@@ -133,9 +126,8 @@ class OwnModel:
 class ForeignModel:
     """An encoder that sentence-transformers reads.
 
-    Texts are truncated to `max_length` word pieces, or to the encoder's own limit if that is lower.
-    `prompts` are the texts before queries and before documents; `prompt` is that before each text,
-    and None the encoder's own.
+    Texts are truncated to `max_length` word pieces, or to the encoder's own limit if that is lower;
+    `prompted` is as in `Model`.
 
     Raises:
         EvaluationError: if the encoder truncates no texts and a length is given.
@@ -146,8 +138,7 @@ class ForeignModel:
         encoder: LibraryEncoder,
         *,
         max_length: int | None = None,
-        prompts: Mapping[PromptKind, str] | None = None,
-        prompt: str | None = None,
+        prompted: Mapping[PromptKind, Model] | None = None,
     ) -> None:
         if max_length is not None and encoder.limit is None:
             raise EvaluationError(
@@ -155,11 +146,8 @@ class ForeignModel:
                 "leave it out"
             )
         self.max_length = min(max_length or encoder.limit, encoder.limit) if encoder.limit else None
-        self.encoder, self._prompt = encoder, prompt
-        self.width, self.prompts = encoder.width, dict(prompts or {})
-
-    def with_prompt(self, prompt: str) -> "ForeignModel":
-        return ForeignModel(self.encoder, max_length=self.max_length, prompt=prompt)
+        self.encoder = encoder
+        self.width, self.prompted = encoder.width, dict(prompted or {})
 
     @property
     def reading(self) -> Mapping[str, Any]:
@@ -169,7 +157,7 @@ class ForeignModel:
         return {
             "library": "sentence-transformers",
             "modules": [" ".join(str(module).split()) for module in model],
-            "prompt": prompts.get(model.default_prompt_name),
+            "prompt": self.encoder.prompt or prompts.get(model.default_prompt_name),
             "max_length": self.max_length,
             # None if the model has no tokenizer to try it on.
             "lower_cased": lower_cases(tokenizer) if hasattr(tokenizer, "tokenize") else None,
@@ -180,10 +168,7 @@ class ForeignModel:
         for start in range(0, len(order), AT_ONCE):
             indices = order[start : start + AT_ONCE]
             rows = [sentences[index] for index in indices]
-            yield (
-                indices,
-                self.encoder.encode_rows(rows, max_length=self.max_length, prompt=self._prompt),
-            )
+            yield indices, self.encoder.encode_rows(rows, max_length=self.max_length)
 
 
 def open_model(
@@ -240,16 +225,21 @@ def model_of(
 ) -> Model:
     """Wrap an encoder of this package to be scored; arguments and errors are as for `OwnModel`.
 
+    `prompts` are the texts before queries and before documents.
+
     EvaluationError if only a transformer of this package could be read so.
     """
+    lengths: Any = {"max_length": max_length, "slicing_length": slicing_length}
+    prompted: dict[PromptKind, Model] = {
+        side: model_of(encoder.with_prompt(prompt), **lengths)
+        for side, prompt in (prompts or {}).items()
+    }
     if isinstance(encoder, Encoder):
-        return OwnModel(
-            encoder, max_length=max_length, slicing_length=slicing_length, prompts=prompts
-        )
+        return OwnModel(encoder, prompted=prompted, **lengths)
     if slicing_length is not None:
         raise EvaluationError(
             f"slicing_length {slicing_length} has no effect on word vectors and on what else "
             "sentence-transformers reads; leave it out"
         )
     assert isinstance(encoder, LibraryEncoder)  # there are no others
-    return ForeignModel(encoder, max_length=max_length, prompts=prompts)
+    return ForeignModel(encoder, max_length=max_length, prompted=prompted)

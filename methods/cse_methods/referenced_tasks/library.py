@@ -246,10 +246,9 @@ def _list_members(benchmark: Reference) -> list[str]:
         raise _unknown("benchmark", error) from None
     names = []
     for task in tasks:
-        part = (
-            sorted(task.hf_subsets) if set(task.hf_subsets) < set(task.metadata.hf_subsets) else ()
-        )
-        names.append("/".join((f"mteb:{task.metadata.name}", *part)))
+        subsets, all_subsets = sorted(task.hf_subsets), sorted(task.metadata.hf_subsets)
+        chosen = () if subsets == all_subsets else subsets
+        names.append("/".join((f"mteb:{task.metadata.name}", *chosen)))
     return names
 
 
@@ -271,11 +270,9 @@ def _list_parts(task: Any, splits: Sequence[str]) -> Parts:
             parts |= {f"{folder}/{part}": data[part] for part in ("corpus", "queries")}
             # The library's order of these is another each time.
             for part in _LISTS:
-                if (lists := data.get(part)) is not None:
-                    ordered = [
-                        {"query": query, "documents": lists[query]} for query in sorted(lists)
-                    ]
-                    parts[f"{folder}/{part}"] = ordered
+                if data.get(part) is not None:
+                    ordered = sorted(data[part].items())
+                    parts[f"{folder}/{part}"] = [{"query": q, "documents": d} for q, d in ordered]
             if task.metadata.type == "Reranking" and data.get("top_ranked") is None:
                 raise DataError("the lists to rerank are missing")
     return parts

@@ -46,9 +46,10 @@ def find_snapshot(reference: Reference) -> Reference | None:
         sha256 = _checksum_rows(read_own_rows(reference))
         return reference.model_copy(update={"sha256": sha256})
     file = _record_file(reference)
-    if not file.is_file():
+    try:
+        found = Reference.model_validate(json.loads(file.read_text("utf-8"))["reference"])
+    except (OSError, ValueError, KeyError):  # there is no record, or it was damaged since
         return None
-    found = Reference.model_validate_json(file.read_text("utf-8"))
     there = found.kind == "benchmark" or _snapshot_folder(found).is_dir()
     return found if there else None
 
@@ -57,10 +58,9 @@ def record_snapshot(reference: Reference, source: Mapping[str, Any]) -> None:
     """Note the snapshot of a reference, and where its rows come from, such as a revision."""
     file = _record_file(reference)
     file.parent.mkdir(parents=True, exist_ok=True)
+    record = {"reference": reference.model_dump(mode="json"), "source": dict(source)}
     with written_whole(file, file.with_suffix(".partial")) as stream:
-        stream.write(reference.model_dump_json().encode())
-    notes = json.dumps({"task": reference.task, **source}, indent=2)
-    file.with_suffix(".source").write_text(notes + "\n", encoding="utf-8")
+        stream.write(json.dumps(record, indent=2).encode())
 
 
 def with_snapshots(tasks: Tasks) -> Tasks:
