@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,9 @@ from cse_methods.referenced_tasks.adapter import TaskEncoder
 from cse_methods.referenced_tasks.dev_set import ReferencedSet
 from cse_methods.referenced_tasks.ranking import RankedDocuments
 from cse_methods.referenced_tasks.reference import parse_reference
+from cse_methods.registry import get_method
 from cse_methods.tasks import Tasks, split_tasks
+from cse_methods.training.checkpoint import STATE_FILE
 from cse_methods.training.dev_evaluation import DevSuite
 
 
@@ -263,3 +265,33 @@ def test_dev_sets_of_mteb_are_of_splits_without_tests(task_hub: LoopbackHub) -> 
         "dev/uniformity",
         "dev/stsb_spearman",
     }
+
+
+def test_training_is_the_same_with_a_dev_set_of_mteb_and_without(
+    task_hub: LoopbackHub, tiny_bert: Path, new_run: Callable[..., Any]
+) -> None:
+    from cse_methods.referenced_tasks.library import fetch_references
+
+    seen = DevSelection(also=("mteb:Banking77Classification",))
+    fetch_references(list(seen.references.values()))
+
+    def train(dev: DevSelection, seed: int = 0) -> tuple[Any, Any]:
+        # Each batch is the whole corpus, so that only dropout differs between seeds.
+        brief = {"batch_size": 8, "max_steps": 3, "eval_steps": 1, "learning_rate": 1e-2}
+        corpus = {"name": "builtin", "first": 8}
+        given = {"backbone": str(tiny_bert), "corpus": corpus, "data": "builtin", **brief}
+        config = get_method("simcse").config.model_validate(given | {"dev": dev.model_dump()})
+        run = new_run(seed=seed)
+        get_method("simcse").train(config, run)
+        return run.curve, torch.load(run.folder / "3" / STATE_FILE)["student"]
+
+    alone, before = train(DevSelection(also=()))
+    curve, after = train(seen)
+    name = dev_metric("mteb:Banking77Classification")
+    assert all(0 <= point.pop(name) <= 1 for point in curve.values())
+    for step, point in alone.items():  # texts are read in other batches
+        assert point == pytest.approx(curve[step], abs=1e-6)
+    assert before.keys() == after.keys()
+    assert all(torch.equal(before[name], after[name]) for name in before)
+    other, _ = train(seen, seed=1)
+    assert abs(other[1]["train/loss"] - curve[1]["train/loss"]) > 1e-3

@@ -278,7 +278,7 @@ def _score_clean(
 
 
 def _score_reference(collector: _ScoreCollector, model: Model, reference: Reference) -> None:
-    """Score a task of mteb from its snapshot."""
+    """Score a task of mteb from its snapshot, or one of own files."""
     task, splits = load_task(reference)
     prompted = {side: partial(encode_texts, one) for side, one in model.prompted.items()}
     encoder = TaskEncoder(partial(encode_texts, model), prompted)
@@ -286,7 +286,8 @@ def _score_reference(collector: _ScoreCollector, model: Model, reference: Refere
     prompts = {f"{side} prompt": model.prompted[side].reading["prompt"] for side in encoder.used}
     reading, sha256 = {**collector.reading, **prompts}, reference.sha256 or ""
     protocol = describe_protocol(task, splits)
-    own = collector.add_identity(settings_of(reference.task, reading, protocol, sha256))
+    settings = settings_of(reference.task, reading, protocol, sha256, own=reference.is_own)
+    own = collector.add_identity(settings)
     if found is not None:
         collector.examples.append(Examples(reference.task, "test", own, *found, sha256))
     collector.add(reference.task, "test", own, {MAIN_SCORE: value})

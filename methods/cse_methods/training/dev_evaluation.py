@@ -118,7 +118,7 @@ class DevSuite:
             return encoder.encode_rows(self._read[1])
 
     def _split_pairs(self, embeddings: Tensor) -> Iterator[tuple[PairSet, Tensor, Tensor, Tensor]]:
-        """Yield each set of pairs with the embeddings of its sentences, and of the distinct ones."""
+        """Yield each set of pairs with embeddings: of its pairs and of its distinct sentences."""
         row = self._row
         for dev in self.sets:
             first = embeddings[[row[sentence] for sentence in dev.first]]

@@ -77,7 +77,8 @@ def accessed_source(tasks: Tasks, data: str | None) -> Literal["builtin", "hub",
     source = source_name(data)
     if source != "builtin":
         return source
-    return "senteval" if tasks.own else "hub" if tasks.referenced else source
+    has_own = bool(tasks.own) or any(reference.is_own for reference in tasks.referenced)
+    return "senteval" if has_own else "hub" if tasks.referenced else source
 
 
 def evaluation_event(
