@@ -14,6 +14,8 @@ from cse_methods.settings import Settings, setting
 OwnKind = Literal["retrieval", "triplets", "classification", "pairs", "clusters"]
 """The kinds of tasks that a lab's own files make."""
 OWN_KINDS: tuple[OwnKind, ...] = get_args(OwnKind)
+RANKED_KINDS = ("retrieval", "triplets")
+"""Those that rank documents, which a dev set does without a library of tasks."""
 LibraryKind = Literal["mteb", "benchmark"]
 _LIBRARY = re.compile(r"(mteb|benchmark):(.*)")
 _KEYS: Mapping[str, set[str]] = {

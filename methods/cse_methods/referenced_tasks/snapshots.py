@@ -84,7 +84,7 @@ def members_of(benchmark: Reference) -> list[Reference]:
 def missing_references(references: Iterable[Reference]) -> list[str]:
     """Describe the references of whose data there is no snapshot here, one line each."""
     missing = []
-    for reference in references:
+    for reference in (one for one in references if not one.is_own):
         found = find_snapshot(reference)
         whole = found and all(find_snapshot(member) for member in members_of(found))
         if not whole:

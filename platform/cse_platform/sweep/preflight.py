@@ -31,8 +31,8 @@ from cse_methods.encoders.backbones import (
     resolve_backbone,
 )
 from cse_methods.errors import CseError
-from cse_methods.referenced_tasks.reference import Reference
-from cse_methods.referenced_tasks.snapshots import find_snapshot, read_rows
+from cse_methods.referenced_tasks.reference import RANKED_KINDS, Reference
+from cse_methods.referenced_tasks.snapshots import find_snapshot, library_version, read_rows
 from cse_methods.setting_text import yaml_text
 from cse_methods.tasks import OwnSet
 from cse_methods.training.schedule import Schedule
@@ -300,7 +300,8 @@ def list_downloads(
         missing += inspection.run_check(("corpus", index), look) or []
     dev = partial(missing_dev_data, spec.dev, spec.data)
     missing += inspection.run_check(("dev",), dev, needs=("dev", "data")) or []
-    refuse_tested = partial(_check_references, spec.dev.references.values())
+    scored_by_mteb = [one for one in spec.dev.references.values() if one.kind not in RANKED_KINDS]
+    refuse_tested = partial(_check_references, scored_by_mteb)
     inspection.run_check(("dev",), refuse_tested, needs=("dev",))
     if spec.evaluate is not None:
         from cse_methods.evaluation.test_sets.availability import missing_tests
@@ -313,11 +314,11 @@ def list_downloads(
 
 
 def _check_references(references: Iterable[Reference]) -> None:
-    """Raise EvaluationError if mteb lacks a task whose data is not here, or tests on the split to
-    develop on.
+    """Raise EvaluationError if mteb is missing, lacks a task whose data is not here, or tests on
+    the split to develop on.
     """
-    unknown = [one for one in references if not one.is_own and not find_snapshot(one)]
-    if unknown:
+    is_here = library_version() is not None
+    if unknown := [one for one in references if not (is_here and find_snapshot(one))]:
         from cse_methods.referenced_tasks.library import check_references  # torch and mteb
 
         check_references(unknown)
