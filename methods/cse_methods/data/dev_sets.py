@@ -17,6 +17,7 @@ from cse_methods.data.pairs import (
     GradedPair,
     PairFile,
     PairSet,
+    PairSource,
     existing_file,
     read_pair,
     read_pairs,
@@ -28,7 +29,13 @@ from cse_methods.data.transfer_sets import load_transfer_set, missing_transfer_s
 from cse_methods.errors import DataError
 from cse_methods.files.text import read_columns, sha256_of
 from cse_methods.guard import is_test_file
-from cse_methods.referenced_tasks.snapshots import missing_references, read_rows, with_snapshot
+from cse_methods.referenced_tasks.reference import RANKED_KINDS
+from cse_methods.referenced_tasks.snapshots import (
+    library_version,
+    missing_references,
+    read_rows,
+    with_snapshot,
+)
 from cse_methods.tasks import TRANSFER_TASKS, OwnSet
 
 _log = logging.getLogger(__name__)
@@ -166,12 +173,16 @@ def identify_dev_set(dev: DevSelection, name: str, data: str | None) -> tuple[st
     """Read a dev set and return its source and the checksum of its data.
 
     For `transfer_dev`, it is that of the checksums of the seven sets, and for a task that of its
-    rows. Raises the errors of its loader.
+    rows, with the version of the library that scores it. Raises the errors of its loader.
     """
     if reference := dev.references.get(name):
         pinned = with_snapshot(reference)
         read_rows(pinned)
-        return "file" if reference.is_own else "hub", str(pinned.sha256)
+        source: PairSource = "file" if reference.is_own else "hub"
+        if reference.kind in RANKED_KINDS:
+            return source, str(pinned.sha256)
+        # The library has the parameters of its tasks.
+        return source, sha256_of((str(pinned.sha256), f"mteb {library_version()}"))
     if name != "transfer_dev":
         pairs = load_dev_pairs(dev, name, data)
         return pairs.source, pairs.sha256
