@@ -100,7 +100,7 @@ class Tasks:
     @property
     def opens_tests(self) -> bool:
         """Whether any of it is scored on a test set; the geometry is measured on a dev set."""
-        return self.parts != {"geometry"}
+        return bool(self.parts - {"geometry"})
 
 
 def split_tasks(text: str) -> list[str]:

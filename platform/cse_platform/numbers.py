@@ -1,7 +1,8 @@
 """Numbers, times and settings as people read them. Scores are shown x 100."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from datetime import datetime
+from itertools import islice
 from typing import Any
 
 HASH_DIGITS = 8
@@ -13,6 +14,16 @@ LEAST_P = 0.001
 def percent(fraction: float | None) -> str:
     """Format a fraction x 100, with two decimals; empty for None."""
     return "" if fraction is None else f"{100 * fraction:z.2f}"
+
+
+def first_percents(fractions: Collection[float]) -> str:
+    """Format the first two fractions x 100, and how many others there are: `71.20, 70.10, 3 more`.
+
+    Empty without any.
+    """
+    first = [percent(fraction) for fraction in islice(fractions, 2)]
+    others = len(fractions) - len(first)
+    return ", ".join([*first, *[f"{others} more"] * bool(others)])
 
 
 def signed_percent(fraction: float) -> str:

@@ -35,10 +35,8 @@ from cse_platform.stores.sql.store import Store, open_store
 from cse_platform.stores.sql.tables import find_sweep
 from cse_platform.sweep.identity import training_data
 from cse_platform.sweep.stores import evaluations_journal, has_mlflow, mlflow_uri
-from cse_platform.tracking.events import TestAccessed
 from cse_platform.tracking.journal import Journal
-from cse_platform.tracking.packing import accessed_source, evaluation_event
-from cse_platform.tracking.provenance import user_and_host
+from cse_platform.tracking.packing import evaluation_event, make_test_accesses
 from cse_platform.tracking.recorder import FLUSH_SECONDS, Recorder, Sink, SinkHealth
 
 if TYPE_CHECKING:
@@ -67,17 +65,12 @@ def record_test_access(
         *([mlflow] if mlflow is not None else []),
     ]
     with Journal(journal) as log, Recorder(log, sinks) as recorder:
-        if tasks.opens_tests:
-            recorder.record(
-                TestAccessed(
-                    sweep=trial.sweep,
-                    trial=trial.key,
-                    tasks=tasks.names,
-                    source=accessed_source(tasks, data),
-                    who=user_and_host(),
-                    command="cse-evaluate",
-                )
-            )
+        accesses = make_test_accesses(
+            tasks, data, sweep=trial.sweep, trial=trial.key, command="cse-evaluate"
+        )
+        for access in accesses:
+            recorder.record(access)
+        if accesses:
             for sink in recorder.flush(FLUSH_SECONDS, only=LeaderboardSink.name):
                 if sink.name == LeaderboardSink.name and sink.behind:
                     raise StoreDownError(

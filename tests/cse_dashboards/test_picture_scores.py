@@ -9,7 +9,12 @@ from cse_dashboards.figures.board.differences import draw_differences
 from cse_dashboards.figures.board.leaderboard import draw_leaderboard, leaderboard_pictures
 from cse_dashboards.figures.board.pair_scatter import pair_scatter
 from cse_dashboards.figures.board.ranking_scores import draw_ranking_scores, ranking_pictures
-from cse_dashboards.figures.labels import best_scored_trial, score_quantity, styles_in_order
+from cse_dashboards.figures.labels import (
+    best_scored_trial,
+    method_colours,
+    score_quantity,
+    styles_in_order,
+)
 from cse_dashboards.figures.picture import Drawn, Picture
 from cse_dashboards.figures.search.effect import hyperparameter_effects
 from cse_dashboards.figures.search.surface import surface
@@ -33,7 +38,9 @@ def estimate(mean: float, *, seeds: int = 3, interval: Interval | None = None) -
 
 def drawn(scores: dict[str, Estimate]) -> Drawn:
     """The board's figure, a method a row."""
-    return draw_leaderboard(scores, AVERAGE, {label: label for label in scores})
+    return draw_leaderboard(
+        scores, AVERAGE, {label: label for label in scores}, method_colours(scores)
+    )
 
 
 def test_the_leaderboard_has_the_best_on_top_and_its_interval() -> None:
@@ -155,9 +162,9 @@ def test_unlike_test_data_never_shares_a_figure(lab, rows) -> None:
     ours = [one for one in marked(senteval) if one.endswith(" mini")]
     assert sorted(ours) == sorted(f"{method_name(row.method)} mini" for row in rows[1:])
     assert senteval.figure.data[-1].name == "published"
-    assert builtin.name == "leaderboard_builtin_data"
+    assert builtin.name == "leaderboard_built_in_data"
     assert senteval.name == "leaderboard_senteval_data"
-    assert "builtin data" in builtin.title and "builtin data" in builtin.caption
+    assert "built-in data" in builtin.title and "built-in data" in builtin.caption
     assert "SentEval data" in senteval.title
 
 

@@ -15,6 +15,7 @@ from cse_platform.stores.sql.lease import Lease, waiting_requests
 from cse_platform.stores.sql.store import Store
 from cse_platform.tracking.events import SweepFinished, SweepRequested
 from cse_platform.tracking.journal import Journal, read_journal_id
+from cse_platform.tracking.output import OutputFile, output_file
 
 SPEC = {
     "sweep": "first", "method": "cheap", "backbone": "mini", "corpus": "builtin",
@@ -144,6 +145,28 @@ def test_status_says_who_holds_a_sweep_and_what_is_asked(asks, held, board, tmp_
     assert "has no output" in followed.output
 
 
+def test_status_says_what_its_driver_has_received_and_not_done_yet(
+    asks, held, board, leaderboard_url, tmp_path
+) -> None:
+    journal = read_journal_id(tmp_path / "journal.jsonl")
+
+    def receive(*words: str) -> str:
+        asks(*words)
+        assert f"requests not yet received: {' '.join(words)}\n" in asks("status").output
+        apply_events(board, waiting(board), journal=journal)
+        return asks("status").output
+
+    assert "requests being carried out: retry\n" in receive("retry")
+    assert "requests being carried out: retry, retry 3\n" in receive("retry", "3")
+    again = [*trial_life(1, {10: 0.5}, state="FAIL"), *trial_life(3, {20: 0.5})]
+    apply_events(board, again, journal=journal)
+    assert "being carried out" not in receive("limit", "8")
+    assert "RUNNING, stopping" in receive("stop")
+    assert "RUNNING, stopping" in invoke(main, "status", "--store", leaderboard_url).output
+    apply_events(board, [SweepFinished(sweep="first", state="INTERRUPTED")], journal=journal)
+    assert "stopping" not in asks("status").output
+
+
 def test_status_says_how_many_trials_may_run_at_once(asks, held, board, tmp_path) -> None:
     """By the file, or by what a person has asked since its start and the driver has received."""
     assert "at once" not in asks("status").output
@@ -156,6 +179,21 @@ def test_status_says_how_many_trials_may_run_at_once(asks, held, board, tmp_path
     again = sweep_started(spec=SPEC | {"resources": {"at_most": 1}})
     apply_events(board, [again], journal=journal)
     assert "runs at most 1 trial at once" in asks("status").output
+
+
+def test_the_output_of_a_failed_trial_is_offered_where_there_is_one(
+    asks, held, board, leaderboard_url, tmp_path
+) -> None:
+    journal = read_journal_id(tmp_path / "journal.jsonl")
+    apply_events(board, [SweepFinished(sweep="first", state="COMPLETE")], journal=journal)
+
+    def offers() -> list[bool]:
+        shown = invoke(cse_leaderboard, "show", "first#1", "--store", leaderboard_url)
+        return ["logs first --trial 1" in text for text in (asks("status").output, shown.output)]
+
+    assert offers() == [False, False]
+    OutputFile(output_file(tmp_path, 1)).append("epoch 1\n")
+    assert offers() == [True, True]
 
 
 def test_old_names_answer_with_the_new_ones_and_the_help_lists_every_command() -> None:

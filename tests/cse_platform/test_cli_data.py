@@ -122,6 +122,13 @@ def test_what_two_files_share(tmp_path) -> None:
         assert ["pairs", str(pairs), "2", "1", "50.0%"] in rows(run("overlap", table, pairs))
     pairs.write_text("a dog runs\ta cat sleeps\nit is here\the was there\nit was there\n")
     assert "line 3: 1 cells, but the first row has 2" in run("overlap", table, pairs, code=1).stderr
+    pairs.write_text('he said "a dog\t"a cat sleeps\n"no" he said\tnobody "knows it\n')
+    refused = run("overlap", table, pairs, code=1).stderr
+    assert "line 1: a quote inside a cell" in refused  # as a sweep says
+    unquoted = rows(run("overlap", text, pairs, "--format", "unquoted"))
+    assert ["sentences", str(pairs), "4", "0", "0.0%"] in unquoted
+    missing = run("overlap", table, tmp_path / "a.tx", code=1).stderr
+    assert missing.endswith(f"; did you mean {text}?\n")
     folder = tmp_path / "STS15-en-test"
     folder.mkdir()
     (folder / "STS.input.a.txt").write_text("a dog runs\ta cat sleeps\n")

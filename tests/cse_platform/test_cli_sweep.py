@@ -21,6 +21,7 @@ from cse_platform.stores.sql.lease import Lease
 from cse_platform.stores.sql.store import open_store
 from cse_platform.tracking.events import SweepFinished, SweepStarted
 from cse_platform.tracking.journal import Journal
+from cse_platform.tracking.output import OutputFile, output_file
 
 SWEEP: dict[str, Any] = {
     "sweep": "tiny", "method": "simcse", "backbone": "mini", "corpus": "builtin",
@@ -195,7 +196,7 @@ def test_the_end_of_a_sweep_names_what_failed_and_its_commands(
     typed, tmp_path, empty_leaderboard
 ) -> None:
     runs = tmp_path / "my runs"
-    (runs / "sweeps" / "first").mkdir(parents=True)
+    OutputFile(output_file(runs / "sweeps" / "first", 2)).append("epoch 1\n")
     lives = [trial_life(n, {0: 0.5, 1: 0.6}, state="FAIL" if n else "COMPLETE") for n in range(4)]
     lives[2][-1] = lives[2][-1].model_copy(update={"error": "too hot"})
     ended = [*chain.from_iterable(lives), SweepFinished(sweep="first", state="COMPLETE")]
@@ -209,6 +210,7 @@ def test_the_end_of_a_sweep_names_what_failed_and_its_commands(
         shlex.split(line, comments=True) for line in lines if line.startswith("  cse-sweep")
     ]
     assert [words[1:3] for words in commands] == [["logs", "first"], ["retry", "first"]]
+    assert commands[0][4] == "2"  # of those that failed, the one that has printed something
     assert all(typed(*words[1:]).exit_code == 0 for words in commands)
     (record,) = json.loads(typed("status", "--json", "--runs", runs).output)
     assert record["counts"] == {"RUNNING": 0, "COMPLETE": 1, "PRUNED": 0, "FAIL": 3}

@@ -77,6 +77,8 @@ def test_it_tells_what_a_run_would_take(dry_run, tmp_path) -> None:
     assert "1000 CPU" in refused.stderr and "--address" in refused.stderr
     result = dry_run(pruner={"kind": "median", "min_step": 500}, **NOT_HERE)
     assert "pruner.min_step is 500" in told(result, "note")
+    result = dry_run(space={}, search={"sampler": "random", "trials": 3}, **NOT_HERE)
+    assert result.output.count("nothing is searched") == 1
 
 
 def test_it_opens_the_corpus(dry_run, tmp_path) -> None:

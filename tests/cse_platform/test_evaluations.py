@@ -88,12 +88,14 @@ def test_the_first_source_that_is_told_stands(with_trials) -> None:
 
 
 @pytest.fixture
-def by_hand(with_trials, tmp_path) -> Callable[[], AbstractContextManager[Any]]:
-    """Opens the built-in test set of one task for a trial."""
+def by_hand(with_trials, tmp_path) -> Callable[..., AbstractContextManager[Any]]:
+    """Opens built-in test sets, by default one of them, and own files for a trial."""
     stores = {"leaderboard": with_trials, "mlflow": None, "journal": tmp_path / "journal"}
     with with_trials.session() as session:
         trial = trial_of_key(session, "c0-42")
-    return lambda: record_test_access(trial, parse_tasks(["mr"]), data="builtin", **stores)
+    return lambda *words: record_test_access(
+        trial, parse_tasks(words or ["mr"]), data="builtin", **stores
+    )
 
 
 def test_what_is_scored_by_hand_tells_its_source(with_trials, by_hand) -> None:
@@ -107,6 +109,16 @@ def test_what_is_scored_by_hand_tells_its_source(with_trials, by_hand) -> None:
     with with_trials.session() as session:
         assert session.get_one(EvaluationRecord, "e1").source == "builtin"
         assert [one.source for one in stored_test_accesses(session)] == ["builtin"]
+
+
+def test_each_source_of_opened_test_sets_is_recorded(with_trials, by_hand, tmp_path) -> None:
+    own = tmp_path / "own.tsv"
+    for words in (["geometry", str(own)], ["mr", "geometry", str(own)], ["geometry"]):
+        with by_hand(*words):
+            pass
+    with with_trials.session() as session:
+        accesses = [(one.source, one.tasks) for one in stored_test_accesses(session)]
+    assert accesses == [("file", [str(own)]), ("builtin", ["mr", "geometry"]), ("file", [str(own)])]
 
 
 def test_test_sets_stay_shut_while_the_leaderboard_cannot_record_it(

@@ -1,6 +1,5 @@
 from collections.abc import Callable
 from datetime import datetime, timedelta
-from typing import Literal
 
 import pytest
 from sqlalchemy import event as sql
@@ -9,16 +8,14 @@ from sweep_events import NOON, opening, sweep_started, trial_evaluated, trial_li
 
 from cse_platform.leaderboard.board import board_rows
 from cse_platform.leaderboard.records import LeaderboardRow
-from cse_platform.tracking.events import Event, TestAccessed
-
-Source = Literal["builtin", "hub", "senteval"]
+from cse_platform.tracking.events import Event, TestAccessed, TestSource
 
 
 def at(hours: float) -> datetime:
     return NOON + timedelta(hours=hours)
 
 
-def opened(hours: float, trial: str, source: Source = "builtin") -> TestAccessed:
+def opened(hours: float, trial: str, source: TestSource = "builtin") -> TestAccessed:
     return opening(trial, hours=hours, source=source)
 
 
@@ -146,6 +143,7 @@ def test_first_tried_after_an_opening_is_marked(rows, openings, marked) -> None:
         ([(2, "builtin")], {"builtin": at(2)}),
         ([(2, "hub")], {"hub": at(2), "senteval": at(2)}),
         ([(2, "senteval"), (3, "hub")], {"hub": at(2), "senteval": at(2)}),
+        ([(2, "file"), (3, "hub")], {"hub": at(2), "senteval": at(2)}),
         ([(1, "builtin"), (2, "hub")], {"builtin": at(1), "hub": at(2), "senteval": at(2)}),
     ],
 )

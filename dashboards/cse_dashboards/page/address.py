@@ -17,6 +17,7 @@ from pydantic import (
 )
 
 from cse_dashboards.errors import AddressError
+from cse_dashboards.figures.labels import Encoded
 from cse_platform.leaderboard.records import FamilyName, Filters, parse_since
 from cse_platform.leaderboard.sorting import ORDERS
 from cse_platform.leaderboard.trials_table import TrialChoice
@@ -124,13 +125,12 @@ class _Filtered(Address):
     identity: str | None = None
     since: str | None = None
 
-    @field_validator("since", mode="before")
+    @field_validator("since")
     @classmethod
-    def _check_since(cls, value: Any) -> str | None:
-        if value is None:
-            return None
-        parse_since(str(value))
-        return str(value)
+    def _check_since(cls, since: str | None) -> str | None:
+        if since is not None:
+            parse_since(since)
+        return since
 
     @property
     def filters(self) -> Filters:
@@ -298,9 +298,6 @@ class CompareAddress(Address):
     def link_against(self, row: str) -> str:
         """Return the link to the same rows, each compared with this one."""
         return self.link(rows=[row, *self.rows])
-
-
-Encoded = Literal["heat_map", "projection", "spread", "diversity", "buckets_stsb_dev", "case_study"]
 
 
 class GeometryAddress(_Filtered):

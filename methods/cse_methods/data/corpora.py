@@ -30,6 +30,7 @@ from cse_methods.files.named import (
     files_below,
     is_file_name,
     kind_of_file,
+    nearest_file_hint,
 )
 from cse_methods.files.tables import read_table, shorten
 from cse_methods.files.text import FileVersion, file_version, read_lines, sha256_of
@@ -163,7 +164,8 @@ def _join_corpora(
     """
     del versions
     weighted = len(specs) > 1 and any(spec.weight is not None for spec in specs)
-    if weighted or len({(len(spec.columns), spec.label, spec.loss) for spec in specs}) > 1:
+    kinds = {(len(spec.columns), spec.label, spec.loss, spec.prompt) for spec in specs}
+    if weighted or len(kinds) > 1:
         parts = tuple(_read_joined((spec,), source, backbone) for spec in specs)
         return Corpus(
             "+".join(part.name for part in parts),
@@ -313,7 +315,8 @@ def _list_files(path: Path, name: str) -> tuple[Path, ...]:
         return (path,)
     if not path.is_dir():
         in_sweep = "; a relative path starts at the sweep file's folder" * path.is_absolute()
-        raise DataError(f"corpus {name!r}: no such file or folder{in_sweep}")
+        hint = nearest_file_hint(path) or in_sweep
+        raise DataError(f"corpus {name!r}: no such file or folder{hint}")
     if not (files := files_below(path)):
         endings = ", ".join((*TEXTS, *TABLES))
         raise DataError(f"corpus {name!r}: no file in this folder ends in {endings}")

@@ -1,5 +1,6 @@
 """Which dev sets judge a trial, and their names."""
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Any, Literal, Self, get_args
 
@@ -14,6 +15,9 @@ from cse_methods.tasks import MAIN_SCORE, OwnSet
 DevTask = Literal["stsb", "sickr", "transfer_dev"]
 """The dev sets of the package."""
 DEV_TASKS: tuple[DevTask, ...] = get_args(DevTask)
+ByWidth = Mapping[str, Mapping[int, float]]
+"""Spearman's correlations by dev set, then by the number of first coordinates that are scored."""
+_WIDTH = re.compile(r"dev/(?P<task>[\w.-]+)_spearman_width_(?P<width>\d+)")
 _BETWEEN = "+"
 """Separator in the name of a mean of several sets; no set has it in its name."""
 
@@ -155,3 +159,24 @@ def dev_metric(task: str) -> str:
     if task == "transfer_dev":
         return "dev/avg_transfer_accuracy"
     return f"dev/{task}_{MAIN_SCORE if ':' in task else 'spearman'}"
+
+
+def width_metric(task: str, width: int) -> str:
+    """Return the name of a dev set's metric for so many first coordinates of each vector."""
+    return f"{dev_metric(task)}_width_{width}"
+
+
+def parse_width_metric(metric: str) -> tuple[str, int] | None:
+    """Return the dev set and the width of a metric named by `width_metric`; None for others."""
+    found = _WIDTH.fullmatch(metric)
+    return None if found is None else (found["task"], int(found["width"]))
+
+
+def scores_by_width(metrics: Mapping[str, float | None]) -> ByWidth:
+    """Collect the scores of a dev point at several widths; empty if it has none."""
+    curves = dict[str, dict[int, float]]()
+    for name, value in metrics.items():
+        if value is not None and (parsed := parse_width_metric(name)) is not None:
+            task, width = parsed
+            curves.setdefault(task, {})[width] = value
+    return curves

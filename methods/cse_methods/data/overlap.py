@@ -9,11 +9,12 @@ import re
 import string
 import unicodedata
 from collections.abc import Hashable, Sequence
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from cse_methods.data.corpus_spec import CorpusSpec
 from cse_methods.data.dev_selection import DevSelection
 from cse_methods.data.dev_sets import load_dev_pairs
+from cse_methods.data.manifest import manifest
 from cse_methods.data.transfer_sets import load_transfer_set
 from cse_methods.errors import DataError
 from cse_methods.files.cells import parse_number
@@ -26,6 +27,9 @@ from cse_methods.settings import Settings, setting
 _NEITHER_LETTER_NOR_DIGIT = re.compile(r"[\W_]+")
 _ASCII_LOWERED = bytes.maketrans(string.ascii_uppercase.encode(), string.ascii_lowercase.encode())
 _ASCII_DROPPED = bytes(code for code in range(128) if not chr(code).isalnum())
+
+_SENTEVAL_NAMES = {PurePosixPath(path).name for path in manifest()}
+"""SentEval's files, which have tabs whatever their names end in."""
 
 PairKey = tuple[str, str]
 """The keys of two sentences, sorted."""
@@ -78,18 +82,22 @@ def choosing_pairs(training: TrainingData) -> set[PairKey]:
     return keys
 
 
-def read_keys(path: Path) -> tuple[Sequence[Hashable], Sequence[Hashable]]:
+def read_keys(
+    path: Path, settings: TableSettings | None = None
+) -> tuple[Sequence[Hashable], Sequence[Hashable]]:
     """Read the keys of the sentences and of the pairs, duplicates included, of a text, of a table,
     or of all of them in a folder. There are pairs if a row has at least two sentences.
 
-    A text has one sentence a line. A table is known by its name, or by tabs in most lines; there, a
-    column holds sentences if most of its cells have several words, and other columns are ignored.
-    In a folder, files without a line or cell of several words, such as gold scores, are left out.
+    A text has one sentence a line. A table is known by its name, and read as a sweep reads it with
+    these settings; or it is of SentEval, by its name or by tabs in most lines of a text, and its
+    quotes are characters. There, a column holds sentences if most of its cells have several words,
+    and other columns are ignored. In a folder, files without a line or cell of several words, such
+    as gold scores, are left out.
 
     DataError if a file cannot be read, or there is no sentence.
     """
     files = files_below(path) if path.is_dir() else [path]
-    read = [_read_file(file) for file in files]
+    read = [_read_file(file, settings) for file in files]
     if path.is_dir():
         read = [rows for rows in read if any(" " in text.strip() for row in rows for text in row)]
     texts = [row for rows in read for row in rows]
@@ -102,16 +110,18 @@ def read_keys(path: Path) -> tuple[Sequence[Hashable], Sequence[Hashable]]:
     return sentences, [pair_key(first, second) for first, second in pairs]
 
 
-def _read_file(path: Path) -> list[list[str]]:
-    """Read the sentences of each row; SentEval's tables have tabs whatever their file names."""
+def _read_file(path: Path, settings: TableSettings | None) -> list[list[str]]:
+    """Read the sentences of each row."""
     kind = kind_of_file(path.name)
+    is_table = kind not in ("", *TEXTS)
     lines = [] if kind == ".parquet" else read_lines(path)
-    if 2 * sum("\t" in line for line in lines[:100]) > len(lines[:100]):
-        table = read_table(path, TableSettings(format="unquoted"))  # keys have no quotes
-    elif kind in ("", *TEXTS):
-        return [[line] for line in lines]
+    has_tabs = 2 * sum("\t" in line for line in lines[:100]) > len(lines[:100])
+    if has_tabs and (not is_table or path.name in _SENTEVAL_NAMES):
+        table = read_table(path, TableSettings(format="unquoted"))
+    elif is_table:
+        table = read_table(path, settings)
     else:
-        table = read_table(path)
+        return [[line] for line in lines]
     width = len(table.rows[0].cells) if table.rows else 0
     columns = [0] if width == 1 else []
     for index in range(width) if width > 1 else ():

@@ -4,7 +4,7 @@ import os
 import re
 from pathlib import Path
 
-from cse_methods.errors import DataError
+from cse_methods.errors import DataError, nearest_names
 
 COMPRESSED = (".gz", ".bz2", ".xz", ".zst")
 TEXTS, TABLES = (".txt",), (".csv", ".tsv", ".jsonl", ".parquet")
@@ -43,6 +43,19 @@ def is_file_name(name: str) -> bool:
     A text or table may be compressed: `nli.csv.gz`. An address, as of a file of the hub, is none.
     """
     return "://" not in name and ("/" in name or kind_of_file(name) != "")
+
+
+def nearest_file_hint(missing: Path) -> str:
+    """Ask after the file of the same folder with the nearest name, as the end of a sentence; empty
+    if there is none.
+    """
+    try:
+        files = sorted(missing.parent.iterdir(), key=lambda file: file.suffix == missing.suffix)
+    except OSError:
+        return ""
+    by_stem = {file.stem: file for file in files}
+    near = nearest_names(missing.stem, by_stem)
+    return f"; did you mean {by_stem[near[0]]}?" if near else ""
 
 
 def kind_of_file(name: str) -> str:

@@ -25,8 +25,19 @@ SEPARATORS: Mapping[TableFormat, str] = {"csv": ",", "tsv": "\t", "unquoted": "\
 """What stands between cells where nothing else is stated."""
 
 
+_NAMED_SEPARATORS = {
+    "tab": '"\\t"',
+    "comma": '","',
+    "semicolon": '";"',
+    "pipe": '"|"',
+    "space": '" "',
+}
+
+
 def _read_separator(text: str) -> str:
     """Take `\\t`, as YAML leaves it outside double quotes, for a tab."""
+    if named := _NAMED_SEPARATORS.get(text.lower()):
+        raise ValueError(f"expected the characters themselves, got {text!r}; write {named}")
     if not text or set(text) & set('"\r\n'):
         raise ValueError(f"expected characters other than quotes and line ends, got {text!r}")
     return text.replace("\\t", "\t")

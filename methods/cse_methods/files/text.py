@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from cse_methods.errors import DataError
+from cse_methods.files.named import nearest_file_hint
 
 
 def read_lines(path: Path) -> list[str]:
@@ -33,7 +34,8 @@ def read_content(path: Path) -> bytes:
     try:
         content = path.read_bytes()
     except OSError as error:
-        raise DataError(f"cannot read {path}: {error.strerror}; name a readable file") from error
+        hint = nearest_file_hint(path) or "; name a readable file"
+        raise DataError(f"cannot read {path}: {error.strerror}{hint}") from error
     ending = path.suffix.lower()
     if ending not in _DECOMPRESS:
         return content

@@ -7,7 +7,7 @@ from typing import Any
 from torch import Tensor
 
 from cse_methods.config import Arithmetic
-from cse_methods.data.dev_selection import DevSelection, dev_metric
+from cse_methods.data.dev_selection import DevSelection, dev_metric, width_metric
 from cse_methods.data.dev_sets import load_dev_pairs
 from cse_methods.data.pairs import PairSet
 from cse_methods.data.transfer_sets import TransferSet, load_transfer_set
@@ -83,8 +83,7 @@ class DevSuite:
             metrics[dev_metric(dev.task)] = spearman(cosines(first, second), dev.gold)
             for width in self.widths:
                 similarities = cosines(first[:, :width], second[:, :width])
-                name = f"{dev_metric(dev.task)}_width_{width}"
-                metrics[name] = spearman(similarities, dev.gold)
+                metrics[width_metric(dev.task, width)] = spearman(similarities, dev.gold)
             if dev.task == self.selection.geometry:
                 same = dev.gold > SAME_MEANING
                 if same.any():

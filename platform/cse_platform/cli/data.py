@@ -14,6 +14,7 @@ from cse_platform.standard_streams import echo
 
 if TYPE_CHECKING:
     from cse_methods.data.check import FileCheck
+    from cse_methods.files.table_settings import TableFormat
 
 _FOLDER = UserPath()
 _NOTE = (
@@ -165,14 +166,20 @@ def cache(clear: bool) -> None:
 
 @main.command()
 @click.argument("files", metavar="[A B]", nargs=-1, type=UserPath())
-def overlap(files: tuple[Path, ...]) -> None:
+@click.option(
+    "--format",
+    "table_format",
+    type=click.Choice(("csv", "tsv", "unquoted")),
+    help="How tables are read, as by `format:` in a sweep file; by default by their names.",
+)
+def overlap(files: tuple[Path, ...], table_format: "TableFormat | None") -> None:
     """Count the sentences and pairs that two files share.
 
     A and B are text files, tables, or folders of them such as STS15-en-test. In a text file, each
-    line is a sentence. In a table, the columns whose cells mostly have several words hold the
-    sentences, and the first two of these columns form a pair. Case, punctuation and the order of a
-    pair do not count. Without files, the command counts the rows of the STS test sets that are also
-    in dev sets or in each other.
+    line is a sentence. A table is read as a sweep reads it; the columns whose cells mostly have
+    several words hold the sentences, and the first two of these columns form a pair. Case,
+    punctuation and the order of a pair do not count. Without files, the command counts the rows of
+    the STS test sets that are also in dev sets or in each other.
 
     \b
     Examples:
@@ -193,8 +200,10 @@ def overlap(files: tuple[Path, ...]) -> None:
     if len(files) != 2:
         raise click.UsageError(f"name two files, or none, got {len(files)}")
     from cse_methods.data.overlap import read_keys
+    from cse_methods.files.table_settings import TableSettings
 
-    a, b = map(read_keys, files)
+    settings = TableSettings(format=table_format)
+    a, b = (read_keys(file, settings) for file in files)
     rows = []
     for key, ours, theirs in zip(("sentences", "pairs"), a, b, strict=True):
         for name, here, there in ((files[0], ours, theirs), (files[1], theirs, ours)):

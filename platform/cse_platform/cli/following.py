@@ -6,6 +6,7 @@ from contextlib import suppress
 from datetime import datetime, timedelta
 from pathlib import Path
 
+from cse_platform.cli.common import LeaderboardPlace
 from cse_platform.errors import StoreDownError
 from cse_platform.export.journal_files import find_output
 from cse_platform.launch.outcome import explain_no_result, outcome_lines, state_line
@@ -30,18 +31,16 @@ _OVERLAP = timedelta(minutes=1)
 """How far messages of the driver's threads may be stored out of order."""
 
 
-def print_logs(url: str, sweep: str, *, options: str) -> None:
-    """Print everything that a sweep's drivers have said since its first start, then its outcome.
-
-    `options` are those that name the leaderboard in a command.
-    """
-    with open_for_reading(url) as board:
+def print_logs(place: LeaderboardPlace, sweep: str) -> None:
+    """Print everything that a sweep's drivers have said since its first start, then its outcome."""
+    with open_for_reading(place.url) as board:
         followed = FollowedSweep(board, sweep)
         for line in followed.new_lines():
             echo(line.text)
         overview = followed.overview
         echo(state_line(sweep, overview.state.lower(), overview.counts))
-        for text in outcome_lines(Leaderboard(board), sweep, options=options):
+        outcome = outcome_lines(Leaderboard(board), sweep, runs=place.folder, options=place.options)
+        for text in outcome:
             echo(text)
 
 

@@ -147,7 +147,7 @@ def logs(sweep: str, place: LeaderboardPlace, number: int | None, follow: bool) 
     elif follow:
         raise click.exceptions.Exit(following.follow(place.url, sweep))
     else:
-        following.print_logs(place.url, sweep, options=place.options)
+        following.print_logs(place, sweep)
 
 
 def _send_request(url: str, sweep: str, action: "SweepAction", **content: Any) -> None:

@@ -3,11 +3,15 @@
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from cse_platform.cli.common import LeaderboardPlace, UserPath, store_options
 from cse_platform.standard_streams import echo
+
+if TYPE_CHECKING:
+    from cse_platform.stores.rebuild import Rebuilt
 
 _MOST_NAMED = 20
 """Trials that are named of those of which runs folders have different results."""
@@ -78,15 +82,8 @@ def rebuild_command(
         cse-leaderboard rebuild --dry-run
     """
     from cse_platform.errors import JournalError
-    from cse_platform.numbers import percent
     from cse_platform.presentation.terminal import progress_lines
-    from cse_platform.stores.rebuild import (
-        describe_lost,
-        fill_mlflow,
-        fill_search_store,
-        rebuild,
-    )
-    from cse_platform.tracking.events import MODEL_DIGITS
+    from cse_platform.stores.rebuild import fill_mlflow, fill_search_store, rebuild
 
     if missing := [str(other) for other in others if not other.is_dir()]:
         raise JournalError(f"--from: no folder {', '.join(missing)}; name a runs folder")
@@ -111,27 +108,7 @@ def rebuild_command(
                 damage=damage,
                 progress=progress,
             )
-            for each in done.disagreements[:_MOST_NAMED]:
-                values = (each.kept, each.left)
-                kept, left = map(percent if each.is_fraction else "{:g}".format, values)
-                echo(
-                    f"Trial {each.trial[:MODEL_DIGITS]}: {each.name} is {kept} in {each.kept_in}, "
-                    f"which is kept, and {left} in {each.left_in}"
-                )
-            if (more := len(done.disagreements) - _MOST_NAMED) > 0:
-                echo(f"… and {more} more")
-            if done.disagreements:
-                way = "leave out --prefer theirs" if prefer == "theirs" else "add --prefer theirs"
-                echo(f"To keep the other results instead, {way}")
-            for line in describe_lost(done.lost):
-                echo(f"{'Would lose' if dry_run else 'Left out'}: {line}")
-            counts = ", ".join(
-                f"{name}: {count} ({done.before[name]} before)"
-                for name, count in done.after.items()
-            )
-            echo(f"{done.journals} journals; {counts}")
-            if done.kept is not None:
-                echo(f"The old leaderboard is kept as {done.kept}")
+            _print_rebuilt(done, prefers_theirs=prefer == "theirs", dry_run=dry_run)
         fill_mirror = partial(fill_mlflow, prefer_theirs=prefer == "theirs")
         fills: dict[str, tuple[str, Callable[..., list[str]]]] = {
             "search": ("The search store", fill_search_store),
@@ -146,3 +123,31 @@ def rebuild_command(
         raise JournalError(
             "\n  ".join(["the rest of these journals is in no store:", *damage.values()])
         )
+
+
+def _print_rebuilt(done: "Rebuilt", *, prefers_theirs: bool, dry_run: bool) -> None:
+    """Print where folders have different results, what is lost, and what the leaderboard has."""
+    from cse_platform.numbers import percent
+    from cse_platform.stores.rebuild import describe_lost
+    from cse_platform.tracking.events import MODEL_DIGITS
+
+    for each in done.disagreements[:_MOST_NAMED]:
+        values = (each.kept, each.left)
+        kept, left = map(percent if each.is_fraction else "{:g}".format, values)
+        echo(
+            f"Trial {each.trial[:MODEL_DIGITS]}: {each.name} is {kept} in {each.kept_in}, which is "
+            f"kept, and {left} in {each.left_in}"
+        )
+    if (more := len(done.disagreements) - _MOST_NAMED) > 0:
+        echo(f"… and {more} more")
+    if done.disagreements:
+        way = "leave out --prefer theirs" if prefers_theirs else "add --prefer theirs"
+        echo(f"To keep the other results instead, {way}")
+    for line in describe_lost(done.lost):
+        echo(f"{'Would lose' if dry_run else 'Left out'}: {line}")
+    counts = ", ".join(
+        f"{name}: {count} ({done.before[name]} before)" for name, count in done.after.items()
+    )
+    echo(f"{done.journals} journals; {counts}")
+    if done.kept is not None:
+        echo(f"The old leaderboard is kept as {done.kept}")

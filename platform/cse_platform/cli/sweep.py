@@ -228,7 +228,7 @@ def status(sweep: str | None, place: LeaderboardPlace, as_json: bool) -> None:
     """
     from cse_platform.cli.status import print_status
 
-    print_status(place.url, sweep, as_json=as_json, options=place.options)
+    print_status(place, sweep, as_json=as_json)
 
 
 @main.command()

@@ -62,10 +62,12 @@ def show_command(
     elif as_json:
         print_json(details.as_record())
     else:
+        from cse_platform.export.journal_files import has_output
         from cse_platform.presentation.terminal import print_page
         from cse_platform.presentation.trial import trial_page
 
-        print_page(trial_page(details, options=place.options))
+        is_kept = has_output(details, place.folder)
+        print_page(trial_page(details, options=place.options, has_output=is_kept))
 
 
 @click.command()

@@ -22,6 +22,7 @@ from cse_platform.stores.sql.store import HANG_SECONDS, Store, open_store
 from cse_platform.stores.sql.tables import (
     AttemptRecord,
     SweepLeaseRecord,
+    SweepRecord,
     SweepStartRecord,
     SweepTrialRecord,
     TrialRecord,
@@ -84,26 +85,13 @@ def send_request(
                 "resources.at_most there"
             )
         _refuse_other_trials(sweep, states, action, numbers)
-        values: dict[str, Any] = {}
-        if settings:
-            try:
-                values = dict(map(read_setting, settings))
-                spec = SweepSpec.model_validate(stored.spec)
-            except OverrideError as error:
-                raise SweepRefusedError(f"--set: {error}") from None
-            except ValidationError:
-                raise SweepRefusedError(
-                    f"the file of sweep {sweep!r} is unknown: another version ran it, or it was "
-                    "imported"
-                ) from None
-            values = point_to_try(spec, values)
         request = SweepRequested(
             sweep=sweep,
             request=str(uuid4()),
             action=action,
             who=board.name_writer(),
             numbers=tuple(numbers),
-            values=values,
+            values=_read_values(stored, settings) if settings else {},
             at_most=at_most,
         )
         add_request(board, request)
@@ -132,6 +120,21 @@ def _refuse_other_trials(
             f"no trial of sweep {sweep!r} has failed; cse-sweep retry {sweep} NUMBER tries a "
             "pruned one again"
         )
+
+
+def _read_values(stored: SweepRecord, settings: Sequence[str]) -> dict[str, Any]:
+    """Read values to enqueue. Raises SweepRefusedError if the sweep cannot try them."""
+    try:
+        values = dict(map(read_setting, settings))
+        spec = SweepSpec.model_validate(stored.spec)
+    except OverrideError as error:
+        raise SweepRefusedError(f"--set: {error}") from None
+    except ValidationError:
+        raise SweepRefusedError(
+            f"the file of sweep {stored.name!r} is unknown: another version ran it, or it was "
+            "imported"
+        ) from None
+    return point_to_try(spec, values)
 
 
 class Requests:

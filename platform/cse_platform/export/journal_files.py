@@ -56,3 +56,11 @@ def find_output(trial: TrialDetails, runs: Path | None) -> Path | None:
         f"the output of trial {trial.key[:HASH_DIGITS]} is not here, but beside the journal of "
         f"its sweep, in {describe_journal_folders(trial)}; give the command there"
     )
+
+
+def has_output(trial: TrialDetails, runs: Path | None) -> bool:
+    """Whether `cse-sweep logs` shows on this machine what the trial has printed."""
+    try:
+        return find_output(trial, runs) is not None
+    except NotFoundError:
+        return False

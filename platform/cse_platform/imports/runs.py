@@ -29,12 +29,12 @@ from cse_platform.tracking import events
 from cse_platform.tracking.events import (
     IMPORTED,
     IMPORTED_FROM,
-    TASK_METRICS,
     Event,
     TrialFinished,
     TrialStarted,
 )
 from cse_platform.tracking.journal import Journal, read_journal, read_journal_id, refuse_deleted
+from cse_platform.tracking.record import make_evaluation
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -242,23 +242,7 @@ def _make_attempt(run: ImportedRun, sweep: str, dev: str, *, base: str, source: 
         wall_seconds=(end - start).total_seconds() if start and end else None,
         provenance={IMPORTED_FROM: source, _RECORD: record, **tested},
     )
-    test = {"split": "test", "identity": canonical_hash([IMPORTED, "test"])}
-    evaluated = events.TrialEvaluated(
-        **of,
-        time=finished.time,
-        tasks=tuple(sorted(run.scores)),
-        settings=IMPORTED,
-        source=IMPORTED,
-        scores=tuple(
-            events.TrialScore.model_validate(
-                {"task": task, "metric": TASK_METRICS[task], "value": value, **test}
-            )
-            for task, value in run.scores.items()
-        ),
-        similarities=(),
-        identities={test["identity"]: {"source": IMPORTED}},
-        seconds={},
-    )
+    evaluated = make_evaluation(run.scores, source=IMPORTED, time=finished.time, **of)
     return [started, *points, finished, *([evaluated] if run.scores else [])]
 
 

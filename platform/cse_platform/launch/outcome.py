@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from statistics import fmean, stdev
 
+from cse_platform.export.journal_files import has_output
 from cse_platform.leaderboard.api import Leaderboard
 from cse_platform.leaderboard.records import (
     BOARD_FAMILIES,
@@ -32,10 +33,13 @@ LEAST_TRIALS = 10
 """The number of trials from which on the search itself is worth a look."""
 
 
-def outcome_lines(board: Leaderboard, name: str, *, options: str = "") -> list[str]:
+def outcome_lines(
+    board: Leaderboard, name: str, *, runs: Path | None = None, options: str = ""
+) -> list[str]:
     """Describe the best of a sweep, its seeds and test scores, and what to do next.
 
-    `options` are those that name the leaderboard in a command.
+    `runs` is a runs folder that may have the outputs of its trials. `options` are those that name
+    the leaderboard in a command.
     """
     with board.sharing():
         sweep, trials = board.sweep(name), board.running_and_ended(name)
@@ -69,7 +73,7 @@ def outcome_lines(board: Leaderboard, name: str, *, options: str = "") -> list[s
         lines += _describe_failures(failed)
         counted = select_counting_trials(ranked[0], chose)
         to_retry = failed if is_ours else []
-        lines += _describe_next(board, sweep, counted, to_retry, rows, options=options)
+        lines += _describe_next(board, sweep, counted, to_retry, rows, runs=runs, options=options)
     elif sweep.state == "INTERRUPTED":
         lines.append("next: run its command again; it continues where it stopped")
     return lines
@@ -160,6 +164,7 @@ def _describe_next(
     failed: Sequence[Trial],
     rows: Sequence[LeaderboardRow],
     *,
+    runs: Path | None,
     options: str,
 ) -> Iterator[str]:
     """Describe what to do after a search that has found something."""
@@ -178,10 +183,12 @@ def _describe_next(
             commands[command] = f"scores of seed {trial.seed} on test sets"
     if kept:
         commands[f"cse-leaderboard export {sweep.name} DIR{options}"] = "the best model"
+    for trial in failed[:MOST_ERRORS]:
+        if has_output(board.trial(f"{sweep.name}#{trial.number}"), runs):
+            command = f"cse-sweep logs {sweep.name} --trial {trial.number}{options}"
+            commands[command] = f"what trial {trial.number} printed"
+            break
     if failed:
-        number = failed[0].number
-        command = f"cse-sweep logs {sweep.name} --trial {number}{options}"
-        commands[command] = f"what trial {number} printed"
         commands[f"cse-sweep retry {sweep.name}{options}"] = "try the failed trials again"
     folder = _find_folder_to_type()
     commands = {folder + command: purpose for command, purpose in commands.items()}

@@ -286,8 +286,10 @@ def _print_plan(
         enqueued=[history.enqueued[request] for request in history.list_waiting()],
     )
     configs = [spec.config(assignment) for assignment in drawn or spec.examples]
-    for assignment in drawn:
-        echo(f"  {short_settings(assignment) or 'nothing is searched'}")
+    if drawn and not any(drawn):
+        echo("  nothing is searched")
+    for assignment in filter(None, drawn):
+        echo(f"  {short_settings(assignment)}")
     fetched = [f"to fetch: {line}" for line in checked.missing]
     installed = [f"to install: {line}" for line in checked.to_install]
     for line in [*values, *checked.own_sets, *fetched, *installed]:

@@ -156,7 +156,8 @@ def _summarize_sweep(
         return
     try:
         with open_leaderboard(stores.leaderboard) as board:
-            yield from outcome_lines(board, spec.sweep, options=options)
+            runs = stores.folder.parents[1]
+            yield from outcome_lines(board, spec.sweep, runs=runs, options=options)
     except StoreError as error:
         yield f"the leaderboard cannot be read: {error}"
 

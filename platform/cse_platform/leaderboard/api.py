@@ -6,8 +6,10 @@ from contextlib import AbstractContextManager
 from functools import partial, wraps
 from operator import attrgetter
 from pathlib import Path
+from statistics import fmean
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar
 
+from cse_methods.data.dev_selection import ByWidth, scores_by_width
 from cse_platform.databases import expand_url, sqlite_url
 from cse_platform.leaderboard.board import MAIN_FAMILIES, board_rows
 from cse_platform.leaderboard.board import annotations as read_annotations
@@ -61,7 +63,7 @@ from cse_platform.leaderboard.trial_details import (
     read_similarities,
     read_trial,
 )
-from cse_platform.leaderboard.trials import best_of_sweep, dev_curves
+from cse_platform.leaderboard.trials import best_of_sweep, dev_curves, find_kept_models
 from cse_platform.leaderboard.trials_table import (
     EVERY,
     Hyperparameters,
@@ -137,6 +139,7 @@ class Leaderboard:
     neighbours = _make_question(read_neighbours)
     similarities = _make_question(read_similarities)
     annotations = _make_question(read_annotations)
+    kept_models = _make_question(find_kept_models)
 
     def rows(
         self,
@@ -328,6 +331,20 @@ class Leaderboard:
         with self._store.session() as session:
             curves = dev_curves(session, list(row.keys.values()))
         return {seed: curves[row.keys[seed]] for seed in row.seeds}
+
+    def by_width(self, rows: Sequence[LeaderboardRow]) -> list[ByWidth]:
+        """The dev scores of each row by width: means over its seeds, at the kept checkpoints."""
+        with self._store.session() as session:
+            curves = dev_curves(session, [key for row in rows for key in row.keys.values()])
+        found = []
+        for row in rows:
+            kept = [p.metrics for seed in row.seeds for p in curves[row.keys[seed]] if p.kept]
+            values = dict[str, list[float]]()
+            for name, value in (each for metrics in kept for each in metrics.items()):
+                if value is not None:
+                    values.setdefault(name, []).append(value)
+            found.append(scores_by_width({name: fmean(of) for name, of in values.items()}))
+        return found
 
     def table_trials(
         self, sweep: str, choice: TrialChoice = EVERY, *, limit: int | None = None, offset: int = 0

@@ -511,7 +511,7 @@ def _read_first_test_accesses(session: Session) -> Opened:
         .group_by(GroupRecord.method, GroupRecord.backbone, TestAccessRecord.source)
         .order_by(first.desc())
     )
-    # Hub and SentEval count as one kind: the earlier comes last and overwrites the later.
+    # All sources of real data count as one kind: the earlier comes last and overwrites the later.
     lines = session.execute(query)
     return {(method, backbone, source == BUILTIN): at for method, backbone, source, at in lines}
 

@@ -27,7 +27,7 @@ from cse_platform.tracking.history import MEMORY
 BUILTIN = "builtin"
 """The source of the project's own generated data, whose scores say nothing about real data."""
 TEST_SOURCES = frozenset({BUILTIN, "hub", "senteval"})
-"""The sources that test sets can have."""
+"""The sources of the package's test sets."""
 FamilyName = Literal["sts", "transfer", "ranking", "long", "clean", "own"]
 OWN: FamilyName = "own"
 """A lab's own test sets; their names are known only from stored scores."""
@@ -146,7 +146,9 @@ class Estimate:
     identity: str = ""
     """The identity of the evaluation or dev sets; scores of equal identity can be compared."""
     source: str = ""
-    """The source of its data: `builtin`, `hub`, `senteval` or `imported`; empty if unknown."""
+    """The source of its data: `builtin`, `hub`, `senteval`, `file` or `imported`; empty if
+    unknown.
+    """
     counts_choice: bool = False
     """Whether one of `values` is of a seed that chose the configuration, so that they are too
     high.
@@ -324,7 +326,8 @@ class LeaderboardRow(Trained):
     configuration was chosen: they may have influenced its choice. It is chosen when the whole file
     that names or searches it is launched, when a person enqueues it, or when its first trial
     starts, whichever is earliest. Only openings of the kind of test sets (built-in or real) that
-    the scores are on count. None if the configuration was chosen before.
+    the scores are on count; a lab's own files are real. None if the configuration was chosen
+    before.
     """
     starred: bool = False
     notes: list[str] = field(default_factory=list)

@@ -65,7 +65,9 @@ class SweepOverview:
     holder: LeaseOwner | None
     """The driver that holds or last of_sweep it; None if it was never run here."""
     asked: tuple[str, ...]
-    """The requests that its driver has not taken yet: `stop`, `retry` and so on."""
+    """The requests that its driver has not taken yet: `stop`, `retry 3`, `limit 8` and so on."""
+    acting: tuple[str, ...]
+    """The requests to stop or retry that its driver has taken and not carried out yet."""
     started: datetime
     restarted: datetime
     """Its last start."""
@@ -295,13 +297,19 @@ def _build_overviews(
     holders_by_sweep = lease_owners(session)
     waiting, enqueued = defaultdict[str, list[str]](list), Counter[str]()
     limits = dict[str, SweepRequested]()
+    acts = defaultdict[str, list[SweepRequested]](list)
     for request in session.scalars(select(SweepRequestRecord).order_by(SweepRequestRecord.id)):
         if request.taken is None:
-            waiting[request.sweep].append(request.event["action"])
-        elif request.event["action"] == "enqueue":
-            enqueued[request.sweep] += 1
-        elif request.event["action"] == "limit":
-            limits[request.sweep] = SweepRequested.model_validate(request.event)
+            waiting[request.sweep].append(_format_request(request.event))
+            continue
+        taken = SweepRequested.model_validate(request.event)
+        match taken.action:
+            case "enqueue":
+                enqueued[request.sweep] += 1
+            case "limit":
+                limits[request.sweep] = taken
+            case "stop" | "retry":
+                acts[request.sweep].append(taken)
     written = annotations(session, "sweep")
     starts = selectinload(SweepRecord.starts).load_only(SweepStartRecord.started)
     query = select(SweepRecord).options(starts, selectinload(SweepRecord.tags))
@@ -332,6 +340,11 @@ def _build_overviews(
             state=state,
             holder=holders_by_sweep.get(record.name),
             asked=tuple(waiting[record.name]),
+            acting=tuple(
+                _format_request(act.model_dump())
+                for act in acts[record.name]
+                if runs and act.time > restarted and _is_unfinished(session, record.id, act)
+            ),
             started=record.started,
             restarted=restarted,
             finished=record.finished,
@@ -345,6 +358,29 @@ def _build_overviews(
             quiet=(now - heard).total_seconds() if heard else None,
         )
     return overviews
+
+
+def _format_request(request: Mapping[str, Any]) -> str:
+    """Format a request as its command has it: `stop`, `retry 3 7`, `limit 8`, `limit none`."""
+    words = [request["action"], *request.get("numbers", ())]
+    if request["action"] == "limit":
+        words.append(request.get("at_most") or "none")
+    return " ".join(map(str, words))
+
+
+def _is_unfinished(session: Session, sweep: int, request: SweepRequested) -> bool:
+    """Whether trials of a running sweep are still to be stopped, or to be started again."""
+    if request.action == "stop" and not request.numbers:
+        return True
+    if request.action == "stop":
+        waits = [AttemptRecord.state == "RUNNING"]
+    else:
+        states = ("FAIL", "PRUNED") if request.numbers else ("FAIL",)
+        waits = [AttemptRecord.state.in_(states), AttemptRecord.finished < request.time]
+    if request.numbers:
+        waits.append(SweepTrialRecord.number.in_(request.numbers))
+    waiting = select_trials(SweepTrialRecord.number).where(SweepTrialRecord.sweep_id == sweep)
+    return session.execute(waiting.where(*waits).limit(1)).first() is not None
 
 
 def _count_states(session: Session, sweeps: Sequence[int]) -> Mapping[int, dict[str, int]]:

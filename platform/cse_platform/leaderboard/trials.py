@@ -6,7 +6,7 @@ for their best one. METHOD names rows.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from string import hexdigits
 from typing import Any, Literal
@@ -487,6 +487,15 @@ def best_kept_trial(
         limit=1,
     )
     return next(iter(best), None)
+
+
+def find_kept_models(session: Session, trials: Iterable[str]) -> set[str]:
+    """Find those of these trials, by their keys, that kept their model."""
+    query = select(TrialRecord.key).join(TrialRecord.shown).where(AttemptRecord.model.is_not(None))
+    kept = set[str]()
+    for batch in in_batches(list(trials)):
+        kept.update(session.scalars(query.where(TrialRecord.key.in_(batch))))
+    return kept
 
 
 _FOLDER = re.compile(rf"models/(?:[^/\"]+/)?([0-9a-f]{{{MODEL_DIGITS}}})(?![0-9a-f])")

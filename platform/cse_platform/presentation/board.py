@@ -4,11 +4,13 @@ that papers print.
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import partial
 from math import inf
 from typing import Any
 
 from cse_methods.data.corpus_spec import TRANSDUCTIVE
+from cse_methods.data.dev_selection import ByWidth
 from cse_methods.names import backbone_name, method_name, task_name
 from cse_platform.leaderboard.published.rows import PublishedRow, source_of
 from cse_platform.leaderboard.records import (
@@ -93,6 +95,8 @@ class Entry:
     """The scores by column; for our rows they include `dev`."""
     mark: str = ""
     """The mark after the method's name."""
+    by_width: ByWidth = field(default_factory=dict)
+    """The dev scores at several widths, if they are shown."""
 
     @property
     def row(self) -> LeaderboardRow | None:
@@ -161,7 +165,10 @@ def entries(board: Board) -> list[Entry]:
         run = (CHOSEN * row.counts_choice, OPENED * bool(row.test_opened))
         mark = join_marks(*run, OTHER_CODE * row.other_code, *trained)
         headline = row.headline or DEV
-        ours.append(Entry(row, row.shown_method, row.shown_backbone, headline, scores, mark))
+        by_width = board.by_width[index] if board.by_width else {}
+        ours.append(
+            Entry(row, row.shown_method, row.shown_backbone, headline, scores, mark, by_width)
+        )
 
     def lowest_last(entry: Entry) -> tuple[bool, float]:
         score = entry.scores.get(board.headline)
@@ -221,7 +228,7 @@ def score_column(name: str, *, title: str = "") -> EntryColumn:
     )
 
 
-RANKING, SCORES, SOURCES = "ranking", "scores", "sources"
+RANKING, SCORES, WIDTHS, SOURCES = "ranking", "scores", "widths", "sources"
 ABOUT_PAPERS = ("venue", "paper_id", "trained_on", "checkpoints", "reported_by", "read_in")
 DETAILS: dict[str, tuple[str, tuple[str, ...]]] = {
     "hyperparameters": ("Hyperparameters", ("configuration", "keys", "code", "searched")),
@@ -231,7 +238,7 @@ DETAILS: dict[str, tuple[str, tuple[str, ...]]] = {
     SOURCES: ("Sources of published rows", ("settings", "sources", *ABOUT_PAPERS)),
 }
 """The titles of further tables, and the names of their columns."""
-TABLES = (RANKING, SCORES, *DETAILS)
+TABLES = (RANKING, SCORES, WIDTHS, *DETAILS)
 """The names of all tables of a board."""
 
 WIDE = (
@@ -279,6 +286,9 @@ def board_tables(board: Board, names: Collection[str] = TABLES) -> list[Table]:
                 tables.append(_make_entry_table(board, title, columns, ranked, builtin=builtin))
     if SCORES in names:
         tables += _make_score_tables(board, listed)
+    if WIDTHS in names and (group := [entry for entry in listed if entry.by_width]):
+        title = "Dev scores of the first coordinates alone, Spearman x 100"
+        tables.append(_make_entry_table(board, title, list(_make_width_columns(group)), group))
     for name, (title, shown) in DETAILS.items():
         group = [entry for entry in listed if (entry.published if name == SOURCES else entry.row)]
         if name == "costs":
@@ -299,6 +309,18 @@ def wide_board_tables(board: Board) -> list[Table]:
         tables.append(_make_entry_table(board, title, columns, group, builtin=builtin))
     left = [entry.on(builtin=not entry.ranked_on_builtin) for entry in listed]
     return [*tables, *_make_score_tables(board, left)]
+
+
+def _make_width_columns(group: Sequence[Entry]) -> Iterator[EntryColumn]:
+    """Make a column for each dev set and width, of the full vectors first."""
+
+    def score(task: str, width: int, entry: Entry) -> str:
+        return percent(entry.by_width.get(task, {}).get(width))
+
+    for task in dict.fromkeys(task for entry in group for task in entry.by_width):
+        widths = {width for entry in group for width in entry.by_width.get(task, {})}
+        for width in sorted(widths, reverse=True):
+            yield Column(f"{task} {width}", partial(score, task, width), align="right")
 
 
 def _make_score_tables(board: Board, listed: Sequence[Entry]) -> Iterator[Table]:

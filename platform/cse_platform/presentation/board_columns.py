@@ -10,6 +10,7 @@ from functools import partial
 from textwrap import shorten
 from typing import Any
 
+from cse_methods.data.dev_selection import ByWidth
 from cse_platform.leaderboard.published.rows import PublishedRow, source_of
 from cse_platform.leaderboard.records import (
     BOARD_FAMILIES,
@@ -26,7 +27,14 @@ from cse_platform.leaderboard.records import (
 )
 from cse_platform.leaderboard.statistics.compare import Comparison
 from cse_platform.leaderboard.statistics.intervals import Interval
-from cse_platform.numbers import HASH_DIGITS, clock, percent, short_settings, signed_percent
+from cse_platform.numbers import (
+    HASH_DIGITS,
+    clock,
+    first_percents,
+    percent,
+    short_settings,
+    signed_percent,
+)
 from cse_platform.presentation.tables import Cell, Column, flatten, read_path
 from cse_platform.tracking.events import UNCHECKED_DATA
 from cse_platform.tracking.history import (
@@ -104,6 +112,8 @@ class Board:
     """
     against: Mapping[int, Comparison] = field(default_factory=dict)
     """Comparisons with one reference row, by index in `rows`, to mark significant differences."""
+    by_width: Sequence[ByWidth] = ()
+    """The dev scores of each of `rows` at several widths, if they are shown."""
 
     @property
     def columns(self) -> BoardFamily:
@@ -261,7 +271,7 @@ _DEV_COLUMNS: tuple[Column[Any], ...] = (
     Column("dev_best", "dev_score.best"),
     Column(
         "chosen_by",
-        shown=lambda row: ", ".join(map(percent, row.chosen_by.values())) or None,
+        shown=lambda row: first_percents(row.chosen_by.values()) or None,
         csv=_dump_json,
     ),
     Column("counts_choice"),

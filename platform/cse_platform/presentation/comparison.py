@@ -12,7 +12,7 @@ from cse_platform.leaderboard.statistics.compare import (
     Matrix,
     TaskComparison,
 )
-from cse_platform.numbers import percent, probability, signed_percent
+from cse_platform.numbers import first_percents, percent, probability, signed_percent
 from cse_platform.presentation.board_columns import (
     ALPHA,
     OVER_PAIRS,
@@ -55,7 +55,7 @@ def describe_row(row: ComparedRow) -> str:
         f"{row.reference}{mark} on {row.backbone}, {row.dev_search} ({row.dev_source}), "
         + _format_seeds(row.seeds)
         + f"; not scored: {_format_seeds(row.unscored_seeds)}" * bool(row.unscored_seeds)
-        + f"; chosen by {', '.join(map(percent, row.chosen_by.values()))}" * bool(row.chosen_by)
+        + f"; chosen by {first_percents(row.chosen_by.values())}" * bool(row.chosen_by)
     )
 
 

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from cse_methods.data.dev_selection import ByWidth
 from cse_methods.tasks import (
     AVG_STS,
     AVG_TRANSFER,
@@ -55,7 +56,7 @@ def evaluation_page(evaluation: "Evaluation") -> Page:
         *_make_table("STS test sets, correlation x 100", values, CORRELATIONS, sts),
         *_make_table("Own test sets, correlation x 100", values, OWN, own),
         *_make_task_table(evaluation),
-        *_make_width_table(evaluation),
+        *make_width_table("First coordinates alone, Spearman x 100", evaluation.by_width),
         *_make_table("Ranking on the STS test sets, x 100", values, RANKING, sts),
         *_make_table("Transfer, accuracy x 100", values, ACCURACIES, transfer),
         *_make_table("Long text, accuracy x 100", values, ACCURACIES, LONG_TASKS),
@@ -109,12 +110,12 @@ def _make_task_table(evaluation: "Evaluation") -> Iterator[Block]:
         yield text_table(("task", "main score", ""), rows)
 
 
-def _make_width_table(evaluation: "Evaluation") -> Iterator[Block]:
-    """Make a table with a row for each number of coordinates."""
-    if curves := evaluation.by_width:
-        yield Heading("First coordinates alone, Spearman x 100", 2)
-        widths = next(iter(curves.values()))
-        rows = [(str(w), *(percent(curve[w]) for curve in curves.values())) for w in widths]
+def make_width_table(title: str, curves: ByWidth) -> Iterator[Block]:
+    """Make a table with a row for each number of coordinates; none without scores."""
+    if curves:
+        yield Heading(title, 2)
+        widths = dict.fromkeys(width for curve in curves.values() for width in curve)
+        rows = [(str(w), *(percent(curve.get(w)) for curve in curves.values())) for w in widths]
         yield text_table(("coordinates", *curves), rows)
 
 

@@ -42,6 +42,8 @@ def sweep_page(
         texts.append(f"its search ended because its budget is spent: {sweep.ended_by}")
     if sweep.asked:
         texts.append(f"requests not yet received: {', '.join(sweep.asked)}")
+    if sweep.acting:
+        texts.append(f"requests being carried out: {', '.join(sweep.acting)}")
     since = [message for message in messages if message.time >= sweep.restarted]
     texts += [f"{utc(each.time)}: {message_line(each)}" for each in since[-SHOWN_MESSAGES:]]
     blocks: list[Block] = [sweeps_table([sweep]), *map(Paragraph, texts)]
@@ -67,7 +69,7 @@ def _format_sweep(sweep: SweepOverview) -> tuple[str, ...]:
         f"{sweep.name} {STARRED}" if sweep.written.star else sweep.name,
         sweep.method,
         sweep.backbone,
-        sweep.state,
+        f"{sweep.state}, stopping" if "stop" in (*sweep.asked, *sweep.acting) else sweep.state,
         f"{sweep.ended} of {sweep.planned}",
         str(sweep.counts["FAIL"] or ""),
         percent(sweep.best.best_value if sweep.best else None),

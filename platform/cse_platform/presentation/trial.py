@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from operator import itemgetter
 from typing import Any
 
-from cse_methods.data.dev_selection import dev_metric
+from cse_methods.data.dev_selection import dev_metric, parse_width_metric, scores_by_width
 from cse_methods.names import TASKS, task_name
 from cse_methods.published.released import declared_training, teachers_of
 from cse_methods.tasks import GEOMETRY_METRICS
@@ -14,6 +14,7 @@ from cse_platform.leaderboard.records import Annotations, DevPoint, SeenIn
 from cse_platform.leaderboard.trial_details import SweepStart, TrialDetails
 from cse_platform.numbers import HASH_DIGITS, format_count, percent, utc
 from cse_platform.presentation.board_columns import COST_HEADS, STARRED, cost_cell
+from cse_platform.presentation.evaluation import make_width_table
 from cse_platform.presentation.tables import (
     Block,
     Column,
@@ -33,12 +34,17 @@ IDENTITY_DIGITS = 12
 
 
 def trial_page(
-    trial: TrialDetails, *, options: str, best: Mapping[str, Any] | None = None
+    trial: TrialDetails,
+    *,
+    options: str,
+    has_output: bool,
+    best: Mapping[str, Any] | None = None,
 ) -> Iterator[Block]:
     """Yield the blocks of the page of a trial; correlations and accuracies are x 100.
 
-    `options` are those with which a command finds this leaderboard, empty or after a blank. `best`
-    has the hyperparameters of the best trial of its sweep; those that differ are shown, too.
+    `options` are those with which a command finds this leaderboard, empty or after a blank.
+    `has_output` says whether `cse-sweep logs` shows what the trial has printed. `best` has the
+    hyperparameters of the best trial of its sweep; those that differ are shown, too.
     """
     yield Heading(f"Trial {trial.key}", 1)
     step = "" if trial.best_step is None else f" at step {trial.best_step}"
@@ -49,7 +55,7 @@ def trial_page(
     yield Paragraph(f"{trial.state}, {value}")
     if trial.error:
         yield Paragraph(f"Error: {trial.error}")
-        for place in trial.sweeps[:1]:
+        for place in trial.sweeps[:has_output]:
             logs = f"cse-sweep logs {shlex.quote(place.sweep)} --trial {place.number}{options}"
             yield Paragraph(f"Its output: {logs}")
     yield make_facts_table(_collect_facts(trial))
@@ -291,6 +297,7 @@ def _build_curve_section(trial: TrialDetails) -> Iterator[Block]:
         return percent(value) if name.endswith(("_spearman", "_accuracy")) else f"{value:.4g}"
 
     names = list(dict.fromkeys(name for point in trial.curve for name in point.metrics))
+    names = [name for name in names if parse_width_metric(name) is None]
     for group in dict.fromkeys(name.partition("/")[0] for name in names):
         shown = [name for name in names if name.partition("/")[0] == group]
         yield Heading(group, 3)
@@ -301,6 +308,10 @@ def _build_curve_section(trial: TrialDetails) -> Iterator[Block]:
                 for point in trial.curve
             ],
         )
+    for point in trial.curve:
+        if point.kept:
+            title = f"First coordinates alone at step {point.step}, Spearman on dev x 100"
+            yield from make_width_table(title, scores_by_width(point.metrics))
 
 
 _SEEN_IN: dict[SeenIn, str] = {

@@ -18,6 +18,7 @@ from cse_platform.secrets import mask_text, mask_url
 from cse_platform.sweep.stores import SweepStores
 from cse_platform.tracking.events import TrialCheckpoint, TrialPoint, TrialState
 from cse_platform.tracking.history import TrialHistory, costs_of_report
+from cse_platform.tracking.output import output_file
 
 _log = logging.getLogger(__name__)
 
@@ -29,7 +30,7 @@ class ReportReceiver:
     """
 
     def __init__(self, state: SweepState, stores: SweepStores) -> None:
-        self.state, self.errors = state, stores.errors
+        self.state, self._folder, self.errors = state, stores.folder, stores.errors
         self.pruning = Pruning(
             state.search, state.history, state.leaderboard, dev=state.identity.dev
         )
@@ -172,21 +173,27 @@ class ReportReceiver:
             self.record_end(live)  # it was being stopped anyway
             return
         trial = live.trial
-        logs = f"cse-sweep logs {self.state.spec.sweep} --trial {trial.number}"
 
         def write_traceback() -> None:
             self.errors.mkdir(parents=True, exist_ok=True)
-            text = f"{failure.traceback.rstrip()}\n\nIts output: {logs}\n"
+            text = f"{failure.traceback.rstrip()}\n"
+            if output_file(self._folder, trial.number).exists():
+                logs = f"cse-sweep logs {self.state.spec.sweep} --trial {trial.number}"
+                text += f"\nIts output: {logs}\n"
             (self.errors / f"trial-{trial.number}.txt").write_text(text)
 
         wait_for_room(write_traceback, what=f"the traceback of trial {trial.number}")
         live.cut_offs[failure.end] += 1
         if live.cut_offs[failure.end] <= GOES_ON[failure.end]:
             step = trial.checkpoint[0] if trial.checkpoint else 0
-            says = "trial %d was interrupted (%s); it continues from step %d"
-            _log.warning(says, trial.number, failure.said, step)
+            again = failure.said == live.interrupted_by
+            reason = "again, as before" if again else f"({failure.said})"
+            says = "trial %d was interrupted %s; it continues from step %d"
+            _log.warning(says, trial.number, reason, step)
             self.state.live.pop(trial.key, None)
-            resumed = LiveTrial(trial, live.cut_offs, live.provenance, live.order_warned)
+            resumed = LiveTrial(
+                trial, live.cut_offs, live.provenance, failure.said, live.order_warned
+            )
             self.state.left_over.append(resumed)
         else:
             cause = {"error": "error", "crash": "machine", "limit": "trial"}[failure.end]

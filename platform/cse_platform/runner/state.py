@@ -22,8 +22,7 @@ from cse_platform.sweep.spec import SweepSpec
 from cse_platform.tracking import events
 from cse_platform.tracking.history import History, TrialHistory
 from cse_platform.tracking.output import OutputFile
-from cse_platform.tracking.packing import accessed_source
-from cse_platform.tracking.provenance import user_and_host
+from cse_platform.tracking.packing import make_test_accesses
 from cse_platform.tracking.recorder import Recorder
 
 
@@ -39,6 +38,8 @@ class LiveTrial:
     """How often the trial was cut off, in earlier attempts too; a checkpoint resets crashes."""
     provenance: dict[str, str] = field(default_factory=dict)
     """Merged from its reports, each of which has only what is new."""
+    interrupted_by: str | None = None
+    """What ended the attempt before this one."""
     order_warned: bool = False
     """Whether a warning was given that its steps do not rise."""
     wait_warned: bool = False
@@ -139,16 +140,11 @@ class SweepState:
 
     def record_test_access(self, trial: str, tasks: Tasks) -> None:
         """Record that test sets are about to be opened for a trial; raises as `record` does."""
-        self.record(
-            events.TestAccessed(
-                sweep=self.spec.sweep,
-                trial=trial,
-                tasks=tasks.names,
-                source=accessed_source(tasks, self.spec.data),
-                who=user_and_host(),
-                command="cse-sweep",
-            )
-        )
+        sweep = self.spec.sweep
+        for access in make_test_accesses(
+            tasks, self.spec.data, sweep=sweep, trial=trial, command="cse-sweep"
+        ):
+            self.record(access)
 
     def say(self, text: str, level: events.MessageLevel = "note") -> None:
         """Send a message to all who follow the sweep, here or elsewhere; callable by any thread."""

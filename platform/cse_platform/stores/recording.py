@@ -19,14 +19,13 @@ from cse_platform.stores.mlflow.mirror import MLflowMirror
 from cse_platform.stores.sql.sink import LeaderboardSink, apply_journal
 from cse_platform.stores.sql.store import open_store
 from cse_platform.sweep.stores import mlflow_uri
-from cse_platform.tracking.journal import lock_journal
-from cse_platform.tracking.record import STORES_LOCK, end_dead_runs
+from cse_platform.tracking.journal import share_journal
+from cse_platform.tracking.record import STORES_LOCK, RecordedRuns
 
 INTERVAL_SECONDS = 1.0
 """Time between two looks at the journal."""
 PATIENCE_SECONDS = 300.0
 """How long a store that is down is waited for after the last run; it catches up at the next one."""
-_LOCK_SECONDS = 60.0
 
 _log = logging.getLogger(__name__)
 
@@ -55,29 +54,26 @@ def fill_stores(journal: Path) -> None:
         apply_journal(mlflow, journal)
 
     filled = dict.fromkeys((fill_leaderboard, fill_mlflow), -1)
+    recorded = RecordedRuns(journal)
     last_lived = time.monotonic()
     while True:
-        living = end_dead_runs(journal)
-        size = journal.stat().st_size
+        # Decided under the journal's lock, so a run that begins later finds this process gone.
+        with share_journal(journal) as append:
+            living = recorded.end_dead(append)
+            last_lived = time.monotonic() if living else last_lived
+            gives_up = time.monotonic() - last_lived > PATIENCE_SECONDS
+            if not living and (gives_up or min(filled.values()) == recorded.offset):
+                lock.release()
+                return
         for fill, until in filled.items():
-            if until < size:
+            if until < recorded.offset:
                 try:
                     fill()
-                    filled[fill] = size
+                    filled[fill] = recorded.offset
                 except StoreError as error:
                     _log.warning("a store is behind: %s", mask_text(str(error)))
-        last_lived = time.monotonic() if living else last_lived
-        gives_up = time.monotonic() - last_lived > PATIENCE_SECONDS
-        if not living and (gives_up or min(filled.values()) == size):
-            # Under the journal's lock, so a run that begins later finds this process gone.
-            journal_lock = lock_journal(journal, seconds=_LOCK_SECONDS)
-            try:
-                if gives_up or journal.stat().st_size == size:
-                    lock.release()
-                    return
-            finally:
-                journal_lock.release()
-        time.sleep(INTERVAL_SECONDS)
+        if living or min(filled.values()) < recorded.offset:
+            time.sleep(INTERVAL_SECONDS)
 
 
 if __name__ == "__main__":

@@ -23,6 +23,7 @@ from cse_platform.databases import expand_url
 from cse_platform.secrets import hide
 from cse_platform.sweep.problems import Problem, ProblemsError, did_you_mean, format_value
 from cse_platform.sweep.samplers import Sampler, Tpe
+from cse_platform.values import is_number
 
 
 def _check_slug(value: str) -> str:
@@ -195,13 +196,27 @@ _UNITS = {"s": 1, "min": 60, "h": 3600, "d": 86400}
 _DURATION = re.compile(rf"(?P<count>\d+(\.\d+)?) ?(?P<unit>{'|'.join(_UNITS)})")
 
 
+_LONG_UNITS = re.compile(
+    r"(?P<count>\d+(\.\d+)?) ?((?P<s>s\w*)|(?P<min>m|mins?|minutes?)|(?P<h>h\w*)|(?P<d>d\w*))",
+    re.IGNORECASE,
+)
+
+
 def _parse_duration(value: Any) -> Any:
+    """Parse a time of a file as seconds; a real number, as stored specs have it, is seconds."""
     if isinstance(value, str) and (match := _DURATION.fullmatch(value.strip())):
         return float(match["count"]) * _UNITS[match["unit"]]
-    if isinstance(value, str | bool):
-        got = format_value(value)
-        raise ValueError(f"expected a time such as 90s, 20min, 2h or 1d, got {got}")
-    return value
+    if isinstance(value, float):
+        return value
+    hint = ""
+    if isinstance(value, str) and (match := _LONG_UNITS.fullmatch(value.strip())):
+        unit = next(unit for unit in _UNITS if match[unit])
+        hint = f"; write {match['count']}{unit}"
+    elif is_number(value):
+        hint = f"; write its unit: {value}s, {value}min or {value}h"
+    raise ValueError(
+        f"expected a time such as 90s, 20min, 2h or 1d, got {format_value(value)}{hint}"
+    )
 
 
 Duration = Annotated[float, BeforeValidator(_parse_duration), Field(gt=0)]

@@ -276,20 +276,8 @@ def _read_stage(
         given = {name: value for name, value in fixed.items() if name not in references}
         data = {**data, "fixed": given}
     spec = _read_spec(data, inspection)
-    # Absolute names of data files, so that trials on any node read the same ones.
-    name_absolutely = partial(absolute_name, folder=folder)
-    absolute: dict[str, Callable[[], Any]] = {
-        "corpus": lambda: tuple(entry.from_folder(folder) for entry in spec.corpus),
-        "dev": lambda: spec.dev.with_files(lambda own: own.with_paths(name_absolutely)),
-        "evaluate": lambda: (
-            spec.evaluate and spec.evaluate.with_files(lambda own: own.with_paths(name_absolutely))
-        ),
-    }
     typed = _list_data_files(spec)
-    files = {
-        key: inspection.run_check((key,), name, needs=(key,)) for key, name in absolute.items()
-    }
-    spec = spec.model_copy(update={key: file for key, file in files.items() if file is not None})
+    spec = _locate_data_files(spec, folder, inspection)
     as_typed = dict(zip(_list_data_files(spec), typed, strict=True))
     checked = []
     if inspection.is_sound("method"):
@@ -316,6 +304,25 @@ def _read_stage(
     return DraftSweep(
         first, inspection, tuple(s for s, *_ in checked) or (spec,), notes, steps, as_typed
     )
+
+
+def _locate_data_files(spec: SweepSpec, folder: Path, inspection: Inspection) -> SweepSpec:
+    """Give data files absolute names, so that trials on any node read the same ones.
+
+    `folder` is that of the sweep file. Names that cannot be resolved become problems, and stay.
+    """
+    name_absolutely = partial(absolute_name, folder=folder)
+    absolute: dict[str, Callable[[], Any]] = {
+        "corpus": lambda: tuple(entry.from_folder(folder) for entry in spec.corpus),
+        "dev": lambda: spec.dev.with_files(lambda own: own.with_paths(name_absolutely)),
+        "evaluate": lambda: (
+            spec.evaluate and spec.evaluate.with_files(lambda own: own.with_paths(name_absolutely))
+        ),
+    }
+    files = {
+        key: inspection.run_check((key,), name, needs=(key,)) for key, name in absolute.items()
+    }
+    return spec.model_copy(update={key: file for key, file in files.items() if file is not None})
 
 
 def _list_data_files(spec: SweepSpec) -> list[str]:

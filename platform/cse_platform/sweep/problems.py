@@ -28,7 +28,7 @@ MAX_SHOWN = 80
 PYTHON_NULL = "None"
 NULL_HINT = "; YAML writes None as null"
 
-_SAME_THING = {
+SAME_THING = {
     **dict.fromkeys(("min", "lower", "minimum", "start", "from"), "low"),
     **dict.fromkeys(("max", "upper", "maximum", "stop", "end", "to"), "high"),
     **dict.fromkeys(("values", "options", "categories"), "choices"),
@@ -39,6 +39,7 @@ _SAME_THING = {
     **dict.fromkeys(("model", "encoder", "base_model"), "backbone"),
     **dict.fromkeys(("dataset", "train_file", "training_data"), "corpus"),
     **dict.fromkeys(("parameters", "search_space", "hyperparameters"), "space"),
+    **dict.fromkeys(("file", "path"), "name"),
     **dict.fromkeys(("gpus", "num_gpus"), "gpu"),
     **dict.fromkeys(("cpus", "num_cpus"), "cpu"),
     **dict.fromkeys(("lr", "eta"), "learning_rate"),
@@ -71,6 +72,7 @@ _BLOCKS = {
     **dict.fromkeys(("trials", "sampler", "start_from", "budget"), "search"),
     **dict.fromkeys(("epochs", "batch_size", "learning_rate", "max_steps", "max_length"), "fixed"),
     **dict.fromkeys(("temperature", "pooler", "warmup_ratio", "teachers"), "fixed"),
+    **dict.fromkeys(("format", "separator", "where", "column"), "corpus"),
 }
 """The block of a key that is often written beside the blocks."""
 _PRUNERS = {
@@ -174,13 +176,19 @@ def joined_problems(problems: Iterable[Problem]) -> str:
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """Suggest the known name that was meant, as the end of a sentence; empty if none is near."""
     known = list(known)
-    ours = _SAME_THING.get(name.lower())
+    ours = SAME_THING.get(name.lower())
     close = [ours] if ours in known else nearest_names(name, known)
     if close:
         return f"; did you mean {close[0]!r}?"
     if pruner := _PRUNERS.get(name.lower()):
         return f"; it stops trials: 'pruner: {pruner}'"
     return _REMOVED.get(name, "")
+
+
+def unquoted_part(value: Any) -> str | None:
+    """Return a list or a mapping of YAML that was quoted; None for anything else."""
+    text = value.strip() if isinstance(value, str) else ""
+    return text if (text[:1], text[-1:]) in (("[", "]"), ("{", "}")) else None
 
 
 def format_value(value: Any) -> str:
@@ -267,16 +275,14 @@ def problems_in(
             problems += [inner.under(path) for inner in _translate_error(detail, model)]
     for (path, got), (given, phrases) in expected.items():
         wanted = " or ".join(dict.fromkeys(phrases))
-        if isinstance(given, dict):
-            known = re.findall(r"(\w+):", wanted)
-            ours = {key: _SAME_THING.get(str(key).lower()) for key in given}
-            words = [f"{word!r} for {key!r}" for key, word in ours.items() if word in known]
-            hint = f"; write {' and '.join(words)}" if words else ""
-        else:
+        hint = ""
+        if not isinstance(given, dict):
             text = got.strip("'")
             hint = did_you_mean(text, re.findall(r"'([^']+)'", wanted))
             if given == PYTHON_NULL:
                 hint = NULL_HINT
+            elif wanted in ("a list", "a mapping") and (part := unquoted_part(given)):
+                hint = f"; write {part}, without quotes"
             elif wanted == "a list" and given is not None:
                 hint = f"; write [{text}]"
             elif wanted == "a mapping" and (form := _FORMS.get(dotted_path(path))):
@@ -303,8 +309,11 @@ def _translate_error(detail: ErrorDetails, model: type[BaseModel] | None) -> lis
         known = sorted({name for name, info in fields if info.repr})  # others are not for files
         names = f"; known: {', '.join(known)}" if known else ""
         hint = _REMOVED.get(dotted_path((*path[-1:], key))) or did_you_mean(str(key), known)
-        ours = _SAME_THING.get(str(key).lower(), str(key))
-        if "search" in known and (block := _BLOCKS.get(ours)):
+        ours = SAME_THING.get(str(key).lower(), str(key))
+        if "checkpoint" in known and key in OwnPairs.model_fields:
+            setting = "" if key == "file" else f", {key}: …"
+            hint = f"; write checkpoint: {{file: …{setting}}}"
+        elif "search" in known and (block := _BLOCKS.get(ours)):
             hint = f"; write {block}: {{{ours}: …}}"
         if hint == "; did you mean 'sampler'?":
             kinds = [

@@ -155,6 +155,7 @@ class Rehearsal:
                 split_at=corpus.split_at,
                 loss=corpus.loss,
                 weight=corpus.weight,
+                prompt=corpus.prompt,
             )
             own = corpus.model_copy(update={"first": first})
             corpora.append(own if corpus.columns or corpus.label is not None else builtin)

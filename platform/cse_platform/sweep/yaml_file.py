@@ -15,6 +15,7 @@ from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
 from cse_platform.errors import PlatformError
 from cse_platform.sweep.problems import Problem, Steps, dotted_path, format_value, real_path
+from cse_platform.sweep.shipped import suggest_sweep_file
 
 MAX_DEPTH = 40
 MAX_VALUES = 10_000  # aliases of aliases can expand to more values than fit into memory
@@ -326,7 +327,8 @@ def _read_single_file(path: Path, *, what: str, refusal: type[PlatformError]) ->
                 content = file.read(most)
         source = read_yaml(content.decode("utf-8-sig"))
     except FileNotFoundError:
-        raise refusal(f"{name_file(path)}: no such file") from None
+        hint = suggest_sweep_file(path)
+        raise refusal(f"{name_file(path)}: no such file{hint}") from None
     except IsADirectoryError:
         raise refusal(f"{name_file(path)} is a folder; name a file in it") from None
     except OSError as error:

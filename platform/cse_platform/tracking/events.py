@@ -433,12 +433,16 @@ class TrialReused(TrialBegun):
     """When the other sweep began and completed it."""
 
 
+TestSource = Literal["builtin", "hub", "senteval", "file"]
+"""A source of test sets; `file` is a lab's own file."""
+
+
 class TestAccessed(TrialEvent):
     """Test sets are about to be opened for a trial; this counts even if no score results."""
 
     kind: Literal["tests_opened"] = "tests_opened"
     tasks: tuple[str, ...]
-    source: Literal["builtin", "hub", "senteval"]
+    source: TestSource
     """The source of the test sets, whatever the trial's own data."""
     who: str
     command: Literal["cse-sweep", "cse-evaluate"]
@@ -482,7 +486,7 @@ class TrialEvaluated(TrialEvent):
     settings: str = ""
     """The settings of a sweep's evaluation; with other settings, it is a different evaluation."""
     source: str | None = None
-    """The source of the test data: builtin, hub, senteval or imported."""
+    """The source of the package's test data: builtin, hub, senteval or imported."""
     scores: tuple[TrialScore, ...]
     similarities: tuple[PairSimilarities, ...]
     identities: dict[str, dict[str, Any]]

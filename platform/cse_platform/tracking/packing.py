@@ -5,7 +5,7 @@ Packed text is base64 of zlib of little-endian numbers; the leaderboard stores o
 
 import zlib
 from base64 import b64decode, b64encode
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -14,7 +14,14 @@ from numpy.typing import NDArray
 from cse_methods.data.source import source_name
 from cse_methods.tasks import Tasks
 from cse_platform.errors import StoreLostError
-from cse_platform.tracking.events import PairSimilarities, TrialEvaluated, TrialScore
+from cse_platform.tracking.events import (
+    PairSimilarities,
+    TestAccessed,
+    TestSource,
+    TrialEvaluated,
+    TrialScore,
+)
+from cse_platform.tracking.provenance import user_and_host
 
 if TYPE_CHECKING:  # readers of the journal must not import code that opens test sets
     from cse_methods.evaluation.results import Evaluation, Examples
@@ -68,17 +75,40 @@ def compress_similarities(similarities: PairSimilarities) -> tuple[bytes, bytes,
     return cosines, gold, count
 
 
-def accessed_source(tasks: Tasks, data: str | None) -> Literal["builtin", "hub", "senteval"]:
-    """Return the source of the test sets that are about to be opened.
+def make_test_accesses(
+    tasks: Tasks,
+    data: str | None,
+    *,
+    sweep: str,
+    trial: str,
+    command: Literal["cse-sweep", "cse-evaluate"],
+) -> list[TestAccessed]:
+    """Make the events of test sets that are about to be opened for a trial: one for each source.
 
-    A lab's own files count as real data, like those of a folder, whatever `data` is, and tasks of
-    mteb like those of the hub.
+    A lab's own files are of the source `file`, whatever `data` is, and tasks of mteb of the source
+    `hub`. There is no event if only the geometry is measured, which opens no test set.
     """
     source = source_name(data)
-    if source != "builtin":
-        return source
-    has_own = bool(tasks.own) or any(reference.is_own for reference in tasks.referenced)
-    return "senteval" if has_own else "hub" if tasks.referenced else source
+    files = tuple(one for one in tasks.referenced if one.is_own)
+    fetched = tuple(one for one in tasks.referenced if not one.is_own)
+    parts: dict[TestSource, Tasks] = {
+        source: replace(tasks, own=(), referenced=fetched if source == "hub" else ()),
+        "file": Tasks(own=tasks.own, referenced=files),
+    }
+    if source != "hub":
+        parts["hub"] = Tasks(referenced=fetched)
+    return [
+        TestAccessed(
+            sweep=sweep,
+            trial=trial,
+            tasks=part.names,
+            source=source,
+            who=user_and_host(),
+            command=command,
+        )
+        for source, part in parts.items()
+        if part.opens_tests
+    ]
 
 
 def evaluation_event(

@@ -42,7 +42,7 @@ from cse_platform.tracking.events import (
     TrialStarted,
 )
 from cse_platform.tracking.history import History, TrialHistory
-from cse_platform.tracking.journal import read_journal, share_journal
+from cse_platform.tracking.journal import read_journal, refuse_older_copy, share_journal
 from cse_platform.tracking.provenance import code_diffs, installed_packages, sweep_provenance
 
 STORES_LOCK = "stores.lock"
@@ -124,8 +124,7 @@ class Recording:
         They are fractions: Spearman's correlation, or accuracy for transfer tasks. Raises
         RecordingError for an unknown task or another number; nothing is recorded then.
         """
-        test = {"split": "test", "identity": canonical_hash([RECORDED, "test"])}
-        rows = []
+        numbers = {}
         for task, value in scores.items():
             if task not in TASK_METRICS:
                 expected = ", ".join(TASK_METRICS)
@@ -133,25 +132,44 @@ class Recording:
             number = _read_number(f"scores[{task!r}]", value)
             if not -1 <= number <= 1:
                 raise RecordingError(f"{task}: got {number:g}, expected a fraction from -1 to 1")
-            score = {"task": task, "metric": TASK_METRICS[task], "value": number, **test}
-            rows.append(events.TrialScore.model_validate(score))
+            numbers[task] = number
         self._append_event(
-            events.TrialEvaluated(
-                sweep=self.sweep,
-                trial=self.trial,
-                tasks=tuple(sorted(scores)),
-                settings=RECORDED,
-                source=RECORDED,
-                scores=tuple(rows),
-                similarities=(),
-                identities={str(test["identity"]): {"source": RECORDED}},
-                seconds={},
-            )
+            make_evaluation(numbers, source=RECORDED, sweep=self.sweep, trial=self.trial)
         )
 
     def _append_event(self, event: events.Event) -> None:
         with share_journal(self.journal) as append:
             append(event)
+
+
+def make_evaluation(
+    scores: Mapping[str, float], *, source: str, **of_trial: Any
+) -> events.TrialEvaluated:
+    """Make the event of test scores by task that were measured elsewhere.
+
+    `source` is how they came, `recorded` or `imported`; scores of one source are comparable.
+    `of_trial` are the fields that the event shares with others of its trial.
+    """
+    identity = canonical_hash([source, "test"])
+    return events.TrialEvaluated(
+        **of_trial,
+        tasks=tuple(sorted(scores)),
+        settings=source,
+        source=source,
+        scores=tuple(
+            events.TrialScore(
+                task=task,
+                split="test",
+                metric=TASK_METRICS[task],
+                value=value,
+                identity=identity,
+            )
+            for task, value in scores.items()
+        ),
+        similarities=(),
+        identities={identity: {"source": source}},
+        seconds={},
+    )
 
 
 @contextmanager
@@ -202,6 +220,7 @@ def record(
     configuration = canonical_hash([RECORDED, name, identity, values, dev, code_sha256])
     trial = canonical_hash([RECORDED, configuration, seed])
     run = Recording(seed, trial, name, journal, dev_metric(dev))
+    recorded = RecordedRuns(journal)
     started = events.now()
     with ExitStack() as locks:
         with share_journal(journal) as append:
@@ -212,7 +231,7 @@ def record(
                     f"sweep {name!r}; give each process its own seed or hyperparameters"
                 )
             locks.callback(lock.release)
-            history = _read_history(journal)
+            history = recorded.read_on()
             _refuse_other_sweep(history, name, identity, dev, journal)
             known = history.trials.get(trial)
             if known is not None and known.state == "COMPLETE":
@@ -224,8 +243,6 @@ def record(
                 )
             if history.spec is None or history.complete:
                 append(_start_sweep(name, identity, dev, started))
-            for event in _end_dead_runs(history, journal, name):
-                append(event)
             append(
                 TrialStarted(
                     sweep=name,
@@ -250,35 +267,58 @@ def record(
                     },
                 )
             )
+            recorded.end_dead(append)
         _fill_stores(journal)
         try:
             yield run
         except BaseException as error:
             reason = " ".join(f"{type(error).__name__}: {error}".split())
             by_person = isinstance(error, KeyboardInterrupt)
-            _end_run(run, started, error=reason, cause="person" if by_person else "error")
+            cause = "person" if by_person else "error"
+            _end_run(run, recorded, started, error=reason, cause=cause)
             raise
-        _end_run(run, started)
+        _end_run(run, recorded, started)
 
 
-def end_dead_runs(journal: Path) -> int:
-    """End the runs whose processes have died, and the sweep if none lives. Returns how many live.
+class RecordedRuns:
+    """The runs of a journal, each event of which is read once; used under the journal's lock."""
 
-    A run that its process still holds is left alone.
-    """
-    with share_journal(journal) as append:
-        history = _read_history(journal)
-        sweep = journal.parent.name
-        ended = list(_end_dead_runs(history, journal, sweep))
-        for event in ended:
-            append(event)
-        living = len(history.unfinished()) - len(ended)
+    def __init__(self, journal: Path) -> None:
+        self.journal = journal
+        self.offset = 0
+        """The offset in the journal up to which it was read."""
+        self._history = History()
+
+    def read_on(self) -> History:
+        """Read what was appended since the last call. Returns the state of the sweep.
+
+        Raises JournalError if another journal has taken the place of the one that was read.
+        """
+        refuse_older_copy(self.journal, self.offset)
+        for end, event in read_journal(self.journal, offset=self.offset):
+            self._history.apply(event)
+            self.offset = end
+        return self._history
+
+    def end_dead(self, append: Callable[[events.Event], None]) -> int:
+        """End the runs whose processes have died, and the sweep if none lives.
+
+        A run that its process still holds is left alone. Returns how many live.
+        """
+        history, sweep = self.read_on(), self.journal.parent.name
+        for trial in history.unfinished():
+            lock = _lock_run(self.journal, trial.key)
+            if lock is not None:
+                lock.release()
+                append(_fail_dead(trial, sweep, checkpoint=history.dev.checkpoint_name))
+        living = len(self.read_on().unfinished())
         if not living and not history.complete and history.spec is not None:
             append(SweepFinished(sweep=sweep, state="COMPLETE"))
+            self.read_on()
         return living
 
 
-def _end_run(run: Recording, started: datetime, **failure: Any) -> None:
+def _end_run(run: Recording, recorded: RecordedRuns, started: datetime, **failure: Any) -> None:
     """Record the end of a run, and of its sweep if no other run of it lives."""
     scores = {step: metrics[run.dev] for step, metrics in run.points.items() if step > 0}
     numbers = {step: value for step, value in scores.items() if not math.isnan(value)}
@@ -310,12 +350,7 @@ def _end_run(run: Recording, started: datetime, **failure: Any) -> None:
     )
     with share_journal(run.journal) as append:
         append(finished)
-        history = _read_history(run.journal)
-        for event in _end_dead_runs(history, run.journal, run.sweep):
-            append(event)
-            history.apply(event)
-        if not history.unfinished():
-            append(SweepFinished(sweep=run.sweep, state="COMPLETE"))
+        recorded.end_dead(append)
 
 
 def _start_sweep(
@@ -357,15 +392,6 @@ def _refuse_other_sweep(
             )
 
 
-def _end_dead_runs(history: History, journal: Path, sweep: str) -> Iterator[TrialFinished]:
-    """Make the ends of the runs that have none and whose processes have died."""
-    for trial in history.unfinished():
-        lock = _lock_run(journal, trial.key)
-        if lock is not None:
-            lock.release()
-            yield _fail_dead(trial, sweep, checkpoint=history.dev.checkpoint_name)
-
-
 def _fail_dead(trial: TrialHistory, sweep: str, *, checkpoint: str) -> TrialFinished:
     last, best = trial.last_heard or trial.started, trial.best(checkpoint=checkpoint)
     return TrialFinished(
@@ -392,10 +418,6 @@ def _lock_run(journal: Path, trial: str) -> FileLock | None:
     except Timeout:
         return None
     return lock
-
-
-def _read_history(journal: Path) -> History:
-    return History(event for _, event in read_journal(journal))
 
 
 def _read_value(name: str, value: Any) -> Any:

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -85,6 +86,9 @@ def test_with_one_further_seed_the_row_says_that_its_value_chose_it(filled) -> N
     cells = {head.name: cell for head, cell in zip(table.heads, line, strict=True)}
     assert cells["method"].mark == CHOSEN == cells["95 % interval"].mark
     assert cells["chosen by"].text == "80.00"
+    many = replace(row, chosen_by={seed: 0.8 + seed / 1000 for seed in range(9)})
+    [table] = [t for t in board_tables(Board([many])) if "dev" in t.title]
+    assert "80.00, 80.10, 7 more" in [cell.text for cell in table.rows[0]]
     assert any("rankcse, best of 3 trials" in note for note in table.notes)
 
 

@@ -10,6 +10,7 @@ from slow_storage import slow_storage
 
 from cse_methods.contract import BEST_FOLDER
 from cse_platform.tracking.events import TrialFinished
+from cse_platform.tracking.output import OutputFile, output_file
 
 
 @pytest.fixture
@@ -216,21 +217,27 @@ def test_a_trial_whose_code_raised_an_error_fails_at_once_of_that(one) -> None:
     assert (end.state, end.cause, end.error) == ("FAIL", "error", "ValueError: no such layer")
 
 
-def test_a_trial_whose_process_died_goes_on_three_times(one) -> None:
+def test_a_trial_whose_process_died_goes_on_three_times(one, caplog) -> None:
     drive, key = one
     points(drive, key, {0: 0.3, 2: 0.5})
+    traceback = drive.folder / "errors" / "trial-0.txt"
     for _ in range(3):
         drive.fail(key, "SIGKILL", crashed=True)
+        assert traceback.read_text() == "all of SIGKILL\n"  # it has printed nothing
         assert drive.history.trials[key].state == "RUNNING"
         (plan,) = drive.start()
         assert (plan.key, plan.resumed_from) == (key, 2)
         assert plan.checkpoint is not None
         assert drive.planner.param_space(plan)["resume_from"] == plan.checkpoint[1]
+    assert [record.message for record in caplog.records] == [
+        "trial 0 was interrupted (SIGKILL); it continues from step 2",
+        *["trial 0 was interrupted again, as before; it continues from step 2"] * 2,
+    ]
+    OutputFile(output_file(drive.folder, 0)).append("epoch 1\n")
     drive.fail(key, "SIGKILL", crashed=True)
     assert (finished(drive, key).state, finished(drive, key).error) == ("FAIL", "SIGKILL")
-    told = (drive.folder / "errors" / "trial-0.txt").read_text()
     logs = f"cse-sweep logs {drive.spec.sweep} --trial 0"
-    assert told == f"all of SIGKILL\n\nIts output: {logs}\n"
+    assert traceback.read_text() == f"all of SIGKILL\n\nIts output: {logs}\n"
     drive.run().assert_sound()
 
 

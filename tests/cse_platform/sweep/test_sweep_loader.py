@@ -145,7 +145,45 @@ OUT_OF_PLACE = {
     "gpus: 2": "gpus: no such key; write resources: {gpu: …}",
     "trials: 3": "trials: no such key; write search: {trials: …}",
     "bs: 64": "bs: no such key; write fixed: {batch_size: …}",
+    "format: unquoted": "format: no such key; write corpus: {format: …}",
+    "dev: {file: a.tsv}": "dev.file: no such key; write checkpoint: {file: …}",
+    "dev: {scale: [0, 5]}": "dev.scale: no such key; write checkpoint: {file: …, scale: …}",
+    "dev: {checkpoint: {file: a.tsv, separator: tab}}": "dev.checkpoint.separator: expected the "
+    "characters themselves, got 'tab'; write \"\\t\"",
+    'evaluate: {top: 1, tasks: "[sts, mr]"}': "evaluate.tasks: expected a list, got '[sts, mr]'; "
+    "write [sts, mr], without quotes",
+    'resources: "{gpu: 1}"': "resources: expected a mapping, got '{gpu: 1}'; write {gpu: 1}, "
+    "without quotes",
+    "resources: {timeout: 2 Hours}": "resources.timeout: expected a time such as 90s, 20min, 2h or "
+    "1d, got '2 Hours'; write 2h",
+    "resources: {silent_for: 20}": "resources.silent_for: expected a time such as 90s, 20min, 2h "
+    "or 1d, got 20; write its unit: 20s, 20min or 20h",
 }
+OTHER_TOOLS = {
+    "{type: loguniform, min: 0.01, max: 0.1}": "{low: 0.01, high: 0.1, log: true}",
+    "{distribution: q_log_uniform_values, min: 0.01, max: 0.1, q: 0.01}": "{low: 0.01, high: 0.1, "
+    "log: true}",
+    "{distribution: uniform, min: 1, max: 2, when: {views: 2}}": "{low: 1.0, high: 2.0, when: "
+    '{"views": 2}}',
+    "{low: 0.01, high: 0.1, scale: log}": "{low: 0.01, high: 0.1, log: true}",
+    "{type: float, range: [1, 2], step: 0.5}": "{low: 1.0, high: 2.0, step: 0.5}",
+    "{type: categorical, values: [0.1, 0.2]}": "[0.1, 0.2]",
+    "{grid_search: [0.1, 0.2]}": "[0.1, 0.2]",
+    "{uniform: [0.1, 0.2]}": "{low: 0.1, high: 0.2}",
+    '"tune.choice([0.1, 0.2])"': "[0.1, 0.2]",
+    '"tune.randint(1, 5)"': "{low: 1, high: 4}",
+    "\"trial.suggest_float('t2', 1e-2, .1, log=True)\"": "{low: 0.01, high: 0.1, log: true}",
+    '"[0.1, 0.2]"': "[0.1, 0.2], without quotes",
+    '{value: "0.1, 0.2"}': "[0.1, 0.2]",
+}
+
+
+def test_a_dimension_of_another_tool_gets_the_form_to_write(tmp_path: Path) -> None:
+    for dimension, form in OTHER_TOOLS.items():
+        text = edited("{low: 1e-2, high: 0.1, log: true}", dimension)
+        (line,) = problems(tmp_path, text)
+        assert line.startswith("  line 7, space.temperature: expected a list of choices"), dimension
+        assert line.endswith(f"; write {form}"), dimension
 
 
 def test_what_is_out_of_place_or_no_mapping_gets_the_form_to_write(tmp_path: Path) -> None:
@@ -179,7 +217,7 @@ ONE_PROBLEM = [
      "line 11, search.learn_from: expected a list, got 'a'; write [a]"),
     ("{low: 1e-2, high: 0.1, log: true}", "{min: 1, max: 2}",
      "line 7, space.temperature: expected a list of choices, {choices: [...]} or {low: ..., "
-     "high: ...}, got {\"min\": 1, \"max\": 2}; write 'low' for 'min' and 'high' for 'max'"),
+     "high: ...}, got {\"min\": 1, \"max\": 2}; write {low: 1, high: 2}"),
     (f"{SEARCH}\n", "", "line 1: the key 'search' is missing"),
     ("method: toy", "metod: toy", "line 2, metod: no such key; did you mean 'method'?"),
     ("method: toy", "method: simsce", "line 2, method: no method 'simsce'. Did you mean 'simcse'? "

@@ -203,6 +203,25 @@ def test_a_stage_can_stand_for_those_of_another_file(tmp_path: Path) -> None:
             load_sweep(whole)
 
 
+def test_a_missing_file_has_the_one_that_is_meant(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "sweeps").mkdir()
+    (tmp_path / "sweeps" / "lab.yaml").write_text("stages:\n  - sweep: my-first  # of two\n")
+    (tmp_path / "notes.yml").write_text("sweep: other\n")
+    for name, hint in {
+        "my-first": "; did you mean sweeps/lab.yaml?",
+        "lab": "; did you mean sweeps/lab.yaml?",
+        "note.yaml": "; did you mean notes.yml?",
+        "quickstrat": "; did you mean quickstart?",
+        "sweps/quickstart.yaml": "; did you mean quickstart?",
+        "zzz": "; name the file of the sweep, such as sweeps/zzz.yaml",
+        "zzz.yaml": "",
+    }.items():
+        with pytest.raises(SweepFileError) as caught:
+            load_sweep(Path(name))
+        assert str(caught.value) == f"{name}: no such file{hint}"
+
+
 def test_problems_of_an_included_file_are_placed_in_it(tmp_path: Path) -> None:
     (tmp_path / "two.yaml").write_text(TWO.replace("second, method", "second, metod"))
     whole = tmp_path / "whole.yaml"

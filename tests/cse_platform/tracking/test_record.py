@@ -6,9 +6,11 @@ import os
 import signal
 import sys
 from contextlib import suppress
+from multiprocessing.synchronize import Event as EventType
 from pathlib import Path
 
 import pytest
+from filelock import FileLock
 from mlflow import MlflowClient
 from processes import wait_until
 
@@ -98,6 +100,51 @@ def test_processes_at_once_lose_nothing_and_killed_ones_have_failed(runs, count)
     points = read_kinds(runs, "many").count("trial_point")
     assert (points, row.n, sweep.state) == (3 * count, 0.9 * count, "COMPLETE")
     assert [end.cause for end in ends if end.state == "FAIL"] == ["machine"] * (count // 10)
+
+
+def record_between(runs: Path, begun: EventType, may_end: EventType) -> None:
+    with record(**RUN, seed=1, runs=runs) as run:
+        begun.set()
+        may_end.wait()
+        run.report(step=1, metrics={DEV: 0.7})
+
+
+@pytest.mark.usefixtures("no_process")
+def test_a_run_that_begins_when_the_stores_are_all_but_full_is_stored_too(runs, monkeypatch):
+    with record(**RUN, seed=0, runs=runs) as run:
+        run.report(step=1, metrics={DEV: 0.6})
+    fork = multiprocessing.get_context("fork")
+    begun, may_end = fork.Event(), fork.Event()
+    other = fork.Process(target=record_between, args=(runs, begun, may_end))
+    release, filler = FileLock.release, os.getpid()
+
+    def release_and_go_on(lock: FileLock, *options: bool) -> None:
+        release(lock, *options)
+        if os.getpid() == filler and lock.lock_file.endswith("journal.jsonl.lock"):
+            if other.pid is None:  # the living runs have just been counted: there is none
+                other.start()
+                begun.wait()
+            else:
+                may_end.set()
+
+    monkeypatch.setattr(FileLock, "release", release_and_go_on)
+    fill_stores(run.journal)
+    with open_leaderboard(f"sqlite:///{runs}/leaderboard.db") as board:
+        assert list(board.trials()["state"]) == ["COMPLETE"] * 2
+    may_end.set()
+    other.join()
+
+
+@pytest.mark.usefixtures("no_process")
+def test_the_events_of_a_journal_are_read_once(runs):
+    with record(**RUN, seed=0, runs=runs) as run:
+        header, *read = run.journal.read_text().splitlines()
+        damaged = [json.dumps("?" * (len(line) - 2)) for line in read]
+        run.journal.write_text("".join(f"{line}\n" for line in (header, *damaged)))
+        run.report(step=2, metrics={DEV: 0.7})
+    new = run.journal.read_text().splitlines()[1 + len(read) :]
+    kinds = [json.loads(line)["kind"] for line in new]
+    assert kinds == ["trial_point", "trial_finished", "sweep_finished"]
 
 
 @pytest.mark.usefixtures("no_process")

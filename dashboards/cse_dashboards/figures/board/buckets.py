@@ -17,7 +17,7 @@ from cse_dashboards.figures.labels import (
     left_out,
     row_styles,
 )
-from cse_dashboards.figures.picture import Drawn, Picture, make_panels
+from cse_dashboards.figures.picture import Drawn, Picture, fade, make_panels
 from cse_methods.evaluation.measures.buckets import in_buckets
 from cse_methods.evaluation.results import Examples
 from cse_methods.names import task_name
@@ -90,7 +90,7 @@ def draw_buckets(
                     points=False,
                     meanline_visible=True,
                     line={"color": style.colour, "width": 1.2},
-                    fillcolor=style.faded(0.4),
+                    fillcolor=fade(style.colour, 0.4),
                     spanmode="hard",
                     hoverinfo="x+y",
                 )
@@ -98,7 +98,7 @@ def draw_buckets(
     figure = make_panels(
         panels,
         title=title,
-        axes=[("cosine", "gold score")] * len(panels),
+        axes=[("cosine", "" if index else "gold score") for index in range(len(panels))],
         shared_yaxes="all",
         horizontal_spacing=0.06,
         showlegend=False,

@@ -1,7 +1,7 @@
 """The leaderboard, at first without ranks, and the papers' tables; as pages and as files."""
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, get_args
 
@@ -13,6 +13,7 @@ from cse_dashboards.page.address import BoardAddress, PapersAddress, PaperTableA
 from cse_dashboards.page.site import pages, read_address, reader, site
 from cse_dashboards.page.words import arrange_columns
 from cse_methods.names import backbone_name, method_name, paper_page
+from cse_platform.leaderboard.published.rows import PublishedRow
 from cse_platform.leaderboard.records import FamilyName, LeaderboardRow, family_of
 from cse_platform.leaderboard.sorting import sort_rows
 from cse_platform.leaderboard.statistics.compare import Comparison
@@ -113,11 +114,9 @@ def _build_board(
 
     `marked` adds marks of significance, which need resampling.
     """
-    published = (
-        reader().published(backbone=address.backbone, method=address.method)
-        if address.published
-        else ()
-    )
+    published: Sequence[PublishedRow] = ()
+    if address.published:
+        published = reader().published(backbone=address.backbone, method=address.method)
     kept = []
     for row in rows:
         values = (f"{name}={value}" for name, value in row.configuration.values.items())
@@ -181,6 +180,18 @@ def _find_paper_pages(tables: list[Table]) -> dict[str, str]:
 
 @pages.get("/papers")
 def show_papers() -> str:
+    """Render the frame of the list, which takes seconds when it is first asked for."""
+    return render_template(
+        "papers.html",
+        address=read_address(PapersAddress),
+        title="Papers",
+        downloads=DOWNLOADS,
+        file="papers",
+    )
+
+
+@pages.get("/parts/listed/papers")
+def papers_listed() -> str:
     """Render the list of the papers' tables, with links to those with printed numbers."""
     listed = reader().papers()
     printed = {(progress.paper, progress.table) for progress in listed if progress.is_printed}
@@ -196,15 +207,9 @@ def show_papers() -> str:
                     name = replace(name, link=address.link())
                 rows.append((name, *rest))
             groups.append(tuple(rows))
-        tables.append(replace(table, groups=tuple(groups)))
-    return render_template(
-        "papers.html",
-        address=read_address(PapersAddress),
-        title="Papers",
-        tables=tables,
-        downloads=DOWNLOADS,
-        file="papers",
-    )
+        title = table.title.replace(paper, method_name(paper), 1)
+        tables.append(replace(table, title=title, groups=tuple(groups)))
+    return render_template("part.html", title="Papers", body="paper_tables.html", tables=tables)
 
 
 @pages.get("/papers/<paper>/<table>")

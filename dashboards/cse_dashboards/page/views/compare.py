@@ -273,10 +273,7 @@ def _make_offers(address: CompareAddress, requested: RequestedRow) -> Iterator[t
         score = next(iter(row.scores.values()), None)
         if references.count(row.reference) > 1 and score is not None:
             identity = score.identity[:IDENTITY_DIGITS]
-            yield (
-                address.link(identity=identity),
-                f"{described}, evaluation {identity}",
-            )
+            yield address.link(identity=identity), f"{described}, evaluation {identity}"
         else:
             replaced = {requested.reference: row.reference}
             rows = [replaced.get(name, name) for name in address.rows]

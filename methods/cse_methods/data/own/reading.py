@@ -11,6 +11,7 @@ from cse_methods.data.pairs import HIGHEST, GradedPair, PairSet
 from cse_methods.data.source import HubFile
 from cse_methods.errors import DataError
 from cse_methods.files.cells import is_id, parse_number, read_texts
+from cse_methods.files.named import nearest_file_hint
 from cse_methods.files.tables import FileRow, FileTable, read_table, shorten
 from cse_methods.referenced_tasks.reference import Reference
 
@@ -73,9 +74,10 @@ def refuse_absent(spec: OwnPairs) -> None:
     if "://" in spec.file:
         HubFile.at(spec.file)
     elif not Path(spec.file).is_file():
-        raise DataError(
-            f"{spec.file}: no such file of pairs; name one with two sentences and a score a row"
+        hint = (
+            nearest_file_hint(Path(spec.file)) or "; name one with two sentences and a score a row"
         )
+        raise DataError(f"{spec.file}: no such file of pairs{hint}")
 
 
 def local_file(path: str) -> Path:

@@ -191,8 +191,13 @@ def _apply_or_store_early(
         case TrialReused():
             link(session, journal, event, trial)
         case TestAccessed():
-            key = {"trial_id": trial.id, "opened": event.time, "who": event.who}
-            details = {"command": event.command, "tasks": list(event.tasks), "source": event.source}
+            key = {
+                "trial_id": trial.id,
+                "opened": event.time,
+                "who": event.who,
+                "source": event.source,
+            }
+            details = {"command": event.command, "tasks": list(event.tasks)}
             insert_once(session, TestAccessRecord, key, details)
         case TrialEvaluated():
             add_identities(session, event)

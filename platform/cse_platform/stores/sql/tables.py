@@ -4,6 +4,7 @@ All rows come from the journals, except the live state that several processes sh
 sweeps (`SweepLeaseRecord`), and the requests that no driver has taken yet (`SweepRequestRecord`).
 """
 
+import re
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import Annotated, Any, TypeVar
@@ -443,7 +444,7 @@ class EvaluationRecord(Base):
     identity: Mapped[str] = mapped_column(primary_key=True)
     settings: Mapped[dict[str, Any]]
     source: Mapped[str | None]
-    """The source of the data: builtin, hub, senteval or imported; NULL if unknown."""
+    """The source of the data: builtin, hub, senteval, file or imported; NULL if unknown."""
 
 
 class PairSetRecord(Base):
@@ -483,8 +484,8 @@ class TestAccessRecord(Base):
 
     __tablename__ = "test_accesses"
     __table_args__ = (
-        UniqueConstraint("trial_id", "opened", "who"),
-        CheckConstraint("source IN ('builtin', 'hub', 'senteval')", "source"),
+        UniqueConstraint("trial_id", "opened", "who", "source"),
+        CheckConstraint("source IN ('builtin', 'hub', 'senteval', 'file')", "source"),
     )
 
     id: Mapped[int] = mapped_column(primary_key=True)
@@ -607,5 +608,8 @@ def find_sweep(session: Session, name: str) -> SweepRecord:
     names = session.scalars(select(SweepRecord.name).order_by(SweepRecord.id)).all()
     if not names:
         raise NotFoundError(f"there is no sweep {name!r}: this leaderboard has none yet")
-    hint = did_you_mean(name, names) or f"; the last ones are {', '.join(names[-5:])}"
+    hint = (
+        did_you_mean(re.sub(r"(.*/)?(.+)\.ya?ml", r"\2", name), names)
+        or f"; the last ones are {', '.join(names[-5:])}"
+    )
     raise NotFoundError(f"there is no sweep {name!r} on this leaderboard{hint}")

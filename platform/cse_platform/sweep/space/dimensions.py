@@ -17,7 +17,8 @@ from pydantic import (
 
 from cse_methods.settings import Settings
 from cse_platform.sweep.conditions import Condition, dump_when, read_when
-from cse_platform.sweep.problems import Problem, ProblemsError, format_value
+from cse_platform.sweep.problems import Problem, ProblemsError, format_value, unquoted_part
+from cse_platform.sweep.space.other_tools import translate_dimension
 from cse_platform.values import canonical_json, encode, is_number
 
 CELLS = 100
@@ -249,17 +250,30 @@ def _choose_tag(value: Any) -> str | None:
     return None
 
 
-def _refuse_single_value(value: Any) -> Any:
-    """Refuse a value alone, and `{value: …}`, as other tools write one that every trial shares."""
+_KEYS = ({"choices", "when"}, {"low", "high", "log", "step", "when"})
+"""The keys of choices and of a range."""
+
+
+def _refuse_other_forms(value: Any) -> Any:
+    """Refuse what is no dimension but means one, or one value, and say what to write."""
     single = value
-    if isinstance(value, dict) and value.keys() == {"value"}:
+    if isinstance(value, dict) and value.keys() == {"value"}:  # W&B's, which every trial shares
         single = value["value"]
-    if isinstance(single, (str, int, float)):
-        raise ValueError(
-            f"expected {DIMENSION_EXPECTED}, got {format_value(value)}; a single value goes under "
-            f"'fixed', as {format_value(single)}"
-        )
-    return value
+    form = None
+    if isinstance(single, str):
+        part = unquoted_part(single)
+        form = f"{part}, without quotes" if part else translate_dimension(single)
+        if form is None and "," in single:
+            form = f"[{single}]"
+    elif isinstance(single, dict) and not any(single.keys() <= keys for keys in _KEYS):
+        form = translate_dimension(single)
+    if form is not None:
+        hint = f"write {form}"
+    elif isinstance(single, (str, int, float)):
+        hint = f"a single value goes under 'fixed', as {format_value(single)}"
+    else:
+        return value
+    raise ValueError(f"expected {DIMENSION_EXPECTED}, got {format_value(value)}; {hint}")
 
 
 Dimension = Annotated[
@@ -270,5 +284,5 @@ Dimension = Annotated[
         custom_error_message="{what}",
         custom_error_context={"what": DIMENSION_EXPECTED},
     ),
-    BeforeValidator(_refuse_single_value),
+    BeforeValidator(_refuse_other_forms),
 ]
