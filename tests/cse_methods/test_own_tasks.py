@@ -22,7 +22,7 @@ from cse_methods.errors import DataError, EvaluationError
 from cse_methods.evaluation.evaluate import evaluate
 from cse_methods.referenced_tasks.adapter import TaskEncoder
 from cse_methods.referenced_tasks.dev_set import ReferencedSet
-from cse_methods.referenced_tasks.ranking import RankedDocuments
+from cse_methods.referenced_tasks.ranking import RankedDocuments, find_measure
 from cse_methods.referenced_tasks.reference import parse_reference
 from cse_methods.registry import get_method
 from cse_methods.tasks import Tasks, split_tasks
@@ -72,11 +72,12 @@ def test_ranked_documents_by_hand() -> None:
     vectors = {"q": [1.0, 0], "A": [1, 0], "B": [4, 3], "C": [4, 3], "D": [0, 1]}
     corpus = [{"id": name.lower(), "text": name} for name in "ABCD"]
 
-    def score(metric: str, relevant: dict[str, int], **options: Any) -> float:
+    def score(metric: str, relevant: dict[str, int], candidates: Any = None) -> float:
         lists = [{"query": "1", "documents": relevant}, {"query": "2", "documents": {}}]
         queries = [{"id": number, "text": "q"} for number in "12"]
-        options = {"candidates": None, **options}
-        ranked = RankedDocuments(corpus, queries, lists, metric=metric, **options)
+        measure = find_measure(metric)
+        assert measure is not None
+        ranked = RankedDocuments(corpus, queries, lists, candidates, measure)
         return ranked.score(lambda texts: torch.tensor([vectors[text] for text in texts]))
 
     best = 2 + 1 / math.log2(3)
@@ -126,7 +127,9 @@ def test_ranked_documents_score_as_in_mteb_with_many_ties() -> None:
         ("map_at_10", theirs.map["MAP@10"]),
         ("map_at_1000", theirs.map["MAP@1000"]),
     ):
-        ranked = RankedDocuments(corpus, queries, lists, None, metric, ignore_identical=True)
+        measure = find_measure(metric)
+        assert measure is not None
+        ranked = RankedDocuments(corpus, queries, lists, None, measure, ignore_identical=True)
         assert ranked.score(embed) == pytest.approx(value, abs=1e-5), metric
 
 

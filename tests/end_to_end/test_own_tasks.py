@@ -9,7 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 from own_tasks import write_own_tasks
+from processes import run_command
 from sweeps import TINY, Sweep, write_sweep
+
+from cse_methods.tasks import MAIN_SCORE
+from cse_platform.tracking.events import TestAccessed, TrialEvaluated
 
 NDCG, MAP = "dev/retrieval:faq_main_score", "dev/triplets:t_main_score"
 
@@ -73,11 +77,32 @@ def test_a_search_finds_what_a_script_finds_and_refuses_other_judgements(tmp_pat
         "seeds": {"search": 42},
     }
     dev = {"checkpoint": faq, "search": faq, "also": [entries["classification"]]}
-    sweep = write_sweep(tmp_path, TINY, dev=dev, **brief)
+    tests = [faq, entries["pairs"]]
+    sweep = write_sweep(tmp_path, TINY, dev=dev, **brief, evaluate={"top": 1, "tasks": tests})
     done = sweep.run()
     assert done.returncode == 0, done.stdout + done.stderr
     assert "dev set retrieval:faq: 30 corpus, 9 queries, 9 relevant_docs of " in done.stdout
     check_choice(sweep, NDCG, measure_ndcg)
+    opened = [event for event in sweep.events() if isinstance(event, TestAccessed)]
+    assert [(one.source, one.tasks) for one in opened] == [("file", ("retrieval:faq", "pairs:p"))]
+    [scored] = [event for event in sweep.events() if isinstance(event, TrialEvaluated)]
+    tested = {score.task: score.value for score in scored.scores if score.metric == MAIN_SCORE}
+    assert tested.keys() == {"retrieval:faq", "pairs:p"}
+    trial = next(one for one in sweep.history().trials.values() if one.key == scored.trial)
+    words = ("--tasks", json.dumps(entries["retrieval"]), "--data", "builtin", "--json")
+    shown = run_command(
+        "cse-evaluate",
+        str(sweep.runs / "artifacts/models" / trial.key[:16]),
+        *words,
+        f"--runs={sweep.runs}",
+    )
+    assert shown.returncode == 0, shown.stderr
+    found = {
+        one["task"]: one["value"]
+        for one in json.loads(shown.stdout)["scores"]
+        if one["metric"] == MAIN_SCORE
+    }
+    assert found == {"retrieval:faq": pytest.approx(tested["retrieval:faq"], abs=1e-5)}
 
     triplets = {"triplets": "./t.jsonl"}
     untrained = {

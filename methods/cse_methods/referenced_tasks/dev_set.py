@@ -10,7 +10,7 @@ from typing import Any
 from cse_methods.referenced_tasks.adapter import TaskEncoder
 from cse_methods.referenced_tasks.library import load_task, make_task
 from cse_methods.referenced_tasks.own_files import OWN_METRICS
-from cse_methods.referenced_tasks.ranking import Embed, RankedDocuments, can_rank
+from cse_methods.referenced_tasks.ranking import Embed, RankedDocuments, find_measure
 from cse_methods.referenced_tasks.reference import Reference
 from cse_methods.referenced_tasks.scoring import score_task
 from cse_methods.referenced_tasks.snapshots import read_rows, with_snapshot
@@ -33,7 +33,7 @@ class ReferencedSet:
     @property
     def texts(self) -> list[str]:
         """The known texts that an encoder reads, each once."""
-        ranked = [text for one in self._ranked for text in (*one.queries, *one.documents)]
+        ranked = [text for one in self._ranked for text in one.texts]
         return list(dict.fromkeys(ranked or _iterate_texts(self._rows)))
 
     def score(self, embed: Embed) -> float:
@@ -57,19 +57,19 @@ def _list_ranked(
     metric, ignore = OWN_METRICS.get(reference.kind, ""), False
     if not reference.is_own:
         task = make_task(reference)
-        if task.skip_first_result or any(
-            "instruction" in rows[f"{one}/queries"][0] for one in folders
-        ):
-            return
         metric, ignore = task.metadata.main_score, task.ignore_identical_ids
-    for folder in folders if can_rank(metric) else ():
+        if task.skip_first_result or "instruction" in rows[f"{folders[0]}/queries"][0]:
+            return
+    measure = find_measure(metric)
+    if measure is None:
+        return
+    for folder in folders:
+        corpus, queries, relevant = (
+            rows[f"{folder}/{part}"] for part in ("corpus", "queries", "relevant_docs")
+        )
+        candidates = rows.get(f"{folder}/top_ranked")
         yield RankedDocuments(
-            corpus=rows[f"{folder}/corpus"],
-            queries=rows[f"{folder}/queries"],
-            relevant=rows[f"{folder}/relevant_docs"],
-            candidates=rows.get(f"{folder}/top_ranked"),
-            metric=metric,
-            ignore_identical=ignore,
+            corpus, queries, relevant, candidates, measure, ignore_identical=ignore
         )
 
 

@@ -15,7 +15,7 @@ OwnKind = Literal["retrieval", "triplets", "classification", "pairs", "clusters"
 """The kinds of tasks that a lab's own files make."""
 OWN_KINDS: tuple[OwnKind, ...] = get_args(OwnKind)
 RANKED_KINDS = ("retrieval", "triplets")
-"""Those that rank documents, which a dev set does without a library of tasks."""
+"""Those that rank documents, whose scores as dev sets are trec_eval's alone."""
 LibraryKind = Literal["mteb", "benchmark"]
 _LIBRARY = re.compile(r"(mteb|benchmark):(.*)")
 _KEYS: Mapping[str, set[str]] = {

@@ -31,7 +31,7 @@ from cse_methods.encoders.backbones import (
     resolve_backbone,
 )
 from cse_methods.errors import CseError
-from cse_methods.referenced_tasks.reference import RANKED_KINDS, Reference
+from cse_methods.referenced_tasks.reference import Reference
 from cse_methods.referenced_tasks.snapshots import find_snapshot, library_version, read_rows
 from cse_methods.setting_text import yaml_text
 from cse_methods.tasks import OwnSet
@@ -300,8 +300,7 @@ def list_downloads(
         missing += inspection.run_check(("corpus", index), look) or []
     dev = partial(missing_dev_data, spec.dev, spec.data)
     missing += inspection.run_check(("dev",), dev, needs=("dev", "data")) or []
-    scored_by_mteb = [one for one in spec.dev.references.values() if one.kind not in RANKED_KINDS]
-    refuse_tested = partial(_check_references, scored_by_mteb)
+    refuse_tested = partial(_check_references, spec.dev.references.values())
     inspection.run_check(("dev",), refuse_tested, needs=("dev",))
     if spec.evaluate is not None:
         from cse_methods.evaluation.test_sets.availability import missing_tests
