@@ -160,7 +160,7 @@ REFUSED = (
         "pairs",
         "p.jsonl",
         {"s1": "x y", "s2": "z", "label": 2},
-        r"line 1: the label is '2'; expected 1",
+        r"line 1: the label is 2; expected 0 or 1",
     ),
     ("clusters", "c.jsonl", {"text": "x y", "label": "a"}, r"label is 'a' as in every other row"),
     (

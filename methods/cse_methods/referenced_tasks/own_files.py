@@ -41,21 +41,21 @@ def read_own_rows(reference: Reference) -> dict[str, list[Row]]:
     if reference.kind == "retrieval":
         return _read_folder(*(Path(reference.files[part]) for part in _PARTS))
     tables = {part: _read_columns(reference, path) for part, path in reference.files.items()}
-    if reference.kind == "triplets":
-        return _rank_triplets(tables["all"])
     if reference.kind == "classification":
         return _read_classes(tables)
     rows = tables["all"]
+    if reference.kind == "triplets":
+        return _rank_triplets(rows)
     if reference.kind == "clusters":
-        texts, labels = _read_sentences(rows, 0, "text"), _number_labels(rows, 1)
-        return {"default/test/rows": [{"sentences": texts, "labels": labels}]}
-    sides = [_read_sentences(rows, index, side) for index, side in enumerate(("first", "second"))]
-    labels = _read_answers(rows)
-    pairs = [
-        {"sentence1": first, "sentence2": second, "labels": label}
-        for first, second, label in zip(*sides, labels, strict=True)
-    ]
-    return {"default/test/rows": pairs}
+        clusters = {"sentences": _read_sentences(rows, 0, "text"), "labels": _read_labels(rows, 1)}
+        return {"default/test/rows": [clusters]}
+    columns = {
+        "sentence1": _read_sentences(rows, 0, "first sentence"),
+        "sentence2": _read_sentences(rows, 1, "second sentence"),
+        "labels": _read_labels(rows, 2, among=("0", "1")),
+    }
+    cells = zip(*columns.values(), strict=True)
+    return {"default/test/rows": [dict(zip(columns, row, strict=True)) for row in cells]}
 
 
 def _existing(path: Path) -> Path:
@@ -90,16 +90,21 @@ def _read_sentences(rows: Sequence[FileRow], cell: int, what: str) -> list[str]:
     return texts
 
 
-def _read_label(row: FileRow, cell: int) -> str:
-    label = row.cells[cell]
-    if not isinstance(label, (str, int)) or not (text := str(label).strip()):
-        raise DataError(f"{row.location}: the label is {label!r}; expected a word or whole number")
-    return text
+def _read_labels(
+    rows: Sequence[FileRow], cell: int, among: Sequence[str] | None = None
+) -> list[int]:
+    """Number the labels from 0, in the order of their names.
 
-
-def _number_labels(rows: Sequence[FileRow], cell: int) -> list[int]:
-    """Number the labels from 0, in the order of their names. DataError if all are equal."""
-    labels = [_read_label(row, cell) for row in rows]
+    DataError if a cell is no label, or none `among` these, or all are equal.
+    """
+    labels = []
+    for location, cells in rows:
+        label = cells[cell]
+        text = str(int(label) if isinstance(label, bool) else label).strip()
+        if not isinstance(label, (str, int)) or text not in (among or {text} - {""}):
+            expected = " or ".join(among) if among else "a word or a whole number"
+            raise DataError(f"{location}: the label is {label!r}; expected {expected}")
+        labels.append(text)
     names = sorted(set(labels))
     if len(names) == 1:
         raise DataError(
@@ -109,63 +114,45 @@ def _number_labels(rows: Sequence[FileRow], cell: int) -> list[int]:
     return [names.index(label) for label in labels]
 
 
-def _read_answers(rows: Sequence[FileRow]) -> list[int]:
-    labels = [_read_label(row, 2) for row in rows]
-    known = {"0": 0, "1": 1, "False": 0, "True": 1}
-    for row, label in zip(rows, labels, strict=True):
-        if label not in known:
-            raise DataError(
-                f"{row.location}: the label is {label!r}; expected 1 for a pair that belongs "
-                "together and 0 for another; name a file of graded pairs itself, without `pairs:`"
-            )
-    _number_labels(rows, 2)
-    return [known[label] for label in labels]
-
-
 def _read_classes(tables: Mapping[str, list[FileRow]]) -> dict[str, list[Row]]:
     rows = [row for part in ("train", "test", "all") for row in tables.get(part, ())]
-    texts, labels = _read_sentences(rows, 0, "text"), _number_labels(rows, 1)
+    texts, labels = _read_sentences(rows, 0, "text"), _read_labels(rows, 1)
     made = [{"text": text, "label": label} for text, label in zip(texts, labels, strict=True)]
     if "all" in tables:
         train = [row for number, row in enumerate(made) if number % EVERY]
         return {"default/test/rows": made[::EVERY], "default/train/rows": train}
     size = len(tables["train"])
-    train, test = made[:size], made[size:]
-    known = {row["label"] for row in train}
-    for row, given in zip(tables["test"], test, strict=True):
+    known = {row["label"] for row in made[:size]}
+    for row, given in zip(rows[size:], made[size:], strict=True):
         if given["label"] not in known:
             raise DataError(
-                f"{row.location}: no text to train on has the label {_read_label(row, 1)!r}; add "
-                "some, or leave this row out"
+                f"{row.location}: no text to train on has the label {row.cells[1]!r}; add some, or "
+                "leave this row out"
             )
-    return {"default/test/rows": test, "default/train/rows": train}
+    return {"default/test/rows": made[size:], "default/train/rows": made[:size]}
 
 
 def _rank_triplets(rows: Sequence[FileRow]) -> dict[str, list[Row]]:
-    """Make each anchor rank its positives among its negatives."""
+    """Make each anchor rank its positives among its negatives; texts are their own ids."""
     sides = [_read_sentences(rows, cell, what) for cell, what in enumerate(_COLUMNS["triplets"][0])]
-    ids = {text: f"{n:09d}" for n, text in enumerate(dict.fromkeys(sides[1] + sides[2]))}
-    found, others = dict[str, dict[str, int]](), dict[str, dict[str, int]]()
+    judged = dict[str, dict[str, int]]()
     for row, anchor, positive, negative in zip(rows, *sides, strict=True):
-        found.setdefault(anchor, {})[ids[positive]] = 1
-        others.setdefault(anchor, {})[ids[negative]] = 0
-        if found[anchor].keys() & others[anchor].keys():
+        scores = judged.setdefault(anchor, {})
+        if scores.setdefault(positive, 1) == 0 or scores.setdefault(negative, 0) == 1:
             raise DataError(
                 f"{row.location}: a text is a positive and a negative of the anchor {anchor!r}; "
                 "remove one of them"
             )
-    queries = {anchor: f"{number:09d}" for number, anchor in enumerate(found)}
-
-    def lists(of: Mapping[str, Any]) -> list[Row]:
-        return [{"query": queries[anchor], "documents": of[anchor]} for anchor in queries]
-
+    texts = dict.fromkeys(text for scores in judged.values() for text in scores)
     return {
-        "default/test/corpus": [
-            {"id": own, "title": "", "text": text} for text, own in ids.items()
+        "default/test/corpus": [{"id": text, "title": "", "text": text} for text in texts],
+        "default/test/queries": [{"id": anchor, "text": anchor} for anchor in judged],
+        "default/test/relevant_docs": [
+            {"query": anchor, "documents": scores} for anchor, scores in judged.items()
         ],
-        "default/test/queries": [{"id": own, "text": text} for text, own in queries.items()],
-        "default/test/relevant_docs": lists(found),
-        "default/test/top_ranked": lists({one: [*found[one], *others[one]] for one in queries}),
+        "default/test/top_ranked": [
+            {"query": anchor, "documents": list(scores)} for anchor, scores in judged.items()
+        ],
     }
 
 
