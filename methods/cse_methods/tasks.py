@@ -20,6 +20,8 @@ STS_TASKS = ("sts12", "sts13", "sts14", "sts15", "sts16", "stsb", "sickr")
 TRANSFER_TASKS: tuple[TransferTask, ...] = get_args(TransferTask)
 LONG_TASKS: tuple[ReviewTask, ...] = get_args(ReviewTask)
 _Name = TypeVar("_Name", bound=str)
+OwnSet = OwnPairs | Reference
+"""A dev or test set that a sweep file names: own pairs, or a task by its reference."""
 
 AVG_STS, AVG_TRANSFER = "avg_sts", "avg_transfer"
 MAIN_SCORE = "main_score"
@@ -103,10 +105,17 @@ class Tasks:
 
 def split_tasks(text: str) -> list[str]:
     """Split a list such as `sts,mteb:NFCorpus,benchmark:MTEB(eng, v2)` outside its brackets."""
-    return [word.strip() for word in re.split(r",(?![^()]*\))", text) if word.strip()]
+    words, depth = [""], 0
+    for character in text:
+        depth += (character in "({") - (character in ")}")
+        if character == "," and depth == 0:
+            words.append("")
+        else:
+            words[-1] += character
+    return [word.strip() for word in words if word.strip()]
 
 
-def parse_tasks(words: Sequence[str], files: Mapping[str, OwnPairs] | None = None) -> Tasks:
+def parse_tasks(words: Sequence[str], files: Mapping[str, OwnSet] | None = None) -> Tasks:
     """Put families (`sts`, `transfer`, `ranking`, `geometry`, `long`) and single tasks together.
 
     A word may also be a path to a file of pairs, the name of one of `files`, or a reference such as
@@ -116,8 +125,9 @@ def parse_tasks(words: Sequence[str], files: Mapping[str, OwnPairs] | None = Non
         EvaluationError: names a word that is neither, and the nearest that is; or says that
             there is none, or why a file cannot be a test set.
     """
+    given = {name: one for name, one in (files or {}).items() if isinstance(one, Reference)}
     paths = {word: OwnPairs(file=expand(word)) for word in words if is_pairs_file(word)}
-    known = {**paths, **(files or {})}
+    known = paths | {name: one for name, one in (files or {}).items() if isinstance(one, OwnPairs)}
     own = dict[str, OwnPairs]()
     for word in [word for word in words if word in known]:
         if problem := own_name_problem(known[word]):
@@ -128,7 +138,7 @@ def parse_tasks(words: Sequence[str], files: Mapping[str, OwnPairs] | None = Non
                 f"{other.file} and {known[word].file} would both be called {other.set_name!r}; "
                 "rename one of them, or score them one by one"
             )
-    referenced = dict.fromkeys(word for word in words if is_reference(word))
+    referenced = dict.fromkeys(word for word in words if word in given or is_reference(word))
     words = [word for word in words if word not in known and word not in referenced]
     each = [task for members in _MEMBERS.values() for task in members]
     if not words and not own and not referenced:
@@ -153,5 +163,5 @@ def parse_tasks(words: Sequence[str], files: Mapping[str, OwnPairs] | None = Non
         geometry="geometry" in words,
         long=select("long", LONG_TASKS),
         own=tuple(own.values()),
-        referenced=tuple(map(parse_reference, referenced)),
+        referenced=tuple(given.get(word) or parse_reference(word) for word in referenced),
     )

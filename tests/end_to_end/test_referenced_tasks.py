@@ -31,7 +31,8 @@ def test_a_sweep_and_a_command_score_tasks_of_mteb_alike(
     own |= {"CSE_CACHE": str(tmp_path / "cse")}
     folder = tmp_path / "sweep"
     folder.mkdir()
-    sweep = write_sweep(folder, TINY, **BRIEF, evaluate={"top": 1, "tasks": TASKS})
+    dev = {"also": ["mteb:Banking77Classification"]}
+    sweep = write_sweep(folder, TINY, **BRIEF, dev=dev, evaluate={"top": 1, "tasks": TASKS})
     runs = f"--runs={sweep.runs}"
 
     def command(*words: str, **more: str) -> Any:
@@ -41,6 +42,8 @@ def test_a_sweep_and_a_command_score_tasks_of_mteb_alike(
     assert "no such task in mteb" in wrong.stderr and wrong.returncode == 1
     done = command("cse-sweep", str(sweep.file))
     assert done.returncode == 0, done.stdout + done.stderr
+    curves = sweep.curves().values()
+    assert all(0 < point["dev/mteb:Banking77Classification_main_score"] <= 1 for point in curves)
     events = sweep.events()
     [opened] = [n for n, event in enumerate(events) if isinstance(event, TestAccessed)]
     [scored] = [n for n, event in enumerate(events) if isinstance(event, TrialEvaluated)]

@@ -47,7 +47,7 @@ from cse_methods.evaluation.test_sets.transfer import TransferTest, load_transfe
 from cse_methods.metrics import cosines
 from cse_methods.referenced_tasks.adapter import TaskEncoder
 from cse_methods.referenced_tasks.library import describe_protocol, load_task
-from cse_methods.referenced_tasks.reference import OWN_KINDS, Reference
+from cse_methods.referenced_tasks.reference import Reference
 from cse_methods.referenced_tasks.scoring import score_task
 from cse_methods.referenced_tasks.snapshots import with_snapshots
 from cse_methods.tasks import (
@@ -278,7 +278,7 @@ def _score_clean(
 
 
 def _score_reference(collector: _ScoreCollector, model: Model, reference: Reference) -> None:
-    """Score a task of mteb from its snapshot."""
+    """Score a task of mteb from its snapshot, or one of own files."""
     task, splits = load_task(reference)
     prompted = {side: partial(encode_texts, one) for side, one in model.prompted.items()}
     encoder = TaskEncoder(partial(encode_texts, model), prompted)
@@ -286,8 +286,7 @@ def _score_reference(collector: _ScoreCollector, model: Model, reference: Refere
     prompts = {f"{side} prompt": model.prompted[side].reading["prompt"] for side in encoder.used}
     reading, sha256 = {**collector.reading, **prompts}, reference.sha256 or ""
     protocol = describe_protocol(task, splits)
-    lab = reference.kind in OWN_KINDS
-    settings = settings_of(reference.task, reading, protocol, sha256, own=lab)
+    settings = settings_of(reference.task, reading, protocol, sha256, own=reference.is_own)
     own = collector.add_identity(settings)
     if found is not None:
         collector.examples.append(Examples(reference.task, "test", own, *found, sha256))

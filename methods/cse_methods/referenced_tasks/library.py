@@ -2,19 +2,20 @@
 
 import logging
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 from cse_methods.errors import CseError, DataError, EvaluationError
 from cse_methods.files.hub import explain_hub_error
 from cse_methods.referenced_tasks.adapter import progress_hidden, streams_kept
+from cse_methods.referenced_tasks.own_files import EVERY, OWN_METRICS
 from cse_methods.referenced_tasks.reference import Reference, parse_reference
 from cse_methods.referenced_tasks.snapshots import (
     Parts,
     find_snapshot,
     library_version,
-    read_snapshot,
+    read_rows,
     record_snapshot,
     write_snapshot,
 )
@@ -52,8 +53,11 @@ def import_mteb() -> Any:
 def make_task(reference: Reference) -> Any:
     """Build the task object that a reference names, without its data.
 
-    EvaluationError if mteb has no such task or subset, or the task is not one of single texts.
+    EvaluationError if mteb has no such task or subset, the task is not one of single texts, or it
+    is evaluated on the split to develop on.
     """
+    if reference.is_own:
+        return _make_own_task(reference)
     mteb = import_mteb()
     try:
         with streams_kept():
@@ -64,6 +68,12 @@ def make_task(reference: Reference) -> Any:
         raise EvaluationError(
             f"{reference.task}: expected a single task on texts; name the parts of an aggregate "
             "task one by one"
+        )
+    if reference.split in task.metadata.eval_splits:
+        raise EvaluationError(
+            f"{reference.task}: {reference.split!r} is a split on which the task is evaluated "
+            f"({', '.join(task.metadata.eval_splits)}); a dev set needs another: "
+            f"{{mteb: {reference.name}, split: …}}, or another task"
         )
     known = task.metadata.hf_subsets
     if unknown := [subset for subset in reference.subsets if subset not in known]:
@@ -89,8 +99,32 @@ def check_references(references: Sequence[Reference]) -> None:
             make_task(reference)
 
 
+def _make_own_task(reference: Reference) -> Any:
+    """Build a task for own files."""
+    import_mteb()
+    from mteb import TaskMetadata, abstasks
+
+    base, kind = {
+        "retrieval": (abstasks.AbsTaskRetrieval, "Retrieval"),
+        "triplets": (abstasks.AbsTaskRetrieval, "Reranking"),
+        "classification": (abstasks.AbsTaskClassification, "Classification"),
+        "pairs": (abstasks.AbsTaskPairClassification, "PairClassification"),
+        "clusters": (abstasks.AbsTaskClusteringLegacy, "Clustering"),
+    }[reference.kind]
+    metadata = TaskMetadata(
+        name=reference.name,
+        description="own files",
+        dataset={"path": reference.task, "revision": reference.sha256 or "unknown"},
+        type=kind,
+        eval_langs=["eng-Latn"],  # which no score depends on
+        main_score=OWN_METRICS[reference.kind],
+    )
+    with streams_kept():
+        return type(kind, (base,), {"metadata": metadata})()
+
+
 def fetch_references(references: Sequence[Reference]) -> None:
-    """Make snapshots of the test data of all references that lack one.
+    """Make snapshots of the data of all references that lack one.
 
     DataError if the hub does not give the data; EvaluationError as `make_task`.
     """
@@ -100,32 +134,19 @@ def fetch_references(references: Sequence[Reference]) -> None:
             fetch_references(members)
             named = tuple(member.task for member in members)
             pinned = reference.model_copy(update={"members": named})
-            record_snapshot(pinned, None, {"mteb": library_version()})
+            record_snapshot(pinned, {"mteb": library_version()})
         elif find_snapshot(reference) is None:
             fetch_snapshot(reference)
 
 
-def fetch_snapshot(reference: Reference, split: str | None = None) -> Reference:
+def fetch_snapshot(reference: Reference) -> Reference:
     """Fetch the data of a task from the hub and make its snapshot.
 
-    Args:
-        reference: a task of mteb.
-        split: the split to develop on; None is that on which the task is evaluated.
-
-    Returns:
-        The reference with the checksum of its rows.
-
-    Raises:
-        DataError: if the hub does not give the data, the task is evaluated on the split to develop
-            on, or its rows are not text and numbers.
+    Returns the reference with the checksum of its rows. DataError if the hub does not give the
+    data, it lacks the split, or its rows are not text and numbers; EvaluationError as `make_task`.
     """
     task = make_task(reference)
-    wanted = [split] if split else find_test_splits(task)
-    if split in task.metadata.eval_splits:
-        raise DataError(
-            f"{reference.task}: {split!r} is a split on which the task is evaluated "
-            f"({', '.join(task.metadata.eval_splits)}); a dev set needs another"
-        )
+    wanted = [reference.split] if reference.split else find_test_splits(task)
     task.filter_eval_splits(wanted)
     place = task.metadata.dataset
     with (
@@ -146,35 +167,51 @@ def fetch_snapshot(reference: Reference, split: str | None = None) -> Reference:
         task.load_data()
         if hasattr(task, "convert_v1_dataset_format_to_v2"):
             task.convert_v1_dataset_format_to_v2(None)
-        sha256 = write_snapshot(_list_parts(task, wanted), split=split)
+        sha256 = write_snapshot(_list_parts(task, wanted), reference)
     pinned = reference.model_copy(update={"sha256": sha256})
     source = {"splits": wanted, "data set": place, "mteb": library_version()}
-    record_snapshot(pinned, split, source)
+    record_snapshot(pinned, source)
     return pinned
 
 
-def load_task(reference: Reference, split: str | None = None) -> tuple[Any, list[str]]:
-    """Build a task with the data of its snapshot, for one evaluation.
+def load_task(
+    reference: Reference, rows: Mapping[str, Sequence[Mapping[str, Any]]] | None = None
+) -> tuple[Any, list[str]]:
+    """Build a task with its data, for one evaluation.
 
-    Returns the task object and the names of the splits to score. DataError if there is no snapshot.
+    Args:
+        reference: the task.
+        rows: its data, if `read_rows` has read it already.
+
+    Returns:
+        The task object and the names of the splits to score. Where classifiers of a task to develop
+        on would be tested on what trains them, each fifth row tests them, and the others train.
+
+    Raises:
+        DataError: if there is no data of this checksum.
     """
     from datasets import Dataset
 
     task = make_task(reference)
+    splits = [reference.split] if reference.split else find_test_splits(task)
+    is_cut = splits == [getattr(task, "train_split", None)]
     dataset = dict[str, dict[str, Any]]()
-    for name, rows in read_snapshot(reference, split).items():
+    for name, of_part in (read_rows(reference) if rows is None else rows).items():
         subset, of_split, part = name.split("/")
-        splits = dataset.setdefault(subset, {})
+        parts = dataset.setdefault(subset, {})
         if part == "rows":
-            splits[of_split] = Dataset.from_list(rows)
+            if is_cut:
+                parts["dev"] = Dataset.from_list(of_part[::EVERY])
+                of_part = [row for number, row in enumerate(of_part) if number % EVERY]
+            parts[of_split] = Dataset.from_list(of_part)
             continue
-        parts = splits.setdefault(of_split, {"top_ranked": None})
+        parts = parts.setdefault(of_split, {"top_ranked": None})
         if part in _LISTS:
-            parts[part] = {row["query"]: row["documents"] for row in rows}
+            parts[part] = {row["query"]: row["documents"] for row in of_part}
         else:
-            parts[part] = Dataset.from_list(rows)
+            parts[part] = Dataset.from_list(of_part)
     task.dataset, task.data_loaded = dataset, True
-    return task, [split] if split else find_test_splits(task)
+    return task, ["dev"] if is_cut else splits
 
 
 def describe_protocol(task: Any, splits: Sequence[str]) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from cse_methods.metrics import spearman
 from cse_methods.referenced_tasks.adapter import TaskEncoder, progress_hidden, streams_kept
+from cse_methods.referenced_tasks.ranking import find_measure
 from cse_methods.tasks import Statistic
 
 _SAME = 1e-4
@@ -85,12 +86,12 @@ def _record_calls(task: Any, method: str) -> list[tuple[Any, ...]]:
 
 def _read_queries(task: Any, calls: Any) -> _Values | None:
     """Read the main score of each query; None if trec_eval does not compute it for one."""
-    measure, _, depth = task.metadata.main_score.rpartition("_at_")
-    names = {"ndcg": "ndcg_cut", "map": "map_cut", "precision": "P", "hit_rate": "success"}
-    name = f"{names.get(measure, measure)}_{depth}"
+    measure = find_measure(task.metadata.main_score)
+    if measure is None:
+        return None
     [(by_query, *_)] = calls
-    found = [scores.get(name) for _, scores in sorted(by_query.items())]
-    return None if None in found else (np.array(found, np.float32), None)
+    found = [scores["_".join(map(str, measure))] for _, scores in sorted(by_query.items())]
+    return np.array(found, np.float32), None
 
 
 def _read_pairs(task: Any, calls: Any) -> _Values:

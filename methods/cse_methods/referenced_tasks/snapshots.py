@@ -19,6 +19,7 @@ from filelock import FileLock
 from cse_methods.errors import DataError
 from cse_methods.files.cache import cache_folder, cache_key, cache_root, written_whole
 from cse_methods.files.text import sha256_of
+from cse_methods.referenced_tasks.own_files import read_own_rows
 from cse_methods.referenced_tasks.reference import Reference, parse_reference
 from cse_methods.tasks import Tasks
 
@@ -35,24 +36,27 @@ def library_version() -> str | None:
         return None
 
 
-def find_snapshot(reference: Reference, split: str | None = None) -> Reference | None:
+def find_snapshot(reference: Reference) -> Reference | None:
     """Return a reference with the checksum of its snapshot; None if there is none here.
 
-    A benchmark has the names of its members instead. `split` names a split to develop on; None is
-    the one on which the task is evaluated.
+    A benchmark has the names of its members instead. Own files need no snapshot: the checksum is
+    that of their rows, and a DataError says why they cannot be read.
     """
-    file = _record_file(reference, split)
+    if reference.is_own:
+        sha256 = _checksum_rows(read_own_rows(reference))
+        return reference.model_copy(update={"sha256": sha256})
+    file = _record_file(reference)
     try:
         found = Reference.model_validate(json.loads(file.read_text("utf-8"))["reference"])
     except (OSError, ValueError, KeyError):  # there is no record, or it was damaged since
         return None
-    there = found.kind == "benchmark" or _snapshot_folder(found, split).is_dir()
+    there = found.kind == "benchmark" or _snapshot_folder(found).is_dir()
     return found if there else None
 
 
-def record_snapshot(reference: Reference, split: str | None, source: Mapping[str, Any]) -> None:
+def record_snapshot(reference: Reference, source: Mapping[str, Any]) -> None:
     """Note the snapshot of a reference, and where its rows come from, such as a revision."""
-    file = _record_file(reference, split)
+    file = _record_file(reference)
     file.parent.mkdir(parents=True, exist_ok=True)
     record = {"reference": reference.model_dump(mode="json"), "source": dict(source)}
     with written_whole(file, file.with_suffix(".partial")) as stream:
@@ -66,8 +70,8 @@ def with_snapshots(tasks: Tasks) -> Tasks:
     """
     found = dict[str, Reference]()
     for reference in tasks.referenced:
-        one = _with_snapshot(reference)
-        members = [_with_snapshot(member) for member in members_of(one)]
+        one = with_snapshot(reference)
+        members = [with_snapshot(member) for member in members_of(one)]
         found |= {each.task: each for each in (one, *members)}
     return replace(tasks, referenced=tuple(found.values()))
 
@@ -80,7 +84,7 @@ def members_of(benchmark: Reference) -> list[Reference]:
 def missing_references(references: Iterable[Reference]) -> list[str]:
     """Describe the references of whose data there is no snapshot here, one line each."""
     missing = []
-    for reference in references:
+    for reference in (one for one in references if not one.is_own):
         found = find_snapshot(reference)
         whole = found and all(find_snapshot(member) for member in members_of(found))
         if not whole:
@@ -88,12 +92,12 @@ def missing_references(references: Iterable[Reference]) -> list[str]:
     return missing
 
 
-def write_snapshot(parts: Parts, *, split: str | None) -> str:
-    """Store rows in the cache and return their checksum.
+def write_snapshot(parts: Parts, reference: Reference) -> str:
+    """Store the rows of a reference in the cache and return their checksum.
 
     DataError if they are not text and numbers, or cannot be stored.
     """
-    root = cache_folder(_kind(split))
+    root = cache_folder(_kind(reference))
     partial = root / ".partial"
     try:
         root.mkdir(parents=True, exist_ok=True)
@@ -115,14 +119,20 @@ def write_snapshot(parts: Parts, *, split: str | None) -> str:
     return sha256
 
 
-def read_snapshot(
-    reference: Reference, split: str | None = None
-) -> dict[str, list[dict[str, Any]]]:
-    """Read the rows of a reference by the names of their files.
+def read_rows(reference: Reference) -> dict[str, list[dict[str, Any]]]:
+    """Read the rows of a reference, of its snapshot or of own files, by the names of their files.
 
-    DataError if there is no snapshot of this checksum here, or it was changed.
+    DataError if there are none of this checksum here, or own files cannot be read.
     """
-    folder = _snapshot_folder(reference, split)
+    if reference.is_own:
+        own = read_own_rows(reference)
+        if reference.sha256 not in (None, sha256 := _checksum_rows(own)):
+            raise DataError(
+                f"{', '.join(reference.paths)}: the content has changed: sha256 {sha256[:12]}, "
+                f"expected {str(reference.sha256)[:12]}; restore it, or start another sweep with it"
+            )
+        return own
+    folder = _snapshot_folder(reference)
     rows, checksums = dict[str, list[dict[str, Any]]](), dict[str, str]()
     for file in sorted(folder.rglob("*.jsonl")):
         name = str(file.relative_to(folder).with_suffix(""))
@@ -136,7 +146,10 @@ def read_snapshot(
     return rows
 
 
-def _with_snapshot(reference: Reference) -> Reference:
+def with_snapshot(reference: Reference) -> Reference:
+    """Return a reference with its checksum, or a benchmark with its members; DataError if the data
+    is not here.
+    """
     if reference.sha256 or reference.members:
         return reference
     found = find_snapshot(reference)
@@ -152,18 +165,18 @@ def _absent(reference: Reference) -> DataError:
     )
 
 
-def _kind(split: str | None) -> str:
+def _kind(reference: Reference) -> str:
     """Name the kind of cache; the guard of trials closes that of test splits by its name."""
-    return "test-tasks" if split is None else "dev-tasks"
+    return "test-tasks" if reference.split is None else "dev-tasks"
 
 
-def _record_file(reference: Reference, split: str | None) -> Path:
-    named = {"task": reference.task, "split": split, "mteb": library_version()}
-    return cache_folder(_kind(split)) / "references" / f"{cache_key(named)}.json"
+def _record_file(reference: Reference) -> Path:
+    named = {"task": reference.task, "split": reference.split, "mteb": library_version()}
+    return cache_folder(_kind(reference)) / "references" / f"{cache_key(named)}.json"
 
 
-def _snapshot_folder(reference: Reference, split: str | None) -> Path:
-    return cache_folder(_kind(split)) / (reference.sha256 or "absent")
+def _snapshot_folder(reference: Reference) -> Path:
+    return cache_folder(_kind(reference)) / (reference.sha256 or "absent")
 
 
 def _write_rows(file: Path, rows: Iterable[Mapping[str, Any]]) -> str:
@@ -172,10 +185,23 @@ def _write_rows(file: Path, rows: Iterable[Mapping[str, Any]]) -> str:
     checksum = hashlib.sha256()
     with file.open("wb") as stream:
         for row in rows:
-            line = json.dumps(row, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
+            line = _encode_row(row)
             checksum.update(line)
             stream.write(line)
     return checksum.hexdigest()
+
+
+def _encode_row(row: Mapping[str, Any]) -> bytes:
+    return json.dumps(row, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
+
+
+def _checksum_rows(parts: Parts) -> str:
+    """Compute the checksum that a snapshot of these rows would have."""
+    checksums = {
+        name: hashlib.sha256(b"".join(map(_encode_row, rows))).hexdigest()
+        for name, rows in parts.items()
+    }
+    return _join_checksums(checksums)
 
 
 def _join_checksums(checksums: Mapping[str, str]) -> str:

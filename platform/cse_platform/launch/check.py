@@ -93,7 +93,8 @@ def check_and_fetch(
             say(f"{spec.sweep}: fetching", log="stdout")
             fetch_backbone(resolve_backbone(spec.backbone))
             preflight.read_corpus(spec)
-            if spec.evaluate is not None and (references := spec.evaluate.asked.referenced):
+            tested = spec.evaluate.asked.referenced if spec.evaluate else ()
+            if references := [*spec.dev.references.values(), *tested]:
                 from cse_methods.referenced_tasks.library import fetch_references  # torch: seconds
 
                 fetch_references(references)

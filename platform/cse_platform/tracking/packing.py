@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cse_methods.data.source import source_name
-from cse_methods.referenced_tasks.reference import OWN_KINDS
 from cse_methods.tasks import Tasks
 from cse_platform.errors import StoreLostError
 from cse_platform.tracking.events import (
@@ -96,8 +95,8 @@ def make_test_accesses(
     `hub`. There is no event if only the geometry is measured, which opens no test set.
     """
     source = source_name(data)
-    files = tuple(one for one in tasks.referenced if one.kind in OWN_KINDS)
-    fetched = tuple(one for one in tasks.referenced if one.kind not in OWN_KINDS)
+    files = tuple(one for one in tasks.referenced if one.is_own)
+    fetched = tuple(one for one in tasks.referenced if not one.is_own)
     parts: dict[TestSource, Tasks] = {
         source: replace(tasks, own=(), referenced=fetched if source == "hub" else ()),
         "file": Tasks(own=tasks.own, referenced=files),
