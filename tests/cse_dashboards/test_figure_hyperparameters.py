@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from searches import searched
 
-from cse_dashboards.figures.labels import dev_quantity
+from cse_dashboards.figures.labels import dev_quantity, metric_quantity
 from cse_dashboards.figures.search.effect import draw_effect
 from cse_dashboards.figures.search.study import by_value
 from cse_dashboards.figures.search.surface import draw_surface
@@ -158,3 +158,10 @@ def test_two_ranges_are_points_over_a_contour_that_is_linear_between_them() -> N
     expected = 50 + 10 * np.broadcast_to(contour.y[:, None], heights.shape)
     assert heights[known] == pytest.approx(expected[known])
     assert figure.layout.xaxis.type == "log"
+
+
+def test_a_search_by_tasks_is_named_by_their_main_scores() -> None:
+    title = "retrieval:faq dev, main score × 100"
+    assert dev_quantity("retrieval:faq").title == title
+    assert metric_quantity("dev/retrieval:faq_main_score").title == title
+    assert dev_quantity("stsb+mteb:X").title == "STS-B + mteb:X dev, mean × 100"

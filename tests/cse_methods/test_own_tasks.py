@@ -24,6 +24,7 @@ from cse_methods.referenced_tasks.adapter import TaskEncoder
 from cse_methods.referenced_tasks.dev_set import ReferencedSet
 from cse_methods.referenced_tasks.ranking import RankedDocuments, find_measure
 from cse_methods.referenced_tasks.reference import parse_reference
+from cse_methods.referenced_tasks.snapshots import with_snapshot
 from cse_methods.registry import get_method
 from cse_methods.tasks import Tasks, split_tasks
 from cse_methods.training.checkpoint import STATE_FILE
@@ -237,7 +238,11 @@ def test_dev_sets_are_named_by_references(tmp_path: Path) -> None:
 
 
 def test_dev_sets_of_mteb_are_of_splits_without_tests(task_hub: LoopbackHub) -> None:
-    from cse_methods.referenced_tasks.library import check_references, fetch_references
+    from cse_methods.referenced_tasks.library import (
+        check_references,
+        fetch_references,
+        load_task,
+    )
 
     def references(*entries: Any) -> list[Any]:
         return list(DevSelection(also=entries).references.values())
@@ -258,6 +263,11 @@ def test_dev_sets_of_mteb_are_of_splits_without_tests(task_hub: LoopbackHub) -> 
     classes, ranked = map(ReferencedSet, found)
     # Each fifth of the 30 texts to train on tests the classifiers that the others train.
     assert len(classes.texts) == 30 and 0.3 < classes.score(encode) <= 1
+    task, splits = load_task(with_snapshot(found[0]))
+    assert splits == ["dev"]
+    parts = {name: list(rows["text"]) for name, rows in task.dataset["default"].items()}
+    assert (len(parts["train"]), len(parts["dev"])) == (24, 6)
+    assert {*parts["train"], *parts["dev"]} == set(classes.texts)
     assert ranked.score(encode) == 1.0
     dev = DevSelection(search="mteb:Banking77Classification", also=())
     assert identify_dev_set(dev, dev.search, None)[0] == "hub"

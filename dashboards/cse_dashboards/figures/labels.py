@@ -12,7 +12,7 @@ from cse_methods.names import backbone_name, hyperparameter_name, method_name, t
 from cse_methods.tasks import AVG_TRANSFER, LONG_TASKS, MAIN_SCORE, TRANSFER_TASKS
 from cse_platform.leaderboard.api import Leaderboard
 from cse_platform.leaderboard.published.rows import PAPERS
-from cse_platform.leaderboard.records import BUILTIN, LeaderboardRow, Trial, is_of_mteb
+from cse_platform.leaderboard.records import BUILTIN, LeaderboardRow, Trial
 from cse_platform.numbers import HASH_DIGITS
 from cse_platform.presentation.board_columns import OWN_FILE, shown_dev_set
 
@@ -61,9 +61,10 @@ class Quantity:
 
 def score_quantity(column: str, *, split: str = "test") -> Quantity:
     """Return the quantity of a column of scores, e.g. `stsb`, `avg_sts_kcc`, `mr`."""
-    if is_of_mteb(column):
-        return Quantity(f"{column.removesuffix(f'_{MAIN_SCORE}')} {split}, main score × 100", 100.0)
     task, _, metric = column.rpartition("_")
+    if ":" in column and metric != "mean":  # a task, whose kind is before its name
+        title = column.removesuffix(f"_{MAIN_SCORE}")
+        return Quantity(f"{title} {split}, main score × 100", 100.0)
     if not task or metric not in _METRICS:
         task, metric = column, "accuracy" if column in _CLASSIFIED else "spearman"
     sets = " + ".join(task_name(dev_set) for dev_set in sets_in(task))
@@ -82,7 +83,7 @@ def metric_quantity(metric: str) -> Quantity:
         task, width = of_width
         return Quantity(f"{task_name(task)} dev, Spearman of {width} coordinates × 100", 100.0)
     split, _, name = metric.partition("/")
-    if name.rpartition("_")[2] in _METRICS or is_of_mteb(name):
+    if name.rpartition("_")[2] in _METRICS or ":" in name:
         return score_quantity(name, split=split)
     if name.startswith("loss_"):
         return Quantity(f"training loss, {name.removeprefix('loss_')} part")
