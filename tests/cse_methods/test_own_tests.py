@@ -68,6 +68,16 @@ def test_a_test_file_is_scored_as_an_sts_set(own: OwnPairs) -> None:
     assert (kept.task, len(kept.values)) == ("my-test", 12)
 
 
+def test_pairs_of_equal_sentences_tie_whatever_else_is_encoded(own: OwnPairs) -> None:
+    rows = [f"the cat sees {n} dogs\tthe cat sees {n} dogs\t{n % 5}\n" for n in range(40)]
+    Path(own.file).write_text("".join([*ROWS, *rows]))
+    model = OwnModel(load_encoder("mini", pooler="avg"))
+    for words in ([own.file], ["sickr", own.file]):
+        found = evaluate(model, parse_tasks(words), data="builtin")
+        (kept,) = (one for one in found.examples if one.task == "my-test")
+        assert (kept.values[len(ROWS) :] == 1).all()
+
+
 def test_the_settings_hold_the_groups_of_its_pairs(own: OwnPairs) -> None:
     found = evaluate(Letters(), parse_tasks(["sts12", own.file]), data="builtin")
     [told] = [one for one in found.scores if one.metric == SENTENCE_GROUPS]

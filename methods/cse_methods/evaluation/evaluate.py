@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from torch import Tensor
 
 from cse_methods.allocator import keep_freed_memory
 from cse_methods.data.corpus_spec import test_sets_of
@@ -131,7 +132,7 @@ def evaluate(
             with collector.timed("geometry"):
                 first, second = vectors(pairs.first), vectors(pairs.second)
                 own = collector.identify(GEOMETRY_TASK, GEOMETRY_PROTOCOL, pairs.sha256)
-                similarities = cosines(first, second).numpy().astype(np.float32)
+                similarities = _compute_similarities(first, second)
                 collector.add_similarities(pairs, "dev", own, similarities)
                 collector.add(GEOMETRY_TASK, "dev", own, geometry(pairs, first, second))
         classified: list[TransferTest | Reviews] = [*transfer, *reviews]
@@ -237,11 +238,11 @@ def _score_pairs(
     with collector.timed(pairs.task):
         first, second = vectors(pairs.first), vectors(pairs.second)
         for kept in dims:
-            cut = cosines(first[:, :kept], second[:, :kept]).numpy().astype(np.float32)
+            cut = _compute_similarities(first[:, :kept], second[:, :kept])
             score = correlations(cut, pairs.gold, pairs.subsets)["spearman"]
             collector.by_width.setdefault(pairs.task, {})[kept] = score
         # Scores use the stored 32-bit cosines, so that they can be recomputed exactly.
-        similarities = cosines(first, second).numpy().astype(np.float32)
+        similarities = _compute_similarities(first, second)
         lab = pairs.source == "file"
         own = collector.identify(pairs.task, STS_PROTOCOL, pairs.sha256, own=lab)
         collector.add_similarities(pairs, "test", own, similarities)
@@ -257,6 +258,15 @@ def _score_pairs(
             ranked = collector.identify(pairs.task, RANKING_PROTOCOL, pairs.sha256)
             values = score_rankings(pairs.first, pairs.second, similarities, pairs.gold)
             collector.add(pairs.task, "test", ranked, values)
+
+
+def _compute_similarities(first: Tensor, second: Tensor) -> NDArray[np.float32]:
+    """Compute the cosine of each pair, shape (pairs,).
+
+    In 64 bits, because the cosines of equal vectors are then exactly 1 after rounding: pairs of
+    equal sentences tie, where noise in the last digit would rank them by what else was encoded.
+    """
+    return cosines(first.double(), second.double()).numpy().astype(np.float32)
 
 
 def _score_clean(
