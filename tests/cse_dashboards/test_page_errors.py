@@ -37,7 +37,7 @@ def refused(client: FlaskClient, address: str, *, status: int) -> str:
 
 
 MEANINGLESS = (
-    ("/parts/standing/?sort=score", 400, "sort: no column 'score'; expected method, "),
+    ("/parts/standing/?sort=score", 404, "there is no column 'score' to sort by"),
     ("/as/pdf/", 400, "no file ends in 'pdf'; expected csv, json, md, tex"),
     ("/sweeps/hicI", 404, "there is no sweep 'hicI' on this leaderboard; did you mean 'hicl'?"),
     ("/sweeps/hicl?where=tau2", 400, "where: 'tau2' is not a condition; write NAME = VALUE"),

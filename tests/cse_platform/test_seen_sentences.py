@@ -168,10 +168,10 @@ def test_a_comparison_is_over_the_clean_pairs(cleaned) -> None:
     with Leaderboard(open_store(url(cleaned))) as reader:
         clean = reader.compare("rankcse", "simcse", tasks="clean")
         whole = reader.compare("rankcse", "simcse")
-    pairs = {task.task: task.pairs for task in clean.tasks}
+    pairs = {task.task: task.examples for task in clean.tasks}
     assert pairs["sts12_clean"] == 120
     assert pairs["sts13_clean"] == 60
-    assert {task.pairs for task in whole.tasks} == {120}
+    assert {task.examples for task in whole.tasks} == {120}
     [sts12] = [task for task in whole.tasks if task.task == "sts12"]
     [kept] = [task for task in clean.tasks if task.task == "sts12_clean"]
     assert (kept.mean_a, kept.williams_p) == (sts12.mean_a, sts12.williams_p)

@@ -80,8 +80,8 @@ def test_sql_and_mlflow_hold_the_scores_and_two_seeds_are_compared_by_the_pairs_
     values = row["test_values"]["avg_sts"]
     between = abs(values[str(a.seed)] - values[str(b.seed)])
     assert abs(compared["average"]["effect"]) == pytest.approx(between)
-    assert compared["average"]["interval"]["over"] == "pairs"
-    assert all(task["pairs"] and task["williams_p"] is not None for task in compared["tasks"])
+    assert compared["average"]["interval"]["over"] == "examples"
+    assert all(task["examples"] and task["williams_p"] is not None for task in compared["tasks"])
 
 
 @pytest.mark.slow

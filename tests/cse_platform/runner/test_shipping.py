@@ -201,6 +201,15 @@ def test_a_driver_gets_all_that_the_platform_imports() -> None:
     """What is not its own comes with Ray, or is never needed by a job."""
     imported = imported_by(lambda module: module.startswith("cse_platform"))
     named_alike = {name.replace("-", "_") for name in (*TRIAL_PACKAGES, *DRIVER_PACKAGES)}
-    others = {"apprise", "packaging", "pydantic_core", "ray", "requests", "ruamel", "tomli_w"}
+    others = {
+        "apprise",
+        "mteb",
+        "packaging",
+        "pydantic_core",
+        "ray",
+        "requests",
+        "ruamel",
+        "tomli_w",
+    }
     others |= {"torch"}
     assert imported - named_alike == others

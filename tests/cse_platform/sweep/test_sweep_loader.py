@@ -226,7 +226,7 @@ ONE_PROBLEM = [
     ("sweep: toy-mini", "sweep: a/b", "line 1, sweep: expected at most 100 letters, digits, '-', "
      "'_' and '.', the first a letter or digit, got 'a/b'"),
     ("corpus: builtin", "corpus: {name: a, lines: 3}", "line 4, corpus.lines: no such key; known: "
-     "column, columns, drop_empty, first, format, label, loss, name, separator, split_at, "
+     "column, columns, drop_empty, first, format, label, loss, name, prompt, separator, split_at, "
      "transductive, weight, where"),
     ("[listnet, listmle]", "\n  - listnet\n  - listmel", "line 10, space.rank_loss.1: expected "
      "'listnet' or 'listmle', got 'listmel'; did you mean 'listmle'?"),
