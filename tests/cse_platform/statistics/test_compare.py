@@ -188,6 +188,8 @@ def test_williams_and_holm_by_hand() -> None:
     # r_a sqrt((n - 3) / (1 - r_a^2)).
     assert williams(0.6, -0.6, -1.0, 28)[0] == pytest.approx(0.6 * 5 / 0.8, rel=1e-3)
     assert williams(1.0, -1.0, -1.0, 28) == (math.inf, 0.0)
+    # Nearly equal predictions, computed in exact fractions: |R| = 2.81199e-7.
+    assert williams(0.6, 0.599, 0.999999, 103)[0] == pytest.approx(18.857886)
     # Rising: .01 * 4, .02 * 3, .03 * 2 raised to the .06 before it, .6 * 1.
     assert holm([0.03, 0.6, 0.01, 0.02]) == pytest.approx([0.06, 0.6, 0.04, 0.06])
     assert holm([0.5, 0.9]) == pytest.approx([1.0, 1.0])
