@@ -54,7 +54,7 @@ COLUMNS = {
     ),
     "sweep_trials": "sweep_id trial_id number role gpu_seconds",
     "dev_points": "attempt_id step reported_at value metrics",
-    "scores": "attempt_id task split metric identity value measured",
+    "scores": "attempt_id task split metric identity value measured place",
     "test_accesses": "trial_id opened who command tasks source",
 }
 
@@ -195,11 +195,11 @@ def _trial(
         told["dev_points"].append((trial, point * 125, finished, reached, json.dumps(metrics)))
     for task in ("stsb", "sickr"):
         own = (trial, task, "dev", "spearman", _hash("dev", dev))
-        told["scores"].append((*own, value, finished))
+        told["scores"].append((*own, value, finished, 0))
     for task in TASKS:
         scored = min(1.0, dice.gauss(value, 0.01))
         identity = _hash("test", dev, task)
-        told["scores"].append((trial, task, "test", "spearman", identity, scored, finished))
+        told["scores"].append((trial, task, "test", "spearman", identity, scored, finished, 0))
 
 
 def _load(connection: Connection, told: dict[str, list[tuple[Any, ...]]]) -> None:

@@ -36,6 +36,9 @@ NEEDS: dict[str, dict[str, Any]] = {
     "sncse": {"negations": "NEGATIONS"},
     "diffcse": {"generator": "MASKED"},
     "infocse": {"backbone": "MASKED"},
+    "distillcse": {"teachers": ["TEACHER"]},
+    "pna": {"corpus": "TRIPLES"},
+    "multicsr": {"corpus": "TRIPLES", "complementary_model": "TEACHER"},
 }
 """Settings that a method needs; names in capitals are replaced by files."""
 
@@ -169,16 +172,19 @@ def write_files(folder: Path, scale: Scale) -> dict[str, str]:
     texts = list(dict.fromkeys(texts))
     (folder / "corpus.txt").write_text("".join(f"{text}\n" for text in texts), "utf-8")
     (folder / "negations.tsv").write_text("".join(f"{t}\tNot {t}\n" for t in texts), "utf-8")
+    triples = "".join(f"{t}\tIndeed {t}\tNot {t}\n" for t in texts)
+    (folder / "triples.tsv").write_text(f"a\tb\tc\n{triples}", "utf-8")
     return {"backbone": str(folder / "encoder"), "corpus": str(folder / "corpus.txt")}
 
 
 def configured(method: str, settings: dict[str, Any]) -> TrainingConfig:
     """Build a method's configuration, including settings without a default."""
     folder = Path(settings["corpus"]).parent
-    files = {
+    files: dict[str, Any] = {
         "TEACHER": settings["backbone"],
         "MASKED": str(folder / "masked"),
         "NEGATIONS": str(folder / "negations.tsv"),
+        "TRIPLES": {"name": str(folder / "triples.tsv"), "columns": ["a", "b", "c"]},
     }
     own: dict[str, Any] = {}
     for name, value in NEEDS.get(method, {}).items():

@@ -108,7 +108,7 @@ def logged(folder: Path, *, sweeps: int) -> Callable[[], Any]:
 
 def _log(client: Any, experiment: str, name: str, told: Any, metric: Any) -> None:
     scores: dict[int, list[Any]] = {}
-    for trial, task, split, kind, _, value, _ in told["scores"]:
+    for trial, task, split, kind, _, value, *_ in told["scores"]:
         scores.setdefault(trial, []).append(metric(f"{split}/{task}_{kind}", value, 0, 0))
     points: dict[int, list[Any]] = {}
     for trial, step, _, value, _ in told["dev_points"]:

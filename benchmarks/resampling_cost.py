@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from scipy.stats import bootstrap, spearmanr
 
 from cse_platform.leaderboard.statistics.compare import compare
-from cse_platform.leaderboard.statistics.intervals import Contender, spearman_draws
+from cse_platform.leaderboard.statistics.intervals import Contender, draw_scores
 
 PAIRS = {
     "sts12": 3108,
@@ -57,7 +57,7 @@ def scipys_bootstrap(a: Contender, b: Contender) -> None:
     """Run scipy's paired bootstrap of each task's difference."""
     for task in PAIRS:
         bootstrap(
-            (a.gold[task], a.cosines[task][0], b.cosines[task][0]),
+            (a.gold[task], a.values[task][0], b.values[task][0]),
             scipys_difference,
             paired=True,
             vectorized=False,
@@ -70,7 +70,9 @@ def scipys_bootstrap(a: Contender, b: Contender) -> None:
 def board_row(a: Contender) -> None:
     """Resample a leaderboard row of one seed."""
     for task in PAIRS:
-        spearman_draws(task, a.gold[task], a.cosines[task], resamples=BOARD_RESAMPLES, seed=0)
+        draw_scores(
+            task, "spearman", a.values[task], a.gold[task], resamples=BOARD_RESAMPLES, seed=0
+        )
 
 
 def seconds(work: Callable[[], object]) -> float:

@@ -36,6 +36,7 @@ SECTIONS: dict[str, Callable[[Simulator], str | None]] = {
     "unequal-comparisons": seeds.measure_unequal_comparisons,
     "pairs-and-seeds": pairs.measure_pairs_and_seeds,
     "pairs-alone": pairs.measure_pairs_alone,
+    "kinds": pairs.measure_kinds,
     "holm": seeds.measure_holm,
     "williams": pairs.measure_williams,
     "power": seeds.measure_power,

@@ -1,7 +1,8 @@
-"""Error rates of what is computed over pairs: bootstraps with and without seeds, and Williams."""
+"""Error rates over examples: of bootstraps with and without seeds, and of Williams's test."""
 
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 
@@ -10,11 +11,12 @@ from numpy.typing import NDArray
 from scipy.stats import rankdata
 from seeds import covers
 from simulator import Floats, Simulator, fold, format_mean
+from sklearn.metrics import average_precision_score
 
 from cse_methods.data.shared_sentences import Groups, group_by_sentence
 from cse_methods.evaluation.test_sets.pairs import load_pair_set
 from cse_methods.names import TASKS
-from cse_methods.tasks import STS_TASKS
+from cse_methods.tasks import STS_TASKS, Statistic
 from cse_platform.leaderboard.statistics.compare import compare, williams
 from cse_platform.leaderboard.statistics.intervals import (
     Contender,
@@ -101,6 +103,55 @@ def measure_pairs_alone(simulator: Simulator) -> str:
     rows = [[name, *row] for name, row in zip(sharings, cells, strict=True)]
     head = ["p below 5 %", *(f"{pairs:,} pairs" for pairs in sizes)]
     return simulator.format_table(head, rows, 1_600)
+
+
+def simulate_kind(
+    rng: np.random.Generator, *, statistic: Statistic, graded: bool, examples: int
+) -> tuple[float]:
+    """Whether equal encoders of one seed differ at 5 % on a task whose score is that statistic.
+
+    Values are a query's metric, `graded` from 0 to 1, or whether a text is classified rightly; of
+    an average precision, cosines of pairs of which three in ten have label 1.
+    """
+    gold = (rng.random(examples) < 0.3).astype(float)
+    both, *own = rng.standard_normal((3, examples))
+    contenders = []
+    for name, noise in zip("ab", own, strict=True):
+        values = 0.7 * both + 0.5 * noise
+        if statistic == "average_precision":
+            values += 1.5 * gold
+            value = float(average_precision_score(gold, values))
+        else:
+            values = np.clip(values + 0.5, 0, 1) if graded else (values > -0.7).astype(float)
+            value = float(values.mean())
+        known = {"set": gold} if statistic == "average_precision" else {}
+        statistics = {"set": statistic}
+        contender = Contender(name, {"set": [value]}, {"set": values[None]}, known)
+        contenders.append(replace(contender, statistics=statistics))
+    seed = int(rng.integers(2**31))
+    found = compare(*contenders, tasks=["set"], average=None, resamples=RESAMPLES, seed=seed)
+    p = found.tasks[0].p
+    assert p is not None
+    return (p < 0.05,)
+
+
+def measure_kinds(simulator: Simulator) -> str:
+    """Measure how often equal encoders of one seed differ at 5 % on tasks of other kinds."""
+    sizes, simulations = (200, 1_000), 1_600
+    kinds: dict[str, tuple[Statistic, bool]] = {
+        "mean of a metric of each query": ("mean", True),
+        "mean correctness of texts": ("mean", False),
+        "average precision of pairs": ("average_precision", False),
+    }
+    cases = [
+        {"statistic": statistic, "graded": graded, "examples": examples}
+        for (statistic, graded), examples in product(kinds.values(), sizes)
+    ]
+    found = simulator.run(simulate_kind, cases, simulations)
+    cells = fold([format_mean(each[:, 0]) for each in found], len(sizes))
+    rows = [[name, *row] for name, row in zip(kinds, cells, strict=True)]
+    head = ["p below 5 %", *(f"{examples:,} examples" for examples in sizes)]
+    return simulator.format_table(head, rows, simulations)
 
 
 def read_graphs() -> dict[str, tuple[NDArray[np.intp], Groups]] | None:

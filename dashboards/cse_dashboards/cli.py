@@ -1,6 +1,7 @@
 """cse-dashboard: the leaderboard and its sweeps as pictures."""
 
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -124,12 +125,9 @@ def export_figures(
     *,
     sweep: str,
     folder: Path,
-    form: str,
-    beside: tuple[str, ...],
-    sentences: tuple[str, ...],
-    query: str | None,
     published_files: tuple[Path, ...],
     place: LeaderboardPlace,
+    **choices: Any,
 ) -> None:
     """Write all figures of SWEEP into DIR, a new or empty folder.
 
@@ -147,6 +145,4 @@ def export_figures(
     from cse_platform.leaderboard import open_leaderboard
 
     with open_leaderboard(place.url, published=published_files) as reader:
-        export_sweep(
-            reader, sweep, folder, form=form, beside=beside, sentences=sentences, query=query
-        )
+        export_sweep(reader, sweep, folder, **choices)

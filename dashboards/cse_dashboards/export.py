@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from shutil import copyfile
+from typing import Any
 
 import plotly.graph_objects as go
 
@@ -32,8 +33,7 @@ def export_sweep(
     *,
     form: str,
     beside: Sequence[str] = (),
-    sentences: Sequence[str] = (),
-    query: str | None = None,
+    **choices: Any,
 ) -> None:
     """Write `report.html`, and into `figures/` a file with each figure and one with its data.
 
@@ -57,9 +57,7 @@ def export_sweep(
         embeddings = Embeddings(
             reader, progress=lambda what, done, total: status.update(f"{what}: {done} of {total}")
         )
-        for chapter in chapters(
-            reader, sweep, beside=beside, embeddings=embeddings, sentences=sentences, query=query
-        ):
+        for chapter in chapters(reader, sweep, beside=beside, embeddings=embeddings, **choices):
             made.append(chapter)
             for picture in chapter.pictures:
                 status.update(f"{chapter.title}: {picture.title}")

@@ -9,7 +9,7 @@ from cse_dashboards.figures.board.differences import differences
 from cse_dashboards.figures.board.leaderboard import leaderboard_pictures
 from cse_dashboards.figures.board.pair_scatter import pair_scatter
 from cse_dashboards.figures.board.ranking_scores import ranking_pictures
-from cse_dashboards.figures.labels import PANELS, best_trials
+from cse_dashboards.figures.labels import PANELS, trials_with_models
 from cse_dashboards.figures.picture import Picture
 from cse_dashboards.figures.search.effect import hyperparameter_effects
 from cse_dashboards.figures.search.history import expected_best_picture, search_history_picture
@@ -44,11 +44,6 @@ class Chapter:
     pictures: Sequence[Picture]
     table: str = ""
     """HTML to show before the pictures."""
-
-    @property
-    def name(self) -> str:
-        """The name of its file: lower case and `_`."""
-        return self.title.lower().replace(" ", "_")
 
 
 def chapters(
@@ -90,7 +85,7 @@ def chapters(
     if embeddings is not None and rows:
         from cse_dashboards.figures.embeddings.pictures import embeddings_pictures
 
-        trials = best_trials(rows)
+        trials = trials_with_models(reader, rows)
         made = embeddings_pictures(embeddings, trials, sentences=sentences, query=query)
         yield Chapter("Embeddings", list(made))
 

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from cse_methods.config import Holding as Holding
     from cse_methods.config import MethodConfig as MethodConfig
     from cse_methods.config import TrainingConfig as TrainingConfig
+    from cse_methods.config import TwoViewConfig as TwoViewConfig
     from cse_methods.contract import LateSave as LateSave
     from cse_methods.contract import Method as Method
     from cse_methods.contract import Paper as Paper
@@ -66,7 +67,9 @@ if TYPE_CHECKING:
     from cse_methods.training.student import dropout_views as dropout_views
 
 _MODULES = {
-    "config": ("Above", "Conditions", "Holding", "MethodConfig", "TrainingConfig"),
+    "config": (
+        *("Above", "Conditions", "Holding", "MethodConfig", "TrainingConfig", "TwoViewConfig"),
+    ),
     "contract": ("LateSave", "Method", "Paper", "PublishedSettings", "Run"),
     "data.corpora": ("Corpus", "load_corpus"),
     "encoders.edits": ("Edits",),

@@ -9,11 +9,11 @@ from pydantic import BeforeValidator, Field, ValidationError, model_validator
 from cse_methods.data.corpus_spec import Corpora, CorpusSpec
 from cse_methods.data.dev_selection import DevSelection
 from cse_methods.entry_points import blame
-from cse_methods.errors import BrokenMethodError, CseError, SettingError
+from cse_methods.errors import BrokenMethodError, CseError, SettingError, TrainingError
 from cse_methods.precision import auto_precision
 from cse_methods.reports import real_number
 from cse_methods.setting_text import yaml_text
-from cse_methods.settings import Settings, setting
+from cse_methods.settings import Positive, Settings, setting
 
 if TYPE_CHECKING:
     from cse_methods.data.corpora import Corpus
@@ -179,6 +179,11 @@ class MethodConfig(Settings):
         """What an encoder's products are computed in, in training and at dev points."""
         return "fp32"
 
+    @property
+    def dev_widths(self) -> tuple[int, ...]:
+        """The numbers of first coordinates by which dev sets are scored, beside all of them."""
+        return ()
+
     def columns_taken(self) -> int:
         """Return how many columns of a corpus a batch has: 1 is the sentences alone."""
         return 1
@@ -198,7 +203,7 @@ class MethodConfig(Settings):
                 f"{name} has {given} columns, and this method trains on single sentences here; "
                 "name one, column: …, or train simcse with supervision: pairs or triples",
             )
-        for key in ("label", "loss", "weight"):
+        for key in ("label", "loss", "weight", "prompt"):
             if (value := getattr(corpus, key)) is not None:
                 raise SettingError(
                     "corpus",
@@ -329,3 +334,64 @@ class TrainingConfig(MethodConfig):
     @property
     def arithmetic(self) -> Arithmetic:
         return "tf32" if self.precision == "fp32" and self.tf32 is not False else self.precision
+
+
+class TwoViewConfig(TrainingConfig):
+    """The settings of every method that trains on two views of each sentence."""
+
+    loss_of_prefixes: ClassVar[bool] = True
+    """Whether the loss can read the first coordinates of vectors alone."""
+
+    spread_mean_weight: float = setting(
+        0.0,
+        "weight of the squared mean cosine of different sentences in a view",
+        ge=0,
+        exclude_if=lambda weight: not weight,
+    )
+    spread_second_weight: float = setting(
+        0.0,
+        "weight of the mean squared cosine of different sentences in a view, as far as it is above "
+        "that of random directions",
+        ge=0,
+        exclude_if=lambda weight: not weight,
+    )
+    matryoshka_dims: Annotated[tuple[Positive, ...], Field(min_length=1)] | None = setting(
+        None,
+        "numbers of first coordinates that the loss reads instead of whole vectors, and by which "
+        "dev sets are scored too; the full width is trained if it is one of them",
+    )
+    matryoshka_weights: tuple[Annotated[float, Field(ge=0)], ...] | None = setting(
+        None, "one weight for each of matryoshka_dims; null: 1 each"
+    )
+
+    @model_validator(mode="after")
+    def _refuse_dims_and_weights_that_do_not_fit(self) -> Self:
+        dims, weights = self.matryoshka_dims or (), self.matryoshka_weights
+        if dims and not self.loss_of_prefixes:
+            raise SettingError(
+                "matryoshka_dims",
+                "this method's loss has layers that read whole vectors; leave matryoshka_dims out",
+            )
+        if weights is not None and len(weights) != len(dims):
+            raise SettingError(
+                "matryoshka_weights", f"{len(weights)} weights for {len(dims)} matryoshka_dims"
+            )
+        return self
+
+    @property
+    def modifies_loss(self) -> bool:
+        """Whether any of these settings changes the loss."""
+        weights = (self.spread_mean_weight, self.spread_second_weight)
+        return any(weights) or self.matryoshka_dims is not None
+
+    @property
+    def dev_widths(self) -> tuple[int, ...]:
+        return self.matryoshka_dims or ()
+
+    def check_width(self, width: int) -> None:
+        """Raise TrainingError if embeddings have fewer coordinates than are to be read."""
+        if max(self.dev_widths, default=0) > width:
+            raise TrainingError(
+                f"matryoshka_dims has {max(self.dev_widths)}, above the {width} coordinates of "
+                f"backbone {self.backbone}; take numbers up to {width}"
+            )

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
-from cse_methods.config import MethodConfig, TrainingConfig
+from cse_methods.config import MethodConfig, TrainingConfig, TwoViewConfig
 from cse_methods.contract import Method, Paper, PublishedSettings
 from cse_methods.entry_points import blame
 from cse_methods.errors import BrokenMethodError
@@ -17,6 +17,7 @@ from cse_methods.registry import own_methods
 from cse_methods.setting_text import choices_of, kind_of, yaml_text
 
 _SHARED = {
+    TwoViewConfig: "Settings of every method with two views",
     TrainingConfig: "Settings of every method that trains",
     MethodConfig: "Settings of every method",
 }

@@ -9,16 +9,23 @@ from typing import Literal, TypeVar, get_args
 from cse_methods.data.own.spec import OwnPairs, is_pairs_file
 from cse_methods.errors import EvaluationError, nearest_hint
 from cse_methods.files.named import expand
+from cse_methods.referenced_tasks.reference import Reference, is_reference, parse_reference
 
 TransferTask = Literal["mr", "cr", "subj", "mpqa", "sst2", "trec", "mrpc"]
 ReviewTask = Literal["yelp", "imdb"]
+Statistic = Literal["mean", "spearman", "average_precision"]
+"""What makes the score of a task of the values of its examples."""
 
 STS_TASKS = ("sts12", "sts13", "sts14", "sts15", "sts16", "stsb", "sickr")
 TRANSFER_TASKS: tuple[TransferTask, ...] = get_args(TransferTask)
 LONG_TASKS: tuple[ReviewTask, ...] = get_args(ReviewTask)
 _Name = TypeVar("_Name", bound=str)
+OwnSet = OwnPairs | Reference
+"""A dev or test set that a sweep file names: own pairs, or a task by its reference."""
 
 AVG_STS, AVG_TRANSFER = "avg_sts", "avg_transfer"
+MAIN_SCORE = "main_score"
+"""The metric of a referenced task; the settings of a score say which of its metrics that is."""
 
 GEOMETRY_TASK: Literal["stsb"] = "stsb"
 """The dev set whose space is measured."""
@@ -67,6 +74,8 @@ class Tasks:
     long: tuple[ReviewTask, ...] = ()
     own: tuple[OwnPairs, ...] = ()
     """A lab's own files of pairs."""
+    referenced: tuple[Reference, ...] = ()
+    """Tasks of mteb, benchmarks, and tasks that a lab's own files make."""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -76,7 +85,8 @@ class Tasks:
             own = getattr(self, family)
             words += [family] if own == members else own
         ranking, geometry = ["ranking"] * bool(self.ranking), ["geometry"] * self.geometry
-        return (*words, *ranking, *geometry, *(own.file for own in self.own))
+        files = (own.file for own in self.own)
+        return (*words, *ranking, *geometry, *files, *(one.task for one in self.referenced))
 
     @property
     def parts(self) -> frozenset[str]:
@@ -84,6 +94,7 @@ class Tasks:
         families = {"ranking": bool(self.ranking), "geometry": self.geometry}
         asked = [name for name, wanted in families.items() if wanted]
         own = [f"{one.set_name} {one.sha256}" for one in self.own]
+        own += [" ".join(filter(None, (one.task, one.sha256))) for one in self.referenced]
         return frozenset((*self.sts, *self.transfer, *self.long, *asked, *own))
 
     @property
@@ -92,17 +103,31 @@ class Tasks:
         return bool(self.parts - {"geometry"})
 
 
-def parse_tasks(words: Sequence[str], files: Mapping[str, OwnPairs] | None = None) -> Tasks:
+def split_tasks(text: str) -> list[str]:
+    """Split a list such as `sts,mteb:NFCorpus,benchmark:MTEB(eng, v2)` outside its brackets."""
+    words, depth = [""], 0
+    for character in text:
+        depth += (character in "({") - (character in ")}")
+        if character == "," and depth == 0:
+            words.append("")
+        else:
+            words[-1] += character
+    return [word.strip() for word in words if word.strip()]
+
+
+def parse_tasks(words: Sequence[str], files: Mapping[str, OwnSet] | None = None) -> Tasks:
     """Put families (`sts`, `transfer`, `ranking`, `geometry`, `long`) and single tasks together.
 
-    A word may also be a path to a file of pairs, or the name of one of `files`.
+    A word may also be a path to a file of pairs, the name of one of `files`, or a reference such as
+    `mteb:NFCorpus`; those of libraries are not looked up here.
 
     Raises:
         EvaluationError: names a word that is neither, and the nearest that is; or says that
             there is none, or why a file cannot be a test set.
     """
+    given = {name: one for name, one in (files or {}).items() if isinstance(one, Reference)}
     paths = {word: OwnPairs(file=expand(word)) for word in words if is_pairs_file(word)}
-    known = {**paths, **(files or {})}
+    known = paths | {name: one for name, one in (files or {}).items() if isinstance(one, OwnPairs)}
     own = dict[str, OwnPairs]()
     for word in [word for word in words if word in known]:
         if problem := own_name_problem(known[word]):
@@ -113,9 +138,10 @@ def parse_tasks(words: Sequence[str], files: Mapping[str, OwnPairs] | None = Non
                 f"{other.file} and {known[word].file} would both be called {other.set_name!r}; "
                 "rename one of them, or score them one by one"
             )
-    words = [word for word in words if word not in known]
+    referenced = dict.fromkeys(word for word in words if word in given or is_reference(word))
+    words = [word for word in words if word not in known and word not in referenced]
     each = [task for members in _MEMBERS.values() for task in members]
-    if not words and not own:
+    if not words and not own and not referenced:
         raise EvaluationError(
             f"no task is named; name some of {', '.join(TASK_FAMILIES)}, or {', '.join(each)}"
         )
@@ -124,7 +150,7 @@ def parse_tasks(words: Sequence[str], files: Mapping[str, OwnPairs] | None = Non
             hint = nearest_hint(word.lower(), [*TASK_FAMILIES, *each])
             raise EvaluationError(
                 f"no task {word!r}.{hint} Known: {', '.join(TASK_FAMILIES)}; {', '.join(each)}; a "
-                "file of pairs such as ./my-test.tsv"
+                "file of pairs such as ./my-test.tsv; a task of mteb such as mteb:NFCorpus"
             )
 
     def select(family: str, members: tuple[_Name, ...]) -> tuple[_Name, ...]:
@@ -137,4 +163,5 @@ def parse_tasks(words: Sequence[str], files: Mapping[str, OwnPairs] | None = Non
         geometry="geometry" in words,
         long=select("long", LONG_TASKS),
         own=tuple(own.values()),
+        referenced=tuple(given.get(word) or parse_reference(word) for word in referenced),
     )

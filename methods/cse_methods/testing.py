@@ -262,8 +262,9 @@ def _load_untrained(config: MethodConfig) -> SentenceEncoder:
 
 def _dev_scores(trained: TrainedOnce, encoder: SentenceEncoder) -> dict[str, float]:
     config = trained.config
-    widths = getattr(config, "matryoshka", None) or ()
-    suite = DevSuite(config.dev, data=config.data, arithmetic=config.arithmetic, widths=widths)
+    suite = DevSuite(
+        config.dev, data=config.data, arithmetic=config.arithmetic, widths=config.dev_widths
+    )
     return suite.evaluate(encoder)
 
 

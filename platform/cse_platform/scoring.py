@@ -17,7 +17,9 @@ from cse_methods.evaluation.models import Model, open_model
 from cse_methods.evaluation.results import Evaluation
 from cse_methods.evaluation.test_sets.availability import missing_tests
 from cse_methods.files.named import expand
-from cse_methods.tasks import Tasks
+from cse_methods.referenced_tasks.library import fetch_references
+from cse_methods.referenced_tasks.snapshots import missing_references, with_snapshots
+from cse_methods.tasks import OwnSet, Tasks
 from cse_methods.transfer.protocol import TransferProtocol
 from cse_platform.errors import NoStoreError, NotFoundError, StoreDownError
 from cse_platform.kept_models import local_copy, trial_in
@@ -115,7 +117,12 @@ def score_model(request: ScoringRequest, *, leaderboard: str, runs: Path) -> Eva
         NoStoreError: if the model is a trial's and the leaderboard does not exist.
     """
     held = tuple(with_checksum(own) for own in request.tasks.own)
-    request = replace(request, tasks=replace(request.tasks, own=held))
+    missing = missing_references(request.tasks.referenced)
+    for line in missing:
+        echo(f"to fetch: {line}", err=True)
+    if missing:
+        fetch_references(request.tasks.referenced)
+    request = replace(request, tasks=with_snapshots(replace(request.tasks, own=held)))
     key = _find_reference(request.model, leaderboard)
     if key is None:
         return _run_evaluation(request, _open_model(request, request.model))
@@ -193,7 +200,8 @@ def _score_trial(request: ScoringRequest, trial: Trial, board: Store, runs: Path
     with board.session() as session:
         spec = find_sweep(session, trial.sweep).spec
         training = training_data(spec, trial.hyperparameters)
-    refuse_dev_as_test(training.dev.files.values(), request.tasks.own)
+    tests: list[OwnSet] = [*request.tasks.own, *request.tasks.referenced]
+    refuse_dev_as_test(training.dev.files.values(), tests)
     journal = evaluations_journal(runs.absolute(), trial.key)
     mirror = _open_mirror(board, trial, runs.absolute()) if is_named else None
     with local_copy(trial.model or "", trial.key) if is_named else nullcontext(folder) as model:

@@ -8,8 +8,8 @@ from searches import searched
 
 from cse_dashboards.figures.labels import dev_quantity
 from cse_dashboards.figures.search.effect import draw_effect
+from cse_dashboards.figures.search.study import by_value
 from cse_dashboards.figures.search.surface import draw_surface
-from cse_dashboards.figures.search.values import by_value
 from cse_platform.leaderboard.records import Trial
 from cse_platform.sweep.space.space import Space
 

@@ -1,7 +1,8 @@
 from dataclasses import replace
 
 from cse_dashboards.figures.board.leaderboard import leaderboard_pictures
-from cse_dashboards.figures.labels import method_style, row_styles, value_text, values_line
+from cse_dashboards.figures.labels import method_colours, row_styles, value_text, values_line
+from cse_dashboards.figures.picture import PALETTE
 from cse_dashboards.figures.training.dev_curves import dev_curve_pictures
 from cse_methods.names import method_name
 
@@ -9,7 +10,8 @@ from cse_methods.names import method_name
 def test_neither_order_nor_filters_change_the_colour_of_a_method(lab, rows) -> None:
     assert len(rows) > 2
     for some in [rows, rows[::-1], rows[1:], rows[:1], [rows[2], rows[0]]]:
-        own = {method_name(row.method): method_style(row.method).colour for row in some}
+        colours = method_colours(row.method for row in some)
+        own = {method_name(method): colour for method, colour in colours.items()}
         [picture] = leaderboard_pictures(some)
         marks = [trace for trace in picture.figure.data if trace.showlegend is False]
         board = dict(pair for o in marks for pair in zip(o.y, o.marker.color, strict=True))
@@ -17,6 +19,17 @@ def test_neither_order_nor_filters_change_the_colour_of_a_method(lab, rows) -> N
         [picture] = dev_curve_pictures(lab, some, "dev/stsb_spearman")
         means = [trace for trace in picture.figure.data if trace.mode == "lines+markers"]
         assert {trace.name: trace.line.color for trace in means} == own
+
+
+def test_methods_of_others_are_unlike_all_that_are_shown_beside_them(rows) -> None:
+    known, others = method_colours(["rankcse", "simcse"]), [f"own-{n}" for n in range(6)]
+    colours = method_colours([*others, *known])
+    assert len(set(colours.values())) == 8
+    assert known.items() <= colours.items() == method_colours([*known, *others[::-1]]).items()
+    assert set(method_colours(others[:1]).values()) <= set(PALETTE)
+    shown = {str(n): replace(rows[0], method=f"own-{n // 7}") for n in range(8)}
+    styles = row_styles(shown).values()
+    assert len({(style.colour, style.dash, style.symbol) for style in styles}) == 8
 
 
 def test_rows_of_one_method_differ_by_dash_and_marker_or_alone_by_colour(rows) -> None:

@@ -80,7 +80,7 @@ def test_the_list_says_how_far_each_is(page: FlaskClient) -> None:
     for there in ('<a href="/sweeps/grid">grid</a>', '<progress max="5" value="4"', "nightly"):
         assert there in answer
     assert "running" in text(answer)
-    assert "4 of 5 1 83.00 stsb" in text(answer)  # ended, failed, best
+    assert "running 4 4 of 5 1 83.00 STS-B" in text(answer)  # the bar, ended, failed, best
 
 
 def test_a_sweep_that_has_ended_is_not_looked_at_again(url: str, tmp_path: Path) -> None:
@@ -132,6 +132,27 @@ def test_progress_and_curves_of_trials_that_run(page: FlaskClient) -> None:
         "τ₂=0.025, τ₃=0.0125",
     ):
         assert said in text(answer)
+
+
+def test_scores_by_width_of_a_trial_and_of_the_best_are_drawn(filled_with) -> None:
+    events: list[Event] = [sweep_started("grid", spec=FILE)]
+    for number, narrow in enumerate((0.5, 0.25)):
+        scores = {8: narrow, 32: 0.75}
+        widths = {f"dev/stsb_spearman_width_{width}": score for width, score in scores.items()}
+        of = {"trial": f"{number}" * 64, "configuration": "a" * 64, "seed": number}
+        events += trial_life(number, {0: 0.5, 10: 0.75}, sweep="grid", measured=widths, **of)
+    page = create_app(filled_with(*events)).test_client()
+    for address, expected in {
+        f"/trials/{'1' * 64}": [25.0, 75.0],
+        "/parts/curves/sweeps/grid": [37.5, 75.0],  # over seeds
+    }.items():
+        answer = told(page, address)
+        figure = figures(answer)["dev_by_width"]
+        [line] = figure["data"]
+        assert (line["x"], line["y"]) == ([8, 32], expected)
+        assert figure["layout"]["xaxis"]["ticktext"] == ["8", "32"]
+        assert "other_metrics" not in figures(answer)
+    assert "STS-B dev, Spearman of 8 coordinates" in told(page, "/parts/trials/sweeps/grid")
 
 
 def test_a_sweep_whose_trials_have_ended_scores_them_on_test_sets(filled_with) -> None:

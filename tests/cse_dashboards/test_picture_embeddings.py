@@ -117,7 +117,7 @@ def test_cosines_are_of_named_sentences_and_pairs_are_ranked_without_a_query(emb
 
 
 def test_what_cannot_be_drawn_is_told(embeddings, monkeypatch) -> None:
-    for trials, told in (({"lost": GONE}, "is not in "), ({}, "no trial is complete")):
+    for trials, told in (({"lost": GONE}, "is not in "), ({}, "none of these rows kept a model")):
         for picture in embeddings_pictures(embeddings, trials, sentences=(), query=None):
             assert picture.figure is None and told in (picture.missing or "")
     monkeypatch.setitem(sys.modules, "umap", None)

@@ -9,7 +9,12 @@ from cse_dashboards.figures.board.differences import draw_differences
 from cse_dashboards.figures.board.leaderboard import draw_leaderboard, leaderboard_pictures
 from cse_dashboards.figures.board.pair_scatter import pair_scatter
 from cse_dashboards.figures.board.ranking_scores import draw_ranking_scores, ranking_pictures
-from cse_dashboards.figures.labels import best_scored_trial, score_quantity, styles_in_order
+from cse_dashboards.figures.labels import (
+    best_scored_trial,
+    method_colours,
+    score_quantity,
+    styles_in_order,
+)
 from cse_dashboards.figures.picture import Drawn, Picture
 from cse_dashboards.figures.search.effect import hyperparameter_effects
 from cse_dashboards.figures.search.surface import surface
@@ -33,7 +38,9 @@ def estimate(mean: float, *, seeds: int = 3, interval: Interval | None = None) -
 
 def drawn(scores: dict[str, Estimate]) -> Drawn:
     """The board's figure, a method a row."""
-    return draw_leaderboard(scores, AVERAGE, {label: label for label in scores})
+    return draw_leaderboard(
+        scores, AVERAGE, {label: label for label in scores}, method_colours(scores)
+    )
 
 
 def test_the_leaderboard_has_the_best_on_top_and_its_interval() -> None:
@@ -124,7 +131,7 @@ def test_papers_stand_on_the_line_of_their_method_and_backbone(lab: Leaderboard)
     [picture] = leaderboard_pictures([ours], renamed)
     [of_all] = leaderboard_pictures(lab.rows())
     assert [len(trace.x) for trace in of_all.figure.data[::2]] == [2, 1]
-    assert "the pairs of a single seed" in of_all.caption
+    assert "the examples of a single seed" in of_all.caption
     theirs = picture.figure.data[-2]
     assert set(theirs.y) == {"SimCSE BERT-base"} and theirs.marker.symbol == "circle-open"
     assert theirs.hovertext[0].startswith("their name in compcse table1, ")
@@ -155,9 +162,9 @@ def test_unlike_test_data_never_shares_a_figure(lab, rows) -> None:
     ours = [one for one in marked(senteval) if one.endswith(" mini")]
     assert sorted(ours) == sorted(f"{method_name(row.method)} mini" for row in rows[1:])
     assert senteval.figure.data[-1].name == "published"
-    assert builtin.name == "leaderboard_builtin_data"
+    assert builtin.name == "leaderboard_built_in_data"
     assert senteval.name == "leaderboard_senteval_data"
-    assert "builtin data" in builtin.title and "builtin data" in builtin.caption
+    assert "built-in data" in builtin.title and "built-in data" in builtin.caption
     assert "SentEval data" in senteval.title
 
 
@@ -196,7 +203,7 @@ def test_buckets_and_pairs_are_of_the_best_scored_seeds(lab, rows) -> None:
     best = best_scored_trial(rows[0], "sts12")
     shown = sum(len(ridge.x) for ridge in picture.figure.data)
     assert best == rows[0].keys[2]  # dev rises with the seed
-    assert shown == len(lab.similarities(best, "sts12").cosines)
+    assert shown == len(lab.examples(best, "sts12").values)
     assert f"left out: {method_name(rows[1].method)}" in picture.caption
     picture = pair_scatter(lab, rows[0], rows[1], "stsb")
     assert picture.figure.layout.xaxis.title.text == f"cosine, {method_name(rows[0].method)}"

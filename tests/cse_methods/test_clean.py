@@ -75,8 +75,8 @@ def test_an_evaluation_gives_clean_scores_and_their_average(chosen_on_test: Trai
     clean = {score.task: score for score in found.scores if score.metric == "clean"}
     whole = {score.task: score for score in found.scores if score.metric == "spearman"}
     assert clean.keys() == whole.keys() == {*STS_TASKS, "avg_sts"}
-    [sts13] = [one for one in found.similarities if one.task == "sts13"]
-    assert clean["sts13"].value == spearman(sts13.cosines[20:], sts13.gold[20:])
+    [sts13] = [one for one in found.examples if one.task == "sts13"]
+    assert clean["sts13"].value == spearman(sts13.values[20:], sts13.gold[20:])
     assert clean["sts12"].value == whole["sts12"].value  # no row is shared
     assert clean["avg_sts"].value == pytest.approx(np.mean([clean[t].value for t in STS_TASKS]))
     own = {score.identity for score in clean.values()}

@@ -98,7 +98,7 @@ def test_a_prompt_without_sentence_or_mask_is_refused(tiny_bert: Path) -> None:
         ("means [MASK] .", "expected {} for the sentence and after it"),
         ("{} means", "expected {} for the sentence and after it"),
         ("[MASK] is {}", "expected {} for the sentence and after it"),
-        ("{} means [MASK] [MASK]", "each once"),
+        ("{} and {} mean [MASK]", "and no second {}"),
         (None, "the pooler mask needs a prompt"),
     ):
         with pytest.raises(BackboneError, match=message):

@@ -44,12 +44,12 @@ def test_each_sentence_is_encoded_once_and_scores_follow_from_stored_cosines(
     letters: tuple[Letters, Evaluation],
 ) -> None:
     found = values(letters[1])
-    for stored in letters[1].similarities:
+    for stored in letters[1].examples:
         if stored.split == "test":
             pairs = load_pair_set(stored.task, "builtin")
             assert stored.data_sha256 == pairs.sha256
-            assert stored.cosines.dtype == np.float32
-            again = correlations(stored.cosines, stored.gold, stored.subsets)
+            assert stored.values.dtype == np.float32
+            again = correlations(stored.values, stored.gold, stored.subsets)
             assert all(found[stored.task, "test", m] == value for m, value in again.items())
     for metric in ("spearman", "pearson_wmean"):
         mean = np.mean([found[task, "test", metric] for task in STS_TASKS])

@@ -11,6 +11,7 @@ from cse_methods.testing import (
     CHECKS,
     TrainedOnce,
     differs_with_another_seed,
+    keeps_the_best_step,
     loss_parts_sum_to_the_loss,
     progress_ends_at_one,
     reads_its_settings,
@@ -83,6 +84,17 @@ def test_every_other_variant_trains_and_reads_its_settings(method: str, train: T
 def test_a_variant_with_more_state_resumes_as_if_never_stopped(method: str, train: Train) -> None:
     trained = train(method, WITH_MORE_STATE[method], **TWO_STEPS)
     assert_passes(trained, [resumes_as_if_never_stopped])
+
+
+def test_with_modifiers_a_trial_resumes_and_every_dev_point_has_a_score_by_width(train) -> None:
+    trained = train("esimcse", 1, **TWO_STEPS)
+    checks = [*OF_ONE_TRAINING, keeps_the_best_step, resumes_as_if_never_stopped]
+    assert_passes(trained, checks)
+    for point in trained.run.curve.values():
+        scores = {n.rpartition("/")[2]: value for n, value in point.items() if "_width_" in n}
+        assert len(scores) == 2
+        (whole,) = (v for n, v in scores.items() if n.endswith("_spearman_width_32"))
+        assert whole in [value for n, value in point.items() if n.endswith("_spearman")]
 
 
 @pytest.mark.slow

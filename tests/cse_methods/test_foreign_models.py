@@ -24,7 +24,7 @@ from cse_methods.encoders.library_encoder import LibraryEncoder
 from cse_methods.encoders.loading import load_encoder, load_sentence_encoder
 from cse_methods.encoders.post_pooling import Dense, Normalize, TrainingHead
 from cse_methods.errors import BackboneError, EvaluationError, UnknownModelError
-from cse_methods.evaluation.embeddings import StoredEmbeddings
+from cse_methods.evaluation.embeddings import StoredEmbeddings, encode_texts
 from cse_methods.evaluation.models import ForeignModel, open_model
 from cse_methods.papers.untrained import UntrainedConfig, train
 from cse_methods.testing import RecordedRun
@@ -248,6 +248,19 @@ def test_truncated_vectors_are_whitened_and_kept(decoder: Path, tmp_path: Path) 
         again = load_sentence_encoder(str(tmp_path / str(number)))
         torch.testing.assert_close(again.encode(SENTENCES), one.encode(SENTENCES))
     torch.testing.assert_close(one.encode(SENTENCES), layer(encoder.encode(SENTENCES)))
+
+
+def test_queries_are_read_with_their_prompt(decoder: Path, tmp_path: Path) -> None:
+    shutil.copytree(decoder, tmp_path / "prompted")
+    options = {"prompts": {"query": "the nurse : ", "document": ""}}
+    write(tmp_path / "prompted" / "config_sentence_transformers.json", options)
+    model = open_model(str(tmp_path / "prompted"))
+    torch.testing.assert_close(encode_texts(model, SENTENCES), by_library(decoder))
+    assert model.prompted.keys() == {"query"}
+    of_queries = model.prompted["query"]
+    prompted = by_library(decoder, [f"the nurse : {sentence}" for sentence in SENTENCES])
+    torch.testing.assert_close(encode_texts(of_queries, SENTENCES), prompted)
+    assert (model.reading["prompt"], of_queries.reading["prompt"]) == (None, "the nurse : ")
 
 
 def test_settings_that_do_not_apply_are_refused(

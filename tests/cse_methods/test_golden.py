@@ -12,6 +12,7 @@ from typing import Any, get_args
 import numpy as np
 import pytest
 import torch
+import torch.nn.functional as F
 from failing import failing
 from hypothesis import given
 from hypothesis import strategies as st
@@ -47,6 +48,7 @@ from cse_methods.encoders.whitening import whiten
 from cse_methods.encoders.word_pieces import cut_segments, most_repeats, repeat_pieces
 from cse_methods.errors import TrainingError
 from cse_methods.losses.arc_con import arc_con, masking_triplet
+from cse_methods.losses.augmented_negatives import augmented_contrast
 from cse_methods.losses.bidirectional_margin import bidirectional_margin
 from cse_methods.losses.composition import Aggregation, aggregate
 from cse_methods.losses.debiased import (
@@ -55,6 +57,9 @@ from cse_methods.losses.debiased import (
     noise_ascent,
     noise_logits,
 )
+from cse_methods.losses.dimension_contrast import dimension_contrast
+from cse_methods.losses.focal_info_nce import focal_info_nce
+from cse_methods.losses.group_shuffling import group_ends, shuffle_by_rank
 from cse_methods.losses.info_nce import info_nce
 from cse_methods.losses.likelihood import bits_per_dimension, log_likelihood
 from cse_methods.losses.list_mle import list_mle
@@ -64,16 +69,22 @@ from cse_methods.losses.mixed_negatives import mixed_negatives_loss
 from cse_methods.losses.multi_positive import multi_positive
 from cse_methods.losses.mutual_information import mutual_information
 from cse_methods.losses.nt_xent import nt_xent
+from cse_methods.losses.off_dropout import off_dropout_contrast
 from cse_methods.losses.peer_contrast import peer_contrast
 from cse_methods.losses.ranking_consistency import ranking_consistency
 from cse_methods.losses.replaced_pieces import replace_first_embedding, replaced_piece_loss
+from cse_methods.losses.reweighted_contrast import alignment_temperature, reweighted_contrast
 from cse_methods.losses.segments import entailment, local_contrast, pool_segments
-from cse_methods.losses.similarity import cosine_matrix, reduce
+from cse_methods.losses.similarity import cosine_matrix, reduce, without_positive
+from cse_methods.losses.spread_out import cosine_moments, spread_out
 from cse_methods.losses.tension import build_pairs, contrastive_tension, in_batch_tension
 from cse_methods.metrics import alignment, uniformity
 from cse_methods.papers.arccse import ArcCSE, ArcCSEConfig
+from cse_methods.papers.distillcse import weigh_teachers
 from cse_methods.papers.mocose import Projection, prediction_head
+from cse_methods.papers.multicsr import weigh_triples
 from cse_methods.papers.promptbert import denoise, template_positions
+from cse_methods.training.modifiers import take_prefix
 from cse_methods.training.momentum import KeyQueue, ema_momentum, enqueue, moving_average_
 from cse_methods.training.optimizers import (
     SMOOTHING,
@@ -645,6 +656,32 @@ def mocose_cutoff(inputs: Inputs, params: Params) -> Outputs:
     }
 
 
+@reproduces("focal_*", without={"logits"})
+def focal(inputs: Inputs, params: Params) -> Outputs:
+    how = {"temperature": params["temp"], "hardness": params["m"]}
+    return {"loss": focal_info_nce(*inputs["z"].unbind(dim=1), **how)}
+
+
+@reproduces("gor_terms_?", "gor_infonce_?")
+def spread_out_terms(inputs: Inputs, params: Params) -> Outputs:
+    views = inputs["z"].unbind(dim=1)
+    terms = spread_out(*views, aggregation=params["aggregation"])
+    found = {
+        name: params[f"{name}_weight"] * term
+        for name, term in zip(("mean", "second"), terms, strict=True)
+    }
+    if "scale" in params:
+        found["infonce"] = info_nce(*views, temperature=1 / params["scale"])
+    return {"loss": torch.stack([*found.values()]).sum(), **found}
+
+
+@reproduces("gor_oracle_gemma_?")
+def spread_out_as_embedding_gemma_has_it(inputs: Inputs, params: Params) -> Outputs:
+    """Of our terms only the second moments, without their bound."""
+    _, seconds = zip(*map(cosine_moments, inputs["z"].unbind(dim=1)), strict=True)
+    return {"loss": params["weight"] * torch.stack(seconds).sum()}
+
+
 @reproduces("hicl_oracle_*", without={"local_seq_mean"})
 def hicl(inputs: Inputs, params: Params) -> Outputs:
     """Their mean over sequences of the means within is not ours, which is over all segments."""
@@ -755,6 +792,52 @@ def l2pcsr_update(inputs: Inputs, params: Params) -> Outputs:
     return {"x": moved, "mask": make_masks(moved, threshold=params["threshold"])}
 
 
+@reproduces("macl_lists_?", given=True)
+@reproduces("macl_loss_?", "macl_oracle_saturated_?")
+def macl(inputs: Inputs, params: Params, *, given: bool = False) -> Outputs:
+    if given:
+        positives, negatives = inputs["pos"].squeeze(1), inputs["neg"]
+    else:
+        cosines = cosine_matrix(*inputs["z"].unbind(dim=1))
+        positives, negatives = cosines.diagonal(), without_positive(cosines)
+    follows = {"alpha": params["alpha"], "a0": params["a0"]}
+    tau = alignment_temperature(positives, temperature=params["temp"], **follows)
+    return {"loss": reweighted_contrast(positives, negatives, temperature=tau), "tau": tau}
+
+
+@reproduces("macl_first_version_code_?")
+def macl_first_version(inputs: Inputs, params: Params) -> Outputs:
+    """Of its two temperatures, one is today's with a0 = 0, and the package lacks the other."""
+    cosines = cosine_matrix(*inputs["z"].unbind(dim=1))
+    positives, negatives = cosines.diagonal(), without_positive(cosines)
+    temperature = params["temp"]
+    tau = alignment_temperature(positives, temperature=temperature, alpha=params["beta"], a0=0)
+    power = temperature * params["alpha"] ** positives.detach().mean()
+    return {
+        "loss": reweighted_contrast(positives, negatives, temperature=tau),
+        "power": reweighted_contrast(positives, negatives, temperature=power),
+    }
+
+
+@reproduces("matryoshka_infonce_?", "matryoshka_cosent_?")
+def matryoshka(inputs: Inputs, params: Params) -> Outputs:
+    """Prefixes and their sum; CoSENT, which the package has by sentence-transformers, is here."""
+
+    def loss_of(width: int) -> Tensor:
+        if "z" in inputs:
+            first, second, *third = (take_prefix(v, width) for v in inputs["z"].unbind(dim=1))
+            negatives = third[0] if third else None
+            return info_nce(first, second, temperature=1 / params["scale"], negatives=negatives)
+        pairs = cosine_matrix(*(take_prefix(inputs[name], width) for name in "ab")).diagonal()
+        below = inputs["labels"][:, None] < inputs["labels"]  # of which pair i has the lower label
+        differences = params["scale"] * (pairs[:, None] - pairs)[below]
+        return torch.logsumexp(F.pad(differences, (1, 0)), dim=0)
+
+    parts = torch.stack([loss_of(width) for width in params["dims"]])
+    weights = torch.tensor(params["weights"], dtype=parts.dtype)
+    return {"loss": (weights * parts).sum(), "parts": parts}
+
+
 @reproduces("mixcse_loss_a", without={"logits"})
 @reproduces("mixcse_oracle_anchor_only_a", mixed_sides="positive")
 @reproduces("mixcse_oracle_removed_a", suppressed="remove")
@@ -844,6 +927,18 @@ def test_promptbert_frozen_template_gets_no_gradient(golden: Callable[[str], Any
     assert case.inputs["h"].grad is not None
 
 
+@reproduces("simcsepp_*", without={"released"})
+def simcsepp(inputs: Inputs, params: Params) -> Outputs:
+    views, found = inputs["z"].unbind(dim=1), dict[str, Tensor]()
+    if "z0" in inputs:
+        how = {"temperature": params["temp"], "positive_factor": params["m"]}
+        found["offdropout"] = off_dropout_contrast(*views, inputs["z0"], **how)
+    if "dim_temp" in params:
+        found["dcl"] = dimension_contrast(*views, temperature=params["dim_temp"])
+    weights = {"dcl": params.get("dim_weight", 1.0)}
+    return {"loss": sum(weights.get(name, 1.0) * part for name, part in found.items()), **found}
+
+
 @reproduces("sncse_*", without={"delta"})
 def sncse(inputs: Inputs, params: Params) -> Outputs:
     anchors, positives, negations = inputs["z"].unbind(dim=1)
@@ -851,6 +946,84 @@ def sncse(inputs: Inputs, params: Params) -> Outputs:
     bounds = {"low": params["alpha"], "high": params["beta"]}
     margin = bidirectional_margin(anchors, positives, negations, **bounds)
     return {"loss": contrastive + params["lam"] * margin, "infonce": contrastive, "bml": margin}
+
+
+@reproduces("cotbert_loss_?", "pna_loss_?", "pna_smooth_?", without={"logits"})
+def augmented(inputs: Inputs, params: Params) -> Outputs:
+    how: dict[str, Any] = {"temperature": params["temp"]}
+    if "scores" in inputs:
+        how |= {"scores": inputs["scores"].detach()}
+        how |= {"smoothing": params["smooth"].removeprefix("smooth_")}
+    assert not params.get("hard_negative_weight")
+    return {"loss": augmented_contrast(*inputs["z"].unbind(dim=1), **how)}
+
+
+@reproduces("pna_weighted_code_?", without={"logits"})
+def released_weights(inputs: Inputs, params: Params) -> Outputs:
+    """The released code weighs a positive's own hard negative, where SimCSE weighs an anchor's."""
+    views, temperature = inputs["z"].unbind(dim=1), params["temp"]
+    weight = params["hard_negative_weight"]
+    return {
+        "loss": augmented_contrast(*views, temperature=temperature, augmented_weight=weight),
+        "second_block": augmented_contrast(
+            *views, temperature=temperature, hard_negative_weight=weight
+        ),
+    }
+
+
+@reproduces("cotbert_denoised_?")
+def cotbert(inputs: Inputs, params: Params) -> Outputs:
+    views = []
+    for number, own in enumerate(params["template_lengths"]):
+        padding = inputs["lengths"][:, number] - own
+        left = denoise(inputs["h"][:, number], inputs[f"noise{number + 1}"], padding)
+        views.append(apply_head(inputs, left))
+    return {"loss": augmented_contrast(*views, temperature=params["temp"])}
+
+
+@reproduces("distillcse_loss_?", "distillcse_shuffled_?")
+def distillcse(inputs: Inputs, params: Params) -> Outputs:
+    first, second = inputs["z"].unbind(dim=1)
+    teachers = inputs["teachers"].detach()
+    shares = weigh_teachers([teachers.shape[2]] * len(teachers), alpha=0.33)
+    pairs = zip(shares, teachers, strict=True)
+    teacher = torch.stack([share * cosine_matrix(own, own) for share, own in pairs]).sum(dim=0)
+    student, found = cosine_matrix(first, first), {}
+    if "shuffle" in inputs:
+        student = shuffle_by_rank(student, teacher, inputs["shuffle"])
+        found = {"ends": group_ends(teacher, share=params["group_p"])}
+    taus = {f"{who}_temperature": params[f"{who}_temp"] for who in ("student", "teacher")}
+    distilled = params["weight"] * list_net(student, teacher, **taus)
+    contrastive = info_nce(first, second, temperature=params["temp"])
+    loss = contrastive + distilled
+    return {"loss": loss, "contrast": contrastive, "distill": distilled, **found}
+
+
+@reproduces("distillcse_groups_?")
+def distillcse_groups(inputs: Inputs, params: Params) -> Outputs:
+    return {"ends": group_ends(inputs["teacher_sim"], share=params["group_p"])}
+
+
+@reproduces("distillcse_teachers_?")
+def distillcse_teachers(inputs: Inputs, params: Params) -> Outputs:
+    base, large = inputs["base"], inputs["large"]
+    found = {}
+    for name, teachers in (("base_only", [*base]), ("mixed", [*base, *large])):
+        shares = weigh_teachers([own.shape[1] for own in teachers], alpha=params["alpha"])
+        pairs = zip(shares, teachers, strict=True)
+        found[name] = torch.stack([share * cosine_matrix(own, own) for share, own in pairs]).sum(0)
+    return found
+
+
+@reproduces("multicsr_loss_?", form="bce")
+@reproduces("multicsr_oracle_removed_?", form="infonce")
+def multicsr(inputs: Inputs, params: Params, form: Any) -> Outputs:
+    frozen, phi = inputs["frozen"].unbind(dim=1), params["phi"]
+    # The released code compares cosine / temperature with 20 phi.
+    bound = phi if form == "infonce" else 20 * phi * params["temp"]
+    weights = weigh_triples(*frozen, phi=bound)
+    logits = noise_logits(*inputs["z"].unbind(dim=1), temperature=params["temp"])
+    return {"loss": debiased_loss(logits, weights, form=form), "weights": weights}
 
 
 @reproduces("whitenedcse_L1_code_a", "whitenedcse_oracle_L*", without={"per_anchor"})

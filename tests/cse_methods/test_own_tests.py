@@ -64,8 +64,8 @@ def test_a_test_file_is_scored_as_an_sts_set(own: OwnPairs) -> None:
     assert score.value == pytest.approx(expected, abs=1e-5)
     settings = found.identities[score.identity]
     assert (settings["source"], settings["data_sha256"]) == ("file", pairs.sha256)
-    (kept,) = found.similarities
-    assert (kept.task, len(kept.cosines)) == ("my-test", 12)
+    (kept,) = found.examples
+    assert (kept.task, len(kept.values)) == ("my-test", 12)
 
 
 def test_the_settings_hold_the_groups_of_its_pairs(own: OwnPairs) -> None:
@@ -74,7 +74,7 @@ def test_the_settings_hold_the_groups_of_its_pairs(own: OwnPairs) -> None:
     groups = groups_of_settings(found.identities[told.identity])
     assert groups.tolist() == [0, 1, 2, 3] * 3  # `a dog sees cat 0` is the second of three pairs
     assert (told.task, told.value) == ("my-test", 4 / 12)
-    [kept] = [one for one in found.similarities if one.task == "my-test"]
+    [kept] = [one for one in found.examples if one.task == "my-test"]
     assert found.identities[told.identity]["data_sha256"] == kept.data_sha256
     # The identity of a set of the package stays what it was.
     others = {one.identity for one in found.scores if one.task != "my-test"}

@@ -81,7 +81,11 @@ OUR_NAMES = {
     "32 (without template and specials)": "32",
 }
 """How encoders and settings are named here that the shared tables name otherwise."""
-METHODS = [name for name in available_methods() if name not in ("st", "untrained")]
+METHODS = [name for name in available_methods() if name not in ("macl", "st", "untrained")]
+OF_NO_SHARED_TABLE = {
+    *("cotbert", "distillcse", "focalinfonce", "multicsr", "pna", "simcsepp"),
+}
+"""Methods whose settings were read in their released code."""
 HEAD = "backbone,variant,hyperparameter,value,source\n"
 
 
@@ -172,6 +176,9 @@ def test_published_columns_equal_the_shared_table(shared: Path) -> None:
         assert all(column.source for column in columns)
         names = ("backbone", "variant", "settings", "searched")
         ours = [{name: getattr(column, name) for name in names} for column in columns]
+        if method in OF_NO_SHARED_TABLE:
+            assert ours
+            continue
         expected = list(columns_of(method, shared))
         assert expected
         ours, expected = (

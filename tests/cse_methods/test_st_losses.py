@@ -36,11 +36,12 @@ REFUSED: set[Case] = {
 CASES: list[Case] = [
     case for case in product(LOSSES, (False, True), (False, True)) if case not in REFUSED
 ]
-QUICK: list[tuple[Case, int]] = [
-    (("softmax", False, False), 16),  # has a trained layer of its own
-    (("contrastive_tension", False, True), 8),  # has a second encoder
+QUICK: list[tuple[Case, dict[str, Any]]] = [
+    (("softmax", False, False), {"batch_size": 16}),  # has a trained layer of its own
+    (("contrastive_tension", False, True), {"batch_size": 8}),  # has a second encoder
+    (("multiple_negatives", True, False), {"matryoshka_dims_per_step": 1}),  # drawn at random
 ]
-"""With a size of batches."""
+"""With settings."""
 TrainCase = Callable[..., TrainedOnce]
 
 
@@ -79,12 +80,14 @@ CHECKED = (
 )
 
 
-@pytest.mark.parametrize(("case", "batch"), QUICK, ids=["epoch's end", "within an epoch"])
-def test_a_loss_with_trained_state_of_its_own_resumes_bit_for_bit(
-    case: Case, batch: int, train: TrainCase
+@pytest.mark.parametrize(
+    ("case", "settings"), QUICK, ids=["epoch's end", "within an epoch", "drawn widths"]
+)
+def test_a_loss_with_state_of_its_own_resumes_bit_for_bit(
+    case: Case, settings: dict[str, Any], train: TrainCase
 ) -> None:
     """From step 1, which is the end of an epoch, or one of five steps of it."""
-    trained = train(*case, batch_size=batch, max_steps=2)
+    trained = train(*case, max_steps=2, **settings)
     assert failing(lambda check: check(trained), CHECKED) == {}
 
 

@@ -14,6 +14,7 @@ from sweep_events import sweep_started, trial_life
 
 from cse_platform.cli.leaderboard import main
 from cse_platform.cli.sweep import main as sweep
+from cse_platform.tracking.events import Event
 
 run = partial(invoke, main)
 
@@ -113,6 +114,33 @@ def test_options_before_a_subcommand_are_passed_on(runs) -> None:
     version = run("--version", "show", prog_name="cse-leaderboard")
     assert version.stdout.startswith("cse-leaderboard ")
     assert "rankcse-mini" in invoke(sweep, "--runs", runs, "status").stdout
+
+
+def test_dev_scores_by_width_are_shown_at_the_kept_checkpoint(tmp_path, empty_leaderboard) -> None:
+    """A row has the means over its seeds; one that was trained without widths is left out."""
+
+    def live(number: int, seed: int, **scores: float) -> list[Event]:
+        widths = {f"dev/stsb_spearman_width_{name[1:]}": value for name, value in scores.items()}
+        of = {"configuration": "ab"[number // 2] * 64, "seed": seed, "measured": widths}
+        *before, point, end = trial_life(number, {0: 0.5, 10: 0.75}, **of)
+        spoilt = dict.fromkeys(widths, 0.0)  # at step 0, which was not kept
+        before[-1] = before[-1].model_copy(update={"metrics": before[-1].metrics | spoilt})
+        return [*before, point, end]
+
+    events = [*live(0, 1, w8=0.5, w32=0.75), *live(1, 2, w8=0.25, w32=0.65), *live(2, 1)]
+    fill_store(
+        empty_leaderboard(tmp_path / "runs" / "leaderboard.db"), [sweep_started("first"), *events]
+    )
+    where = ("--runs", tmp_path / "runs")
+    shown = run("--all", "--show", "widths", *where).stdout
+    assert "stsb 32  stsb 8" in shown
+    rows = [line.split() for line in shown.splitlines() if line.startswith("rankcse")]
+    assert [row[-3:] for row in rows] == [["mini", "70.00", "37.50"]]
+    trial = run("show", "first#0", *where).stdout
+    assert "First coordinates alone at step 10, Spearman on dev x 100" in trial
+    table = trial.partition("First coordinates")[2].partition("\n\n")[2]
+    assert ["8", "50.00"] in [line.split() for line in table.splitlines()]
+    assert "width_8" not in trial
 
 
 def test_refusals_are_one_sentence(runs, tmp_path) -> None:

@@ -10,14 +10,14 @@ from sqlalchemy import select, text
 from stored_trials import apply_events, stored_scores, stored_test_accesses
 from sweep_events import NOON, opening, sweep_started, trial_evaluated, trial_life
 
-from cse_methods.evaluation.results import Evaluation, Score, Similarities
+from cse_methods.evaluation.results import Evaluation, Examples, Score
 from cse_methods.tasks import parse_tasks
 from cse_platform.errors import QueryError, StoreDownError
 from cse_platform.leaderboard.api import Leaderboard
 from cse_platform.leaderboard.trials import trial_of_key
 from cse_platform.scoring import record_test_access
 from cse_platform.stores.sql.store import Store
-from cse_platform.stores.sql.tables import EvaluationRecord, PairSetRecord
+from cse_platform.stores.sql.tables import EvaluationRecord, ExampleSetRecord
 from cse_platform.tracking.events import Event, TestAccessed, TrialEvaluated
 from cse_platform.tracking.packing import evaluation_event
 
@@ -40,12 +40,10 @@ def opened(hours: float = 0, trial: str = "c0-42", **changes: Any) -> TestAccess
 def pairs(**changes: Any) -> TrialEvaluated:
     given = {
         "task": "sts12", "split": "test", "identity": "e1", "subsets": {"b": 1, "a": 2},
-        "cosines": np.array([0.1, -0.5, 1.0], np.float32), "gold": np.array([0.2, 3.6, 5.0]),
-        "data_sha256": "d1",
+        "statistic": "spearman", "values": np.array([0.1, -0.5, 1.0], np.float32),
+        "gold": np.array([0.2, 3.6, 5.0]), "data_sha256": "d1",
     }  # fmt: skip
-    evaluation = Evaluation(
-        tasks=frozenset(), scores=(), similarities=(Similarities(**(given | changes)),)
-    )
+    evaluation = Evaluation(tasks=frozenset(), scores=(), examples=(Examples(**(given | changes)),))
     return evaluation_event(sweep="first", trial="c0-42", evaluation=evaluation, source="hub")
 
 
@@ -68,7 +66,7 @@ def test_a_replay_adds_nothing(with_trials) -> None:
     told = [opened(), opened(1), scored, opened(2, who="bob"), pairs()]
     tell(with_trials, *told)
     once = contents(with_trials)
-    assert (len(once["accesses"]), len(once["pair_sets"])) == (3, 1)
+    assert (len(once["accesses"]), len(once["example_sets"])) == (3, 1)
     with with_trials.writing() as session:
         session.execute(text("DELETE FROM journal_cursors"))
     tell(with_trials, *told)
@@ -104,7 +102,7 @@ def test_what_is_scored_by_hand_tells_its_source(with_trials, by_hand) -> None:
     """Built-in sets tell nothing of real ones, whatever data the trial itself had."""
     score = Score(task="mr", split="test", metric="accuracy", value=0.5, identity="e1")
     evaluation = Evaluation(
-        tasks=frozenset({"mr"}), scores=(score,), similarities=(), identities={"e1": {}}
+        tasks=frozenset({"mr"}), scores=(score,), examples=(), identities={"e1": {}}
     )
     with by_hand() as record:
         assert record(evaluation) == []
@@ -166,38 +164,40 @@ def test_what_is_told_of_a_trial_waits_for_it(with_trials, caplog) -> None:
         assert [one.value for one in stored_scores(session, "c7-42")] == [0.5]
 
 
-def test_similarities_are_found_again(with_trials) -> None:
+def test_values_by_example_are_found_again(with_trials) -> None:
     tell(with_trials, pairs())
-    found = Leaderboard(with_trials).similarities("first#0", "sts12")
+    found = Leaderboard(with_trials).examples("first#0", "sts12")
     assert (found.task, found.split, found.identity) == ("sts12", "test", "e1")
-    assert found.cosines.dtype == np.float32 and found.gold.dtype == np.float64
-    assert found.cosines.tolist() == np.array([0.1, -0.5, 1.0], np.float32).tolist()
+    assert found.values.dtype == np.float32 and found.gold.dtype == np.float64
+    assert found.values.tolist() == np.array([0.1, -0.5, 1.0], np.float32).tolist()
     assert found.gold.tolist() == [0.2, 3.6, 5.0]
     assert list(found.subsets.items()) == [("b", 1), ("a", 2)]  # the order is that of the data
     assert found.data_sha256 == "d1"
     other = np.array([0.0, 0.5, 0.5], np.float32)
     dev = np.array([0.0, 0.25, 0.5], np.float32)
-    tell(with_trials, pairs(), pairs(split="dev", identity="d", cosines=dev, data_sha256="d2"))
+    tell(with_trials, pairs(), pairs(split="dev", identity="d", values=dev, data_sha256="d2"))
     reader = Leaderboard(with_trials)
-    assert reader.similarities("first#0", "sts12").split == "test"
-    found = reader.similarities("first#0", "sts12", "d")
-    assert (found.split, found.cosines.tolist()) == ("dev", [0.0, 0.25, 0.5])
-    tell(with_trials, pairs(identity="e2"), pairs(identity="e2", cosines=other))
+    assert reader.examples("first#0", "sts12").split == "test"
+    found = reader.examples("first#0", "sts12", "d")
+    assert (found.split, found.values.tolist()) == ("dev", [0.0, 0.25, 0.5])
+    tell(with_trials, pairs(identity="e2"), pairs(identity="e2", values=other))
     with with_trials.session() as session:
-        [stored, _] = session.scalars(select(PairSetRecord).order_by(PairSetRecord.split.desc()))
-        assert (stored.task, stored.split, stored.pairs) == ("sts12", "test", 3)
-    assert reader.similarities("first#0", "sts12", "e1").cosines[2] == 1
-    assert reader.similarities("first#0", "sts12", "e2").cosines[2] == 0.5
-    assert reader.similarities("first#0", "sts12", "e2").gold[2] == 5
+        [stored, _] = session.scalars(
+            select(ExampleSetRecord).order_by(ExampleSetRecord.split.desc())
+        )
+        assert (stored.task, stored.split, stored.examples) == ("sts12", "test", 3)
+    assert reader.examples("first#0", "sts12", "e1").values[2] == 1
+    assert reader.examples("first#0", "sts12", "e2").values[2] == 0.5
+    assert reader.examples("first#0", "sts12", "e2").gold[2] == 5
 
 
-def test_similarities_that_are_not_there(with_trials) -> None:
+def test_values_by_example_that_are_not_there(with_trials) -> None:
     tell(with_trials, pairs(), pairs(identity="e2"))
     for asked, message in {
-        ("first#1", "sts12"): "trial 'c1-42' has no similarities on 'sts12'; cse-evaluate on",
-        ("first#0", "sts13"): "trial 'c0-42' has no similarities on 'sts13'; cse-evaluate on",
-        ("first#0", "sts12", "e9"): "on 'sts12' under identity 'e9'; cse-evaluate on",
-        ("first#0", "sts12"): "on 'sts12' under several identities; name one of e1, e2",
+        ("first#1", "sts12"): "trial 'c1-42' has no values by example of 'sts12'; cse-evaluate on",
+        ("first#0", "sts13"): "trial 'c0-42' has no values by example of 'sts13'; cse-evaluate on",
+        ("first#0", "sts12", "e9"): "of 'sts12' under identity 'e9'; cse-evaluate on",
+        ("first#0", "sts12"): "of 'sts12' under several identities; name one of e1, e2",
     }.items():
         with pytest.raises(QueryError, match=message):
-            Leaderboard(with_trials).similarities(*asked)
+            Leaderboard(with_trials).examples(*asked)

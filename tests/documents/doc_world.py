@@ -84,13 +84,13 @@ def fill_store(runs: Path, *sweeps: str) -> None:
 
 @cache
 def _remember_draws() -> Callable[..., Any]:
-    """The draws over pairs, computed once in a process: many outputs show the same ones."""
+    """The draws over examples, computed once in a process: many outputs show the same ones."""
     from cse_platform.leaderboard.statistics import intervals
 
-    compute, known = intervals.spearman_draws, {}
+    compute, known = intervals.draw_scores, {}
 
     def draw(task: str, *given: Any, resamples: int, seed: int, progress: Any = None) -> Any:
-        arrays = (None if array is None else array.tobytes() for array in given)
+        arrays = (each.tobytes() if hasattr(each, "tobytes") else each for each in given)
         key = (task, *arrays, resamples, seed)
         if key not in known:
             known[key] = compute(task, *given, resamples=resamples, seed=seed)
@@ -111,7 +111,7 @@ def page_world(built: Path) -> Iterator[None]:
         patch.dict(os.environ, kept | {"TZ": "UTC"}, clear=True),
         patch("huggingface_hub.constants.HF_HUB_CACHE", str(built / "hub")),
         patch(
-            "cse_platform.leaderboard.statistics.intervals.spearman_draws",
+            "cse_platform.leaderboard.statistics.intervals.draw_scores",
             new_callable=lambda: _remember_draws(),
         ),
     ):

@@ -125,8 +125,8 @@ def test_a_trial_by_hand_is_recorded_and_scores_the_same(swept: Sweep, tmp_path:
         board.session() as session,
     ):
         commands = [one.command for one in stored_test_accesses(session, row.trial)]
-        pairs = Leaderboard(board).similarities(row.trial, "stsb", by_sweep["spearman"].identity)
-        assert len(pairs.cosines) == len(pairs.gold) == 120
+        pairs = Leaderboard(board).examples(row.trial, "stsb", by_sweep["spearman"].identity)
+        assert len(pairs.values) == len(pairs.gold) == 120
         assert {s.metric for s in stored_scores(session, row.trial) if s.task == "stsb"} == set(
             by_sweep
         )

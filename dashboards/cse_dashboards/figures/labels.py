@@ -3,16 +3,16 @@
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
 from hashlib import sha256
-from typing import Any
+from typing import Any, Literal
 
-from cse_dashboards.figures.picture import PALETTE, Picture, TrialNotes, file_name, see_through
-from cse_methods.data.dev_selection import sets_in
+from cse_dashboards.figures.picture import PALETTE, Picture, TrialNotes, file_name
+from cse_methods.data.dev_selection import parse_width_metric, sets_in
 from cse_methods.names import backbone_name, hyperparameter_name, method_name, task_name
-from cse_methods.tasks import AVG_TRANSFER, LONG_TASKS, TRANSFER_TASKS
+from cse_methods.tasks import AVG_TRANSFER, LONG_TASKS, MAIN_SCORE, TRANSFER_TASKS
+from cse_platform.leaderboard.api import Leaderboard
 from cse_platform.leaderboard.published.rows import PAPERS
-from cse_platform.leaderboard.records import LeaderboardRow, Trial
+from cse_platform.leaderboard.records import BUILTIN, LeaderboardRow, Trial, is_of_mteb
 from cse_platform.numbers import HASH_DIGITS
 from cse_platform.presentation.board_columns import OWN_FILE, shown_dev_set
 
@@ -31,6 +31,7 @@ _MEASURED = {
     "dev/uniformity": "dev, uniformity",
     "train/loss": "training loss",
     "train/learning_rate": "learning_rate",
+    "train/progress": "share of the training",
     "perf/sentences_per_second": "sentences per second",
     "perf/epoch_minutes": "minutes an epoch",
     "perf/gpu_memory_gib": "peak GPU memory, GiB",
@@ -60,6 +61,8 @@ class Quantity:
 
 def score_quantity(column: str, *, split: str = "test") -> Quantity:
     """Return the quantity of a column of scores, e.g. `stsb`, `avg_sts_kcc`, `mr`."""
+    if is_of_mteb(column):
+        return Quantity(f"{column.removesuffix(f'_{MAIN_SCORE}')} {split}, main score × 100", 100.0)
     task, _, metric = column.rpartition("_")
     if not task or metric not in _METRICS:
         task, metric = column, "accuracy" if column in _CLASSIFIED else "spearman"
@@ -75,8 +78,11 @@ def dev_quantity(task: str) -> Quantity:
 
 def metric_quantity(metric: str) -> Quantity:
     """Return the quantity of a dev curve's metric, e.g. `dev/stsb_spearman`, `train/loss_rank`."""
+    if (of_width := parse_width_metric(metric)) is not None:
+        task, width = of_width
+        return Quantity(f"{task_name(task)} dev, Spearman of {width} coordinates × 100", 100.0)
     split, _, name = metric.partition("/")
-    if name.rpartition("_")[2] in _METRICS:
+    if name.rpartition("_")[2] in _METRICS or is_of_mteb(name):
         return score_quantity(name, split=split)
     if name.startswith("loss_"):
         return Quantity(f"training loss, {name.removeprefix('loss_')} part")
@@ -134,16 +140,6 @@ def search_notes(trials: Iterable[Trial], factor: float) -> TrialNotes:
     return notes
 
 
-def curve_notes(keys: Mapping[str, Mapping[int, str]]) -> TrialNotes:
-    """Make notes for the trials behind curves, by the trials' short keys."""
-    notes = {}
-    for label, seeds in keys.items():
-        for seed, key in seeds.items():
-            short = key[:HASH_DIGITS]
-            notes[short] = short, f"{label}, seed {seed}"
-    return notes
-
-
 def labelled_rows(rows: Sequence[LeaderboardRow]) -> dict[str, LeaderboardRow]:
     """Label rows by the method, backbone and hyperparameters that distinguish them."""
     by_method: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
@@ -185,10 +181,13 @@ _SHIPPED = {
     **{"dclr": "#7b4fb5", "pcl": "#8c564b", "diffcse": "#17a2a2"},
     **{"arccse": "#b5892f", "mixcse": "#5a7d2a", "mocose": "#a23b72"},
     **{"promptbert": "#3f6fb0", "l2pcsr": "#6b6b6b", "infocse": "#9a8b1f"},
+    **{"focalinfonce": "#2f7f5f", "macl": "#b0506a", "simcsepp": "#5b6abf"},
+    **{"distillcse": "#b04f6f", "cotbert": "#2f8f9d", "pna": "#7a6a4f", "multicsr": "#5f7fbf"},
     **{"isbert": "#4e6e8e", "consert": "#c2672f", "ct": "#3f8f6b", "bertflow": "#8a6fb0"},
+    "st": "#b03a3a",
 }
 _DASHES = ("solid", "dash", "dot", "dashdot", "longdash")
-_SYMBOLS = ("circle", "square", "diamond", "triangle-up", "cross")
+_SYMBOLS = ("circle", "square", "diamond", "triangle-up", "cross", "x", "pentagon")
 
 
 @dataclass(frozen=True)
@@ -207,40 +206,38 @@ class Style:
     def symbol(self) -> str:
         return _SYMBOLS[self.further % len(_SYMBOLS)]
 
-    def faded(self, alpha: float = 0.2) -> str:
-        """Return the colour with transparency, for bands around a line."""
-        return see_through(self.colour, alpha)
 
+def method_colours(methods: Iterable[str]) -> dict[str, str]:
+    """Choose the colours of methods that are shown together, by name.
 
-@cache
-def method_style(method: str) -> Style:
-    """Return the style of a method.
-
-    A method of another package gets a palette colour by its name, and is dashed, because its colour
-    is shared with a method of ours.
+    Methods of this package have colours of their own. Each other method has the palette's colour
+    that its name leads to, or the next one that none beside it has, as long as there are any.
     """
-    if method in _SHIPPED:
-        return Style(_SHIPPED[method])
-    digest = int.from_bytes(sha256(method.encode()).digest()[:4])
-    dashed = 1 + digest // len(PALETTE) % (len(_DASHES) - 1)
-    return Style(PALETTE[digest % len(PALETTE)], dashed)
+    names = sorted(set(methods))
+    colours = {name: _SHIPPED[name] for name in names if name in _SHIPPED}
+    for name in names:
+        if name not in colours:
+            first = int.from_bytes(sha256(name.encode()).digest()[:4]) % len(PALETTE)
+            used = Counter(colours.values())
+            colours[name] = min(PALETTE[first:] + PALETTE[:first], key=lambda free: used[free])
+    return colours
 
 
 def row_styles(labelled: Mapping[str, LeaderboardRow]) -> dict[str, Style]:
     """Style rows by label: the method's colour, with another dash for each further row of the
-    method.
+    colour.
 
     If all rows are of one method, each gets its own colour instead.
     """
-    methods = {row.method for row in labelled.values()}
-    if len(methods) == 1 and len(labelled) > 1:
+    colours = method_colours(row.method for row in labelled.values())
+    if len(colours) == 1 and len(labelled) > 1:
         return styles_in_order(labelled)
     before: Counter[str] = Counter()
     styles = {}
     for label, row in labelled.items():
-        own = method_style(row.method)
-        styles[label] = Style(own.colour, own.further + before[row.method])
-        before[row.method] += 1
+        colour = colours[row.method]
+        styles[label] = Style(colour, before[colour])
+        before[colour] += 1
     return styles
 
 
@@ -252,6 +249,16 @@ def styles_in_order(labels: Iterable[str]) -> dict[str, Style]:
     }
 
 
+Encoded = Literal["heat_map", "projection", "spread", "diversity", "buckets_stsb_dev", "case_study"]
+ENCODED: dict[Encoded, str] = {
+    "heat_map": "Similarity of sentences",
+    "projection": "Sentences by length",
+    "spread": "Sentences on the sphere",
+    "diversity": "Positives before and after whitening",
+    "buckets_stsb_dev": "Cosines by gold score, STS-B dev",
+    "case_study": "Ranking case study",
+}
+"""The titles of the figures that need models, by their names in addresses and files."""
 Rows = Sequence[LeaderboardRow]
 MOST_COLOURS = len(PALETTE)
 PANELS = 4
@@ -266,10 +273,17 @@ def first_rows(rows: Rows, most: int = MOST_COLOURS) -> tuple[Mapping[str, Leade
     return labelled_rows(rows[:most]), left
 
 
-def best_trials(rows: Rows) -> dict[str, str]:
-    """Return the best trial of each of the first rows, as many as there are panels, by label."""
-    named = labelled_rows(rows[:PANELS])
-    return {label: row.best_trial for label, row in named.items() if row.best_trial}
+def trials_with_models(reader: Leaderboard, rows: Rows) -> dict[str, str]:
+    """Return the best trial on dev that kept its model, by label, of the first rows that have one,
+    as many as there are panels.
+    """
+    kept = reader.kept_models(key for row in rows for key in row.keys.values())
+    reduced = [
+        replace(row, keys={seed: key for seed, key in row.keys.items() if key in kept})
+        for row in rows
+    ]
+    labelled = labelled_rows([row for row in reduced if row.keys][:PANELS])
+    return {label: row.best_trial for label, row in labelled.items() if row.best_trial}
 
 
 def left_out(requested: Iterable[str], shown: Mapping[str, object], what: str) -> str:
@@ -280,7 +294,8 @@ def left_out(requested: Iterable[str], shown: Mapping[str, object], what: str) -
 
 def data_of(source: str) -> str:
     """Name the data of a score by its source. Scores on different data are in separate figures."""
-    return SENTEVAL if source in PAPERS else f"{source or 'unknown'} data"
+    name = "built-in" if source == BUILTIN else source or "unknown"
+    return SENTEVAL if source in PAPERS else f"{name} data"
 
 
 def dev_data(row: LeaderboardRow) -> str:
@@ -303,16 +318,13 @@ def picture_per_data(data: Iterable[str], draw: Callable[[str], Picture]) -> lis
     several = list(dict.fromkeys(data)) or [SENTEVAL]
     if len(several) == 1:
         return [draw(several[0])]
-    return [
-        replace(
-            picture,
-            name=f"{picture.name}_{file_name(source)}",
-            title=f"{picture.title}, {source}",
-            caption=f"Rows on {source} only: scores on other data are in a figure of their own. "
-            + picture.caption,
-        )
-        for source, picture in zip(several, map(draw, several), strict=True)
-    ]
+    pictures = []
+    for source in several:
+        picture = draw(source)
+        name, title = f"{picture.name}_{file_name(source)}", f"{picture.title}, {source}"
+        about = f"Rows on {source} only: scores on other data are in a figure of their own. "
+        pictures.append(replace(picture, name=name, title=title, caption=about + picture.caption))
+    return pictures
 
 
 def picture_per_dev_data(rows: Rows, draw: Callable[[Rows], Picture]) -> list[Picture]:

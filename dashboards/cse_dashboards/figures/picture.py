@@ -76,17 +76,12 @@ FONT = "system-ui, -apple-system, 'Segoe UI', 'Liberation Sans', sans-serif"
 
 
 def colour(index: int) -> str:
-    """Return a colour of the palette by index; methods have theirs from `method_style`."""
+    """Return a colour of the palette by index; methods have theirs from `method_colours`."""
     return PALETTE[index % len(PALETTE)]
 
 
-def fade_colour(index: int, alpha: float = 0.2) -> str:
-    """Return a colour of the palette with transparency, for bands around a line."""
-    return see_through(colour(index), alpha)
-
-
-def see_through(colour: str, alpha: float) -> str:
-    """Make a colour `#rrggbb` transparent; `alpha` 1 is opaque."""
+def fade(colour: str, alpha: float = 0.2) -> str:
+    """Make a colour `#rrggbb` transparent, for bands around a line; `alpha` 1 is opaque."""
     red, green, blue = (int(colour[start : start + 2], 16) for start in (1, 3, 5))
     return f"rgba({red},{green},{blue},{alpha})"
 

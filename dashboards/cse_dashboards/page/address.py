@@ -7,6 +7,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from urllib.parse import quote, urlencode
 
 from pydantic import (
+    AfterValidator,
     BaseModel,
     BeforeValidator,
     ConfigDict,
@@ -17,8 +18,14 @@ from pydantic import (
 )
 
 from cse_dashboards.errors import AddressError
-from cse_platform.leaderboard.records import FamilyName, Filters, parse_since
-from cse_platform.leaderboard.sorting import ORDERS
+from cse_dashboards.figures.labels import Encoded
+from cse_platform.leaderboard.records import (
+    BENCHMARK,
+    FAMILIES,
+    FamilyName,
+    Filters,
+    parse_since,
+)
 from cse_platform.leaderboard.trials_table import TrialChoice
 from cse_platform.sweep.conditions import (
     LONGEST,
@@ -27,7 +34,7 @@ from cse_platform.sweep.conditions import (
     parse_conditions,
     write_value,
 )
-from cse_platform.sweep.problems import dotted_path, problems_in
+from cse_platform.sweep.problems import did_you_mean, dotted_path, problems_in
 
 
 def split_list(value: Any) -> Any:
@@ -38,6 +45,18 @@ def split_list(value: Any) -> Any:
 
 Names = Annotated[tuple[str, ...], BeforeValidator(split_list)]
 """Names separated by commas; a form can repeat the parameter instead."""
+
+
+def check_family(name: str) -> str:
+    """Return the name of a family of test scores; ValueError if there is none of that name."""
+    if name in FAMILIES or name.startswith(BENCHMARK):
+        return name
+    listed = ", ".join(map(repr, FAMILIES))
+    hint = did_you_mean(name, FAMILIES)
+    raise ValueError(f"expected {listed} or '{BENCHMARK}…', got {name!r}{hint}")
+
+
+Family = Annotated[FamilyName, AfterValidator(check_family)]
 
 
 class Address(BaseModel):
@@ -124,13 +143,12 @@ class _Filtered(Address):
     identity: str | None = None
     since: str | None = None
 
-    @field_validator("since", mode="before")
+    @field_validator("since")
     @classmethod
-    def _check_since(cls, value: Any) -> str | None:
-        if value is None:
-            return None
-        parse_since(str(value))
-        return str(value)
+    def _check_since(cls, since: str | None) -> str | None:
+        if since is not None:
+            parse_since(since)
+        return since
 
     @property
     def filters(self) -> Filters:
@@ -146,7 +164,7 @@ class BoardAddress(_Filtered):
     """The leaderboard."""
 
     PATH = "/"
-    tasks: FamilyName | None = None
+    tasks: Family | None = None
     sort: str | None = None
     """The column that rows are sorted by; by default, that which ranks them."""
     every: bool = False
@@ -156,13 +174,6 @@ class BoardAddress(_Filtered):
     """The reference row of significance tests: METHOD or METHOD@CONFIGURATION."""
     search: str | None = None
     """Words that each row must contain."""
-
-    @field_validator("sort")
-    @classmethod
-    def _check_sort_column(cls, column: str | None) -> str | None:
-        if column is not None and column not in ORDERS:
-            raise ValueError(f"no column {column!r}; expected {', '.join(ORDERS)}")
-        return column
 
 
 class PapersAddress(Address):
@@ -267,7 +278,7 @@ class CompareAddress(Address):
     PATH = "/compare"
     rows: Names = ()
     """Each is METHOD, METHOD@CONFIGURATION or the beginning of a trial's key."""
-    tasks: FamilyName = "sts"
+    tasks: Family = "sts"
     backbone: str | None = None
     identity: str | None = None
     task: str | None = None
@@ -298,9 +309,6 @@ class CompareAddress(Address):
     def link_against(self, row: str) -> str:
         """Return the link to the same rows, each compared with this one."""
         return self.link(rows=[row, *self.rows])
-
-
-Encoded = Literal["heat_map", "projection", "spread", "diversity", "buckets_stsb_dev", "case_study"]
 
 
 class GeometryAddress(_Filtered):

@@ -3,7 +3,7 @@
 import gzip
 import logging
 import socket
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
 from hashlib import sha256
@@ -42,22 +42,24 @@ from cse_platform.stores.mlflow.store import is_server
 _YEAR = "public, max-age=31536000, immutable"
 
 
-Assets = dict[str, tuple[bytes, bytes | None]]
-"""By name, a static file, and its Brotli-compressed body if the build made one."""
+Assets = dict[str, tuple[str, bytes, bytes | None]]
+"""By name, a static file: its digest, its body, and its Brotli-compressed body if the build made
+one.
+"""
 
 
-def send_asset(assets: Assets, digests: Mapping[str, str], *, digest: str, name: str) -> Response:
+def send_asset(assets: Assets, *, digest: str, name: str) -> Response:
     """Send a static file; `finish_answer` compresses it if the build did not."""
     if name not in assets:
         abort(404)
-    body, brotli = assets[name]
+    newest, body, brotli = assets[name]
     answer = Response(body, mimetype=guess_type(name)[0])
     if brotli is not None and request.accept_encodings["br"]:
         answer.set_data(brotli)
         answer.content_encoding = "br"
     answer.vary.add("Accept-Encoding")
     # A page that was open during an upgrade requests the old version, and gets the new one.
-    answer.headers["Cache-Control"] = _YEAR if digest == digests[name] else "no-cache"
+    answer.headers["Cache-Control"] = _YEAR if digest == newest else "no-cache"
     return answer
 
 
@@ -114,7 +116,7 @@ def create_app(
         if file.suffix in (".css", ".js", ".svg"):
             body, compressed = file.read_bytes(), file.with_name(f"{file.name}.br")
             brotli = compressed.read_bytes() if compressed.is_file() else None
-            assets[file.name] = body, brotli
+            assets[file.name] = sha256(body).hexdigest()[:16], body, brotli
     app.url_map.strict_slashes = False
     app.jinja_options = {"trim_blocks": True, "lstrip_blocks": True}
     server = mlflow if mlflow is not None and is_server(mlflow) else None
@@ -122,15 +124,14 @@ def create_app(
     add_pictures(app.jinja_env)
     app.jinja_env.filters |= {**FILTERS, "csv_link": trial.csv_address}
     app.jinja_env.globals |= GLOBALS
-    digests = {name: sha256(body).hexdigest()[:16] for name, (body, _) in assets.items()}
-    addresses = {name: f"/static/{digest}/{name}" for name, digest in digests.items()}
+    addresses = {name: f"/static/{digest}/{name}" for name, (digest, *_) in assets.items()}
     app.jinja_env.globals |= {"assets": addresses, "library": LIBRARY}
     app.context_processor(lambda: {"frame": frame(), "site": site(), "control": admitted()})
     app.register_blueprint(pages)
     app.register_blueprint(controls)
     if control is not None:
         control.guard(app)
-    app.add_url_rule("/static/<digest>/<name>", "asset", partial(send_asset, assets, digests))
+    app.add_url_rule("/static/<digest>/<name>", "asset", partial(send_asset, assets))
     app.register_error_handler(Exception, _answer_error)
     app.after_request(finish_answer)
     app.teardown_appcontext(end_reading)

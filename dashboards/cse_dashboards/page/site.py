@@ -143,9 +143,7 @@ def read_overview(sweep: str) -> SweepOverview:
     Raises:
         NotFoundError: if there is none of that name.
     """
-    if "overviews" not in g:
-        g.overviews = {}
-    overviews: dict[str, SweepOverview] = g.overviews
+    overviews: dict[str, SweepOverview] = g.setdefault("overviews", {})
     if sweep not in overviews:
         overviews[sweep] = reader().sweep(sweep)
     return overviews[sweep]

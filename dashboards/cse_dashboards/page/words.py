@@ -1,13 +1,13 @@
 """How values look on the page: the filters and globals of its templates, and columns of boards."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
 from urllib.parse import quote
 
-from cse_dashboards.figures.labels import method_style, number, value_text, values_line
+from cse_dashboards.figures.labels import method_colours, number, value_text, values_line
 from cse_dashboards.page.address import (
     BoardAddress,
     CompareAddress,
@@ -40,22 +40,32 @@ def moment(when: datetime | None) -> str:
     return "" if when is None else f"{when:%Y-%m-%d %H:%M} UTC"
 
 
-def arrange_columns(table: Table) -> Table:
-    """Move the scores by task beside the rank and the number of seeds, where they are in view."""
+def arrange_columns(table: Table, *, front: Sequence[str] = ()) -> Table:
+    """Move the scores by task beside the rank and the number of seeds, where they are in view.
+
+    The columns that are named or sorted as `front` come before all others.
+    """
     names = [head.name for head in table.heads]
     if "n" not in names:
         return table
     last = max(names.index(name) for name in ("backbone", "95 % interval", "rank") if name in names)
-    scores = [at for at, head in enumerate(table.heads) if at > last and head.sort in SCORE_COLUMNS]
-    first = [*range(last + 1), names.index("n"), *scores]
-    order = [*first, *(at for at in range(len(names)) if at not in first)]
+    heads = list(enumerate(table.heads))
+    scores = [
+        at
+        for at, head in heads
+        if at > last and (head.sort in SCORE_COLUMNS or head.sort not in ("", *ORDERS))
+    ]
+    first = [at for name in front for at, head in heads if name in (head.name, head.sort)]
+    order = list(
+        dict.fromkeys([*first, *range(last + 1), names.index("n"), *scores, *range(len(names))])
+    )
     groups = (tuple(tuple(row[at] for at in order) for row in group) for group in table.groups)
     return replace(table, heads=tuple(table.heads[at] for at in order), groups=tuple(groups))
 
 
 def direction(column: str) -> str:
     """Return the sort direction of a column as an ARIA value."""
-    return "descending" if ORDERS[column].descending else "ascending"
+    return "ascending" if column in ORDERS and not ORDERS[column].descending else "descending"
 
 
 def leads_to(head: str, text: str) -> str | None:
@@ -83,6 +93,18 @@ def head_name(head: str) -> str:
 def task_words(text: str) -> str:
     """Replace the tasks in a text by their names in papers."""
     return _WORD.sub(lambda word: task_name(word[0]), text)
+
+
+def table_colours(tables: Iterable[Table]) -> dict[str, str]:
+    """Choose the colours of all methods of some tables, by the texts of their cells."""
+    methods = dict[str, str]()
+    for table in tables:
+        for column, head in enumerate(table.heads):
+            if head.name == "method":
+                texts = [row[column].text for row in table.rows]
+                methods |= {text: text.partition(" ")[0] for text in texts}
+    colours = method_colours(methods.values())
+    return {text: colours[method] for text, method in methods.items()}
 
 
 def cell_name(head: str, text: str) -> str:
@@ -126,9 +148,10 @@ GLOBALS: dict[str, Any] = {
     "direction": direction,
     "head_name": head_name,
     "leads_to": leads_to,
-    "method_colour": lambda method: method_style(method.partition(" ")[0]).colour,
+    "method_colours": method_colours,
     "method_name": method_name,
     "navigation": NAVIGATION,
     "reference": reference,
+    "table_colours": table_colours,
     "task_words": task_words,
 }

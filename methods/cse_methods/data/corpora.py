@@ -164,7 +164,8 @@ def _join_corpora(
     """
     del versions
     weighted = len(specs) > 1 and any(spec.weight is not None for spec in specs)
-    if weighted or len({(len(spec.columns), spec.label, spec.loss) for spec in specs}) > 1:
+    kinds = {(len(spec.columns), spec.label, spec.loss, spec.prompt) for spec in specs}
+    if weighted or len(kinds) > 1:
         parts = tuple(_read_joined((spec,), source, backbone) for spec in specs)
         return Corpus(
             "+".join(part.name for part in parts),

@@ -54,6 +54,12 @@ class CorpusSpec(TableSettings):
     weight: float | None = setting(
         None, "how often a batch is of this corpus, beside the others", gt=0, exclude_if=_is_none
     )
+    prompt: str | tuple[str, ...] | None = setting(
+        None,
+        "the text before each of its texts in training, or a list of one for each of its columns; "
+        "null: that of the method",
+        exclude_if=_is_none,
+    )
 
     @model_validator(mode="after")
     def _refuse_what_does_not_go_together(self) -> Self:
@@ -72,6 +78,12 @@ class CorpusSpec(TableSettings):
         for name in (*TableSettings.model_fields, "label"):
             if getattr(self, name) and not self.named_columns:
                 raise SettingError(name, "applies to tables; also name its column: or columns:")
+        if isinstance(self.prompt, tuple) and len(self.prompt) != len(self.columns):
+            raise SettingError(
+                "prompt",
+                f"one text, or one for each of the columns, got {len(self.prompt)} for "
+                f"{len(self.columns)}",
+            )
         if self.transductive and self.name not in ("sts", *STS_TASKS):
             raise SettingError(
                 "name",

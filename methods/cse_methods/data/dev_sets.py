@@ -12,10 +12,12 @@ from typing import NamedTuple
 from cse_methods.data.builtin.pairs import builtin_pairs
 from cse_methods.data.dev_selection import DEV_TASKS, DevSelection, DevTask
 from cse_methods.data.own.reading import load_own_pairs
+from cse_methods.data.own.spec import OwnPairs
 from cse_methods.data.pairs import (
     GradedPair,
     PairFile,
     PairSet,
+    PairSource,
     existing_file,
     read_pair,
     read_pairs,
@@ -27,7 +29,14 @@ from cse_methods.data.transfer_sets import load_transfer_set, missing_transfer_s
 from cse_methods.errors import DataError
 from cse_methods.files.text import read_columns, sha256_of
 from cse_methods.guard import is_test_file
-from cse_methods.tasks import TRANSFER_TASKS
+from cse_methods.referenced_tasks.reference import RANKED_KINDS
+from cse_methods.referenced_tasks.snapshots import (
+    library_version,
+    missing_references,
+    read_rows,
+    with_snapshot,
+)
+from cse_methods.tasks import TRANSFER_TASKS, OwnSet
 
 _log = logging.getLogger(__name__)
 
@@ -91,16 +100,21 @@ def load_dev_pairs(dev: DevSelection, name: str, data: str | None) -> PairSet:
     DataError as `load_dev_set` and `load_own_pairs`; also if the set does not consist of pairs, or
     the file has the name of a test set.
     """
-    if own := dev.files.get(name):
-        if is_test_file(own.file) or is_test_file(os.path.realpath(own.file)):
-            raise DataError(
-                f"{own.file}: its name is that of a test set, which training must not see"
-            )
+    own = dev.files.get(name)
+    if isinstance(own, OwnPairs):
+        refuse_test_files(own)
         return load_own_pairs(own)
     task = next((one for one in DEV_TASKS if one == name and one in DEV_TABLES), None)
     if task is None:
         raise DataError(f"the dev set {name!r} holds no pairs; expected {', '.join(DEV_TABLES)}")
     return load_dev_set(task, data)
+
+
+def refuse_test_files(own: OwnSet) -> None:
+    """Raise a DataError if a file of an own set has the name of a test set."""
+    for path in own.paths:
+        if is_test_file(path) or is_test_file(os.path.realpath(path)):
+            raise DataError(f"{path}: its name is that of a test set, which training must not see")
 
 
 def load_dev_set(task: DevTask, data: str | None) -> PairSet:
@@ -158,9 +172,17 @@ def _read_table(task: DevTask) -> list[GradedPair]:
 def identify_dev_set(dev: DevSelection, name: str, data: str | None) -> tuple[str, str]:
     """Read a dev set and return its source and the checksum of its data.
 
-    For `transfer_dev`, it is that of the checksums of the seven sets. Raises the errors of its
-    loader.
+    For `transfer_dev`, it is that of the checksums of the seven sets, and for a task that of its
+    rows, with the version of the library that scores it. Raises the errors of its loader.
     """
+    if reference := dev.references.get(name):
+        pinned = with_snapshot(reference)
+        read_rows(pinned)
+        source: PairSource = "file" if reference.is_own else "hub"
+        if reference.kind in RANKED_KINDS:
+            return source, str(pinned.sha256)
+        # The library has the parameters of its tasks.
+        return source, sha256_of((str(pinned.sha256), f"mteb {library_version()}"))
     if name != "transfer_dev":
         pairs = load_dev_pairs(dev, name, data)
         return pairs.source, pairs.sha256
@@ -174,10 +196,14 @@ def missing_dev_data(dev: DevSelection, data: str | None) -> list[str]:
 
     No set of the package is loaded, but a lab's own files are, and may raise a DataError.
     """
-    for name in dev.files:
-        load_dev_pairs(dev, name, data)
+    references = dev.references
+    for name, own in dev.files.items():
+        refuse_test_files(own)
+        if name not in references:
+            load_dev_pairs(dev, name, data)
     known = [name for name in DEV_TASKS if name in dev.tasks]
     missing = missing_dev_sets([name for name in known if name != "transfer_dev"], data)
+    missing += missing_references(references.values())
     if "transfer_dev" in known and missing_transfer_sets(data):
         missing.append(f"dev set transfer_dev ({ARCHIVE.repository})")
     return missing

@@ -66,11 +66,12 @@ def choosing_pairs(training: TrainingData) -> set[PairKey]:
     """Return the keys of the pairs of the dev sets that selected an encoder.
 
     For `transfer_dev` these are the pairs of MRPC; the other transfer sets hold single sentences.
+    Those of tasks of a library or of own files are not among them.
 
     DataError if a dev set cannot be read, or has changed.
     """
     keys = set[PairKey]()
-    for name in training.chosen_on:
+    for name in set(training.chosen_on) - training.dev.references.keys():
         if name == "transfer_dev":
             mrpc = load_transfer_set("mrpc", training.data).train
             first, second = mrpc.first, mrpc.second or ()

@@ -90,6 +90,14 @@ class Encoder(nn.Module):
         prompt = None if self.pooling.pooler == "mask" else self.pooling.prompt
         return self._copy_with(pooling=replace(self.pooling, pooler=pooler, prompt=prompt))
 
+    def with_prompt(self, prompt: str) -> "Encoder":
+        """Return an encoder that shares this one's weights, with this text before each sentence.
+
+        Raises:
+            BackboneError: if the tokenizer cannot keep such a text apart from a sentence.
+        """
+        return self._copy_with(pooling=replace(self.pooling, prompt=prompt))
+
     def _copy_with(
         self,
         *,

@@ -8,6 +8,7 @@ imported when such an encoder is loaded.
 import json
 import math
 from collections.abc import Hashable, Sequence
+from copy import copy
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +54,7 @@ class LibraryEncoder:
 
     Attributes:
         limit: the most word pieces that are read of a text; None if it truncates none.
+        prompt: the text before each sentence; None is the folder's own.
         reading_key: encoders with equal keys have equal rows.
     """
 
@@ -60,6 +62,7 @@ class LibraryEncoder:
 
     def __init__(self, model: Any) -> None:
         self.model = model.eval()
+        self.prompt: str | None = None
         limit = model.max_seq_length
         self.limit = None if limit is None or math.isinf(limit) else int(limit)
         config: Any = getattr(model[0], "config", None)
@@ -88,13 +91,23 @@ class LibraryEncoder:
         if self.limit is not None:
             self.model.max_seq_length = min(max_length or self.limit, self.limit)
         vectors = self.model.encode(
-            list(rows), convert_to_tensor=True, show_progress_bar=False, batch_size=AT_ONCE
+            list(rows),
+            prompt=self.prompt,
+            convert_to_tensor=True,
+            show_progress_bar=False,
+            batch_size=AT_ONCE,
         )
         copied: Tensor = vectors.float().cpu().clone()  # out of the library's inference mode
         return copied
 
     def encode(self, sentences: Sequence[str], *, max_length: int | None = None) -> Tensor:
         return self.encode_rows(sentences, max_length=max_length)
+
+    def with_prompt(self, prompt: str) -> "LibraryEncoder":
+        """Return an encoder that shares this one's weights, with this text before each sentence."""
+        prompted = copy(self)
+        prompted.prompt = prompt
+        return prompted
 
     def with_post_pooling(self, layer: Dense) -> "LibraryEncoder":
         """Return an encoder that shares this one's weights, with a dense layer at the end."""

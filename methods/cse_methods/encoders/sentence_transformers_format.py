@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import takewhile
 from pathlib import Path
-from typing import Any, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 from cse_methods.config import Pooler
 from cse_methods.errors import BackboneError, UnknownModelError
@@ -241,6 +241,29 @@ def read_options(folder: Path) -> dict[str, Any]:
     options = {name: value for name, value in given.items() if value}
     pooled = _read_json(_pooling_file(folder)).get("include_prompt", True)
     return options if pooled else {**options, "include_prompt": False}
+
+
+PromptKind = Literal["query", "document"]
+"""The sides of a search, whose texts can have prompts of their own."""
+_SIDES: dict[PromptKind, tuple[str, ...]] = {
+    "query": ("query",),
+    "document": ("document", "passage", "corpus"),
+}
+"""The names of their prompts, as the library looks for them."""
+
+
+def read_side_prompts(folder: Path) -> dict[PromptKind, str]:
+    """Read the texts before queries and before documents; empty ones are left out.
+
+    BackboneError as `read_options`.
+    """
+    read_options(folder)
+    prompts = _read_json(folder / _OPTIONS_FILE).get("prompts") or {}
+    found = {
+        side: next((prompts[name] for name in names if prompts.get(name)), None)
+        for side, names in _SIDES.items()
+    }
+    return {side: prompt for side, prompt in found.items() if prompt}
 
 
 def refuse_other_settings(folder: Path) -> None:

@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 from cse_methods.errors import BackboneError, UnknownModelError
 
 SENTENCE, MASK = "{}", "[MASK]"
-"""In a prompt: the place of the sentence, and the piece at which its vector is read."""
+"""In a prompt: the place of the sentence, and the piece at which its vector is read, which of
+several is the last."""
 STOPPED_SENTENCE = "{.}"
 """Used instead of `{}` if the full stop that is added has no space before it, as in PromptBERT."""
 _ANY_SENTENCE = re.compile(r"\{\.?\}")
@@ -107,15 +108,17 @@ def _cut_text(text: str, tokenizer: Any) -> list[int]:
 def prompt_problem(prompt: str) -> str | None:
     """Explain why these words are not a valid prompt; None if they are."""
     before, *after = _ANY_SENTENCE.split(prompt)
-    if len(after) == 1 and MASK not in before and after[0].count(MASK) == 1:
+    if len(after) == 1 and MASK not in before and MASK in after[0]:
         return None
-    return f"prompt {prompt!r}: expected {SENTENCE} for the sentence and after it {MASK}, each once"
+    wanted = f"expected {SENTENCE} for the sentence and after it {MASK}"
+    return f"prompt {prompt!r}: {wanted}, and no second {SENTENCE}"
 
 
 def prompt_template(prompt: str, tokenizer: Any) -> Template:
     """Make the template of a prompt, with the tokenizer's own special pieces.
 
-    The prompt contains `{}` or `{.}` for the sentence and, after it, `[MASK]`, each once.
+    The prompt contains `{}` or `{.}` once, for the sentence, and after it `[MASK]`. Of several
+    masks the last one counts.
 
     BackboneError if the prompt lacks one of them, or the tokenizer has no mask token.
     """

@@ -17,6 +17,7 @@ from cse_methods.data.overlap import TrainingData, sentence_key
 from cse_methods.errors import DataError
 from cse_methods.evaluation.results import Split
 from cse_methods.published.released import declared_training
+from cse_methods.referenced_tasks.dev_set import ReferencedSet
 from cse_methods.tasks import CONTAMINATION_METRICS
 
 _log = logging.getLogger(__name__)
@@ -65,11 +66,11 @@ def count_contamination(
     for name in training.dev.tasks:
         if name != "transfer_dev":
             try:
-                pairs = load_dev_pairs(training.dev, name, training.data)
+                texts = _list_dev_texts(training, name)
             except DataError as problem:
                 _log.warning("sentences of the dev set %s are not counted: %s", name, problem)
             else:
-                dev[name] = {*map(sentence_key, (*pairs.first, *pairs.second))} - {""}
+                dev[name] = {*map(sentence_key, texts)} - {""}
     of_tests: dict[SetName, set[str]] = {
         ("test", task): {*map(sentence_key, sentences)} - {""} for task, sentences in tests.items()
     }
@@ -82,6 +83,13 @@ def count_contamination(
     own = sorted(name for name in training.dev.tasks if name in training.dev.files)
     if own and dev.keys() >= set(own):
         yield from _count_seen(_IN_DEV, own, set().union(*(dev[name] for name in own)), of_tests)
+
+
+def _list_dev_texts(training: TrainingData, name: str) -> list[str]:
+    if reference := training.dev.references.get(name):
+        return ReferencedSet(reference).texts
+    pairs = load_dev_pairs(training.dev, name, training.data)
+    return [*pairs.first, *pairs.second]
 
 
 def _count_in(

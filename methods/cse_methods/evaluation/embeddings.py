@@ -68,3 +68,14 @@ class StoredEmbeddings:
             for index in indices:
                 self._row[chunk[index]] = len(self._row)
             yield len(self._row)
+
+
+def encode_texts(model: Model, texts: Sequence[str]) -> Tensor:
+    """Encode texts, shape (N, D), float32, on the CPU, with the word pieces of few in memory."""
+    order = sorted(range(len(texts)), key=lambda index: len(texts[index]))
+    vectors = torch.empty(len(texts), model.width)
+    for start in range(0, len(order), CHUNK):
+        chunk = order[start : start + CHUNK]
+        for indices, found in model.batches([texts[index] for index in chunk]):
+            vectors[[chunk[index] for index in indices]] = found
+    return vectors

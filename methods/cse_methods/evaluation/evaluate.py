@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,7 @@ from cse_methods.data.shared_sentences import group_by_sentence, known_groups
 from cse_methods.errors import DataError, EvaluationError
 from cse_methods.evaluation.clean import CLEAN, clean_spearman, find_left_out
 from cse_methods.evaluation.contamination import count_contamination
-from cse_methods.evaluation.embeddings import OnProgress, StoredEmbeddings
+from cse_methods.evaluation.embeddings import OnProgress, StoredEmbeddings, encode_texts
 from cse_methods.evaluation.identity import (
     GEOMETRY_PROTOCOL,
     RANKING_PROTOCOL,
@@ -39,18 +40,25 @@ from cse_methods.evaluation.measures.geometry import geometry
 from cse_methods.evaluation.measures.ranking import score_rankings
 from cse_methods.evaluation.measures.sts import correlations
 from cse_methods.evaluation.models import Model
-from cse_methods.evaluation.results import Evaluation, Score, Similarities, Split
+from cse_methods.evaluation.results import Evaluation, Examples, Score, Split
 from cse_methods.evaluation.test_sets.pairs import load_pair_set
 from cse_methods.evaluation.test_sets.reviews import Reviews, load_reviews
 from cse_methods.evaluation.test_sets.transfer import TransferTest, load_transfer_test
 from cse_methods.metrics import cosines
+from cse_methods.referenced_tasks.adapter import TaskEncoder
+from cse_methods.referenced_tasks.library import describe_protocol, load_task
+from cse_methods.referenced_tasks.reference import Reference
+from cse_methods.referenced_tasks.scoring import score_task
+from cse_methods.referenced_tasks.snapshots import with_snapshots
 from cse_methods.tasks import (
     AVG_STS,
     AVG_TRANSFER,
     GEOMETRY_TASK,
+    MAIN_SCORE,
     SENTENCE_GROUPS,
     STS_TASKS,
     TRANSFER_TASKS,
+    Statistic,
     Tasks,
 )
 from cse_methods.transfer.folds import nested
@@ -102,6 +110,7 @@ def evaluate(
     dev = [load_dev_set(GEOMETRY_TASK, data)] if tasks.geometry else []
     transfer = [load_transfer_test(task, data) for task in tasks.transfer]
     reviews = [load_reviews(task, data) for task in tasks.long]
+    tasks = with_snapshots(tasks)
     test_sets = test_sets_of(training.corpora) if training else []
     # Scores of encoders that were trained on texts of test sets stand by themselves.
     reading = {**model.reading, **({TEXTS_IN_TRAINING: test_sets} if test_sets else {})}
@@ -129,6 +138,14 @@ def evaluate(
         for done, test in enumerate(classified):
             progress(test.task, done, len(classified))
             _score_classes(collector, vectors, test, protocol)
+    for done, reference in enumerate(tasks.referenced):
+        progress(reference.task, done, len(tasks.referenced))
+        if reference.kind == "benchmark":
+            continue
+        with collector.timed(reference.task):
+            _score_reference(collector, model, reference)
+    for reference in tasks.referenced:
+        collector.add_averages(reference.task, reference.members, "test")
     collector.add_averages(AVG_STS, STS_TASKS, "test")
     collector.add_averages(AVG_TRANSFER, TRANSFER_TASKS, "dev", "test")
     if training is not None:
@@ -144,7 +161,7 @@ def evaluate(
         tasks=tasks.parts,
         scores=tuple(collector.scores),
         without_value=tuple(collector.without_value),
-        similarities=tuple(collector.similarities),
+        examples=tuple(collector.examples),
         identities=collector.identities,
         by_width=collector.by_width,
         seconds=collector.seconds,
@@ -158,7 +175,7 @@ class _ScoreCollector:
     reading: Mapping[str, Any]
     scores: list[Score] = field(default_factory=list)
     without_value: list[tuple[str, Split, str]] = field(default_factory=list)
-    similarities: list[Similarities] = field(default_factory=list)
+    examples: list[Examples] = field(default_factory=list)
     identities: dict[str, Mapping[str, Any]] = field(default_factory=dict)
     by_width: dict[str, dict[int, float]] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
@@ -178,9 +195,9 @@ class _ScoreCollector:
     def add_similarities(
         self, pairs: PairSet, split: Split, own: str, values: NDArray[np.float32]
     ) -> None:
-        self.similarities.append(
-            Similarities(pairs.task, split, own, values, pairs.gold, pairs.subsets, pairs.sha256)
-        )
+        kind: Statistic = "spearman"
+        examples = (values, pairs.gold, pairs.subsets, pairs.sha256)
+        self.examples.append(Examples(pairs.task, split, own, kind, *examples))
 
     def add(self, task: str, split: Split, own: str, values: Mapping[str, float]) -> None:
         for metric, value in values.items():
@@ -190,7 +207,7 @@ class _ScoreCollector:
                 self.without_value.append((task, split, metric))
 
     def add_averages(self, task: str, members: Sequence[str], *splits: Split) -> None:
-        """Add the mean of each metric that all members have."""
+        """Add the mean of each metric that all members have; without members, nothing."""
         for split in splits:
             by_metric: dict[str, dict[str, Score]] = {}
             for score in self.scores:
@@ -251,11 +268,29 @@ def _score_clean(
     except DataError as problem:
         _log.warning("no clean scores: %s", problem)
         return
-    for whole in [one for one in collector.similarities if one.split == "test"]:
-        if whole.task in tasks.sts and (rows := left_out.get(whole.task)) is not None:
+    for whole in collector.examples:
+        rows = left_out.get(whole.task)
+        if whole.split == "test" and whole.task in tasks.sts and rows is not None:
+            assert whole.gold is not None  # of Spearman's statistic
             settings = settings_of_clean(collector.identities[whole.identity], whole.identity, rows)
-            values = {CLEAN: clean_spearman(whole.cosines, whole.gold, rows)}
+            values = {CLEAN: clean_spearman(whole.values, whole.gold, rows)}
             collector.add(whole.task, "test", collector.add_identity(settings), values)
+
+
+def _score_reference(collector: _ScoreCollector, model: Model, reference: Reference) -> None:
+    """Score a task of mteb from its snapshot, or one of own files."""
+    task, splits = load_task(reference)
+    prompted = {side: partial(encode_texts, one) for side, one in model.prompted.items()}
+    encoder = TaskEncoder(partial(encode_texts, model), prompted)
+    value, found = score_task(task, encoder, splits)
+    prompts = {f"{side} prompt": model.prompted[side].reading["prompt"] for side in encoder.used}
+    reading, sha256 = {**collector.reading, **prompts}, reference.sha256 or ""
+    protocol = describe_protocol(task, splits)
+    settings = settings_of(reference.task, reading, protocol, sha256, own=reference.is_own)
+    own = collector.add_identity(settings)
+    if found is not None:
+        collector.examples.append(Examples(reference.task, "test", own, *found, sha256))
+    collector.add(reference.task, "test", own, {MAIN_SCORE: value})
 
 
 def _score_classes(

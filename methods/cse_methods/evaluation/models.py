@@ -14,6 +14,7 @@ from cse_methods.encoders.library_encoder import AT_ONCE, LibraryEncoder, load_l
 from cse_methods.encoders.loading import SentenceEncoder, load_sentence_encoder
 from cse_methods.encoders.post_pooling import Dense, Normalize, Truncate
 from cse_methods.encoders.reading import lower_cases
+from cse_methods.encoders.sentence_transformers_format import PromptKind, read_side_prompts
 from cse_methods.encoders.template import SPECIAL_PIECES
 from cse_methods.encoders.word_pieces import cut_segments
 from cse_methods.errors import EvaluationError, UnknownModelError
@@ -31,6 +32,10 @@ class Model(Protocol):
     def reading(self) -> Mapping[str, Any]:
         """Everything except the weights that a vector depends on, by name; JSON values."""
 
+    @property
+    def prompted(self) -> Mapping[PromptKind, "Model"]:
+        """The model with its prompt for queries, and for documents, where the encoder has such."""
+
     def batches(self, sentences: Sequence[str]) -> Iterator[tuple[list[int], Tensor]]:
         """Yield indices into `sentences` and their vectors, shape (B, D), float32, on the CPU."""
 
@@ -46,6 +51,7 @@ class OwnModel:
             and a text's vector is the mean of its segments' weighted by length, as in HiCL. An
             encoder's prompt surrounds every segment and is not counted, so rows are longer by its
             pieces. None reads texts whole.
+        prompted: see `Model`.
 
     Raises:
         EvaluationError: if segments have no room for a word piece, or with the prompt exceed the
@@ -53,7 +59,12 @@ class OwnModel:
     """
 
     def __init__(
-        self, encoder: Encoder, *, max_length: int | None = None, slicing_length: int | None = None
+        self,
+        encoder: Encoder,
+        *,
+        max_length: int | None = None,
+        slicing_length: int | None = None,
+        prompted: Mapping[PromptKind, Model] | None = None,
     ) -> None:
         if slicing_length is not None and slicing_length <= SPECIAL_PIECES:
             raise EvaluationError(
@@ -62,14 +73,14 @@ class OwnModel:
             )
         row = (slicing_length or 0) - SPECIAL_PIECES + len(encoder.template)
         if slicing_length is not None and row > encoder.limit:
-            prompted = f", {row} with the prompt," if row > slicing_length else ""
+            whole = f", {row} with the prompt," if row > slicing_length else ""
             raise EvaluationError(
-                f"segments of {slicing_length} word pieces{prompted} are longer than the "
+                f"segments of {slicing_length} word pieces{whole} are longer than the "
                 f"{encoder.limit} that the encoder reads; give a smaller slicing length"
             )
         self.encoder, self.slicing_length = encoder, slicing_length
         self.max_length = min(max_length or encoder.limit, encoder.limit)
-        self.width = encoder.width
+        self.width, self.prompted = encoder.width, dict(prompted or {})
 
     @property
     def reading(self) -> Mapping[str, Any]:
@@ -115,13 +126,20 @@ class OwnModel:
 class ForeignModel:
     """An encoder that sentence-transformers reads.
 
-    Texts are truncated to `max_length` word pieces, or to the encoder's own limit if that is lower.
+    Texts are truncated to `max_length` word pieces, or to the encoder's own limit if that is lower;
+    `prompted` is as in `Model`.
 
     Raises:
         EvaluationError: if the encoder truncates no texts and a length is given.
     """
 
-    def __init__(self, encoder: LibraryEncoder, *, max_length: int | None = None) -> None:
+    def __init__(
+        self,
+        encoder: LibraryEncoder,
+        *,
+        max_length: int | None = None,
+        prompted: Mapping[PromptKind, Model] | None = None,
+    ) -> None:
         if max_length is not None and encoder.limit is None:
             raise EvaluationError(
                 f"max_length {max_length} has no effect on a model that truncates no texts; "
@@ -129,7 +147,7 @@ class ForeignModel:
             )
         self.max_length = min(max_length or encoder.limit, encoder.limit) if encoder.limit else None
         self.encoder = encoder
-        self.width = encoder.width
+        self.width, self.prompted = encoder.width, dict(prompted or {})
 
     @property
     def reading(self) -> Mapping[str, Any]:
@@ -139,7 +157,7 @@ class ForeignModel:
         return {
             "library": "sentence-transformers",
             "modules": [" ".join(str(module).split()) for module in model],
-            "prompt": prompts.get(model.default_prompt_name),
+            "prompt": self.encoder.prompt or prompts.get(model.default_prompt_name),
             "max_length": self.max_length,
             # None if the model has no tokenizer to try it on.
             "lower_cased": lower_cases(tokenizer) if hasattr(tokenizer, "tokenize") else None,
@@ -167,7 +185,8 @@ def open_model(
     Args:
         name: short name, folder or hub id, as for `load_encoder`.
         pooler: as for `load_encoder`.
-        prompt: the text before each sentence; None is the encoder's own, and "" is none.
+        prompt: the text before each sentence, queries and documents too; None is the encoder's own,
+            and "" is none.
         head: as for `load_encoder`.
         max_length: as for `OwnModel`.
         slicing_length: as for `OwnModel`.
@@ -188,22 +207,39 @@ def open_model(
         source = resolve_backbone(name)
         encoder = load_library_encoder(source, fetch_backbone(source), {"prompt": prompt})
     encoder.to(default_device())
-    return model_of(encoder, max_length=max_length, slicing_length=slicing_length)
+    folder = fetch_backbone(resolve_backbone(name))
+    return model_of(
+        encoder,
+        max_length=max_length,
+        slicing_length=slicing_length,
+        prompts=read_side_prompts(folder) if prompt is None else {},
+    )
 
 
 def model_of(
-    encoder: SentenceEncoder, *, max_length: int | None = None, slicing_length: int | None = None
+    encoder: SentenceEncoder,
+    *,
+    max_length: int | None = None,
+    slicing_length: int | None = None,
+    prompts: Mapping[PromptKind, str] | None = None,
 ) -> Model:
     """Wrap an encoder of this package to be scored; arguments and errors are as for `OwnModel`.
 
+    `prompts` are the texts before queries and before documents.
+
     EvaluationError if only a transformer of this package could be read so.
     """
+    lengths: Any = {"max_length": max_length, "slicing_length": slicing_length}
+    prompted: dict[PromptKind, Model] = {
+        side: model_of(encoder.with_prompt(prompt), **lengths)
+        for side, prompt in (prompts or {}).items()
+    }
     if isinstance(encoder, Encoder):
-        return OwnModel(encoder, max_length=max_length, slicing_length=slicing_length)
+        return OwnModel(encoder, prompted=prompted, **lengths)
     if slicing_length is not None:
         raise EvaluationError(
             f"slicing_length {slicing_length} has no effect on word vectors and on what else "
             "sentence-transformers reads; leave it out"
         )
     assert isinstance(encoder, LibraryEncoder)  # there are no others
-    return ForeignModel(encoder, max_length=max_length)
+    return ForeignModel(encoder, max_length=max_length, prompted=prompted)

@@ -1,4 +1,4 @@
-"""The results of an evaluation: scores, and the similarities behind them."""
+"""The results of an evaluation: scores, and the values by example behind them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -6,6 +6,8 @@ from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
+
+from cse_methods.tasks import Statistic
 
 Split = Literal["dev", "test"]
 
@@ -19,7 +21,7 @@ class Score:
     metric: str
     """`spearman` (SentEval's 'all'), `spearman_mean`, `spearman_wmean`, `pearson`, …; `accuracy`,
     `f1`; `kcc`, `ndcg`, `ndcg_exponential`; `alignment`, `uniformity`, `effective_rank`,
-    `mean_cosine`."""
+    `mean_cosine`; `main_score` of a referenced task, whose settings say which metric that is."""
     value: float
     """Correlations, accuracies and ranking metrics are fractions."""
     identity: str
@@ -27,20 +29,24 @@ class Score:
 
 
 @dataclass(frozen=True, eq=False)
-class Similarities:
-    """The cosine of every pair of one task, for significance tests."""
+class Examples:
+    """A value for every example of one task, for significance tests."""
 
     task: str
     split: Split
     identity: str
-    cosines: NDArray[np.float32]
-    """Shape (pairs,), in the order of the data; scores are computed from exactly these values."""
-    gold: NDArray[np.float64]
-    """Shape (pairs,)."""
+    statistic: Statistic
+    """What makes a score of the values: their mean, Spearman's correlation with the gold scores, or
+    the average precision of the labels ranked by them."""
+    values: NDArray[np.float32]
+    """Shape (examples,), in the order of the data: the cosine of a pair, the share of classifiers
+    that are right about a text, the metric of a query."""
+    gold: NDArray[np.float64] | None
+    """Shape (examples,): gold scores, or labels 0 and 1; None for a mean."""
     subsets: Mapping[str, int]
-    """Number of pairs in each subset, in order."""
+    """Number of examples in each subset, in order."""
     data_sha256: str
-    """Checksum of the pairs and their gold scores."""
+    """Checksum of the data, gold scores and labels included."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +59,7 @@ class Evaluation:
     without_value: tuple[tuple[str, Split, str], ...] = ()
     """Task, split and metric of each score without a value, because all similarities or labels are
     equal, no sentence has enough partners to rank, or no pair is positive."""
-    similarities: tuple[Similarities, ...] = ()
+    examples: tuple[Examples, ...] = ()
     identities: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """The settings of which each identity is the hash."""
     by_width: Mapping[str, Mapping[int, float]] = field(default_factory=dict)

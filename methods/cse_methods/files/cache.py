@@ -26,6 +26,8 @@ CACHE_KINDS = {
     "negations": "negated sentences",
     "senteval": "evaluation sets from the hub",
     "test-texts": "texts of test sets, handed out for transductive training",
+    "test-tasks": "test splits of tasks of mteb",
+    "dev-tasks": "dev splits of tasks of mteb",
     "copies": "encoders from object stores",
 }
 """The folders of the cache, and what lies in them."""

@@ -47,6 +47,7 @@ def explain_hub_error(
     if constants.HF_HUB_OFFLINE:
         return known[errors.OfflineModeIsEnabled]
     first = str(causes[-1]).strip().partition("\n")[0].rstrip(".") or type(causes[-1]).__name__
-    if not isinstance(error, errors.LocalEntryNotFoundError):  # a full disk, a name that is none
+    kinds = {kind.__name__ for cause in causes for kind in type(cause).__mro__}
+    if not kinds & {"LocalEntryNotFoundError", "TransportError"}:  # a full disk, a wrong name
         return first
     return f"it cannot be reached ({first}); check the connection, and try again"

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from cse_methods.augmentation.pieces import list_heavy_starts, mask_span, measure_nested_spans
 from cse_methods.augmentation.registry import draw_index
-from cse_methods.config import TrainingConfig
+from cse_methods.config import TwoViewConfig
 from cse_methods.contract import Paper
 from cse_methods.data.corpora import Corpus
 from cse_methods.encoders.edits import Edits
@@ -38,7 +38,7 @@ reimplemented = partial(setting, source="re-implementations")
 reimplemented_once = partial(setting, source="a re-implementation")
 
 
-class ArcCSEConfig(TrainingConfig):
+class ArcCSEConfig(TwoViewConfig):
     temperature: float = reimplemented(0.05, "divides cosines", gt=0, symbol="τ")
     margin_degrees: float = reimplemented(
         10.0, "added to the angle of sentence and positive, in degrees", ge=0, le=90, symbol="m"

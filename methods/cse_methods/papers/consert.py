@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Literal
 from torch import Tensor
 
 from cse_methods.augmentation.registry import AugmentationName
-from cse_methods.config import Conditions, Pooler, TrainingConfig
+from cse_methods.config import Conditions, Pooler, TwoViewConfig
 from cse_methods.contract import Paper
 from cse_methods.data.corpora import Corpus
 from cse_methods.losses.nt_xent import nt_xent
@@ -42,7 +42,7 @@ _REGISTERED: dict[Augmentation, tuple[AugmentationName, ...]] = {
 }
 
 
-class ConSERTConfig(TrainingConfig):
+class ConSERTConfig(TwoViewConfig):
     head_poolers: ClassVar[tuple[Pooler, ...]] = ()
     conditions: ClassVar[Conditions] = {
         "cutoff_rate_1": {"augmentation_1": _CUTOFFS},

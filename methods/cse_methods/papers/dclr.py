@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from cse_methods.config import TrainingConfig
+from cse_methods.config import TwoViewConfig
 from cse_methods.contract import Paper
 from cse_methods.data.corpora import Corpus
 from cse_methods.encoders.devices import send_tensor
@@ -41,7 +41,7 @@ PAPER = Paper(
 )
 
 
-class DCLRConfig(TrainingConfig):
+class DCLRConfig(TwoViewConfig):
     temperature: float = released(0.05, "divides cosines", gt=0, symbol="τ")
     complementary_model: str = released(
         ..., "frozen encoder that finds false negatives: short name, hub id or folder", min_length=1

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from cse_methods.augmentation.replaced_pieces import Replaced, hide_pieces, replace_pieces
-from cse_methods.config import Pooler, TrainingConfig
+from cse_methods.config import Pooler, TwoViewConfig
 from cse_methods.contract import Paper
 from cse_methods.data.corpora import Corpus
 from cse_methods.encoders.backbones import locate_backbone, resolve_backbone
@@ -48,8 +48,9 @@ PAPER = Paper(
 )
 
 
-class DiffCSEConfig(TrainingConfig):
+class DiffCSEConfig(TwoViewConfig):
     head_poolers: ClassVar[tuple[Pooler, ...]] = ()  # it has a projection of its own
+    loss_of_prefixes: ClassVar[bool] = False
 
     temperature: float = released(0.05, "divides cosines", gt=0, symbol="τ")
     generator: str = released(

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 from transformers import AutoModel
 
-from cse_methods.config import Pooler, TrainingConfig
+from cse_methods.config import Pooler, TwoViewConfig
 from cse_methods.contract import Paper
 from cse_methods.data.corpora import Corpus
 from cse_methods.encoders.devices import send_tensor
@@ -38,7 +38,7 @@ PAPER = Paper(
 )
 
 
-class ESimCSEConfig(TrainingConfig):
+class ESimCSEConfig(TwoViewConfig):
     head_poolers: ClassVar[tuple[Pooler, ...]] = ("cls",)
 
     temperature: float = released(0.05, "divides cosines", gt=0, symbol="τ")
@@ -108,30 +108,25 @@ class ESimCSE(TwoViewObjective):
             student.pieces_of(batch, plain), (plain, lambda content: plain(repeat(content)[:room]))
         )
 
-    def losses(
-        self,
-        first: Tensor,
-        second: Tensor,
-        *_: Tensor,
-        views: TwoViews,
-        student: StudentProtocol,
-        **__: Any,
-    ) -> dict[str, Tensor]:
-        """Compute the contrastive loss, then add the batch to the queue."""
+    def losses(self, first: Tensor, second: Tensor, *_: Tensor, **__: Any) -> dict[str, Tensor]:
+        queue = send_tensor(self.queue, first.device)[:, : first.shape[1]]
         contrastive = info_nce(
             first,
             second,
             temperature=self.config.temperature,
-            queue=send_tensor(self.queue, first.device) if len(self.queue) else None,
+            queue=queue if len(queue) else None,
             negatives_from=self.negatives_from,
         )
+        return {"contrastive": contrastive}
+
+    def update_state(self, student: StudentProtocol, views: TwoViews) -> None:
+        """Move the momentum encoder, and add its vectors of the batch to the queue."""
         if (encoder := cast(Encoder | None, self.slow)) is not None:
             moving_average_(encoder, student.encoder, momentum=self.config.momentum)
             with torch.no_grad():
                 (entries,) = student.encode(views.contents, views.templates[0], encoder=encoder)
             queue = send_tensor(self.queue, entries.device)
             self.queue = enqueue(queue, entries, size=self.config.queue_size)
-        return {"contrastive": contrastive}
 
     def get_extra_state(self) -> dict[str, Tensor]:
         """Return the queue, which is not a buffer because it grows."""

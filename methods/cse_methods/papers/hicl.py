@@ -137,6 +137,7 @@ class HiCL(ObjectiveOnBase):
         views = self.base.views(sliced, batch)
         segments = sliced.encode_segments(views.contents, *views.templates)
         whole = self.base.losses(*segments.sentences, views=views, student=sliced, batch=batch)
+        self.base.update_state(sliced, views)
         first, second = segments.views
         local = local_contrast(
             first,

@@ -21,7 +21,7 @@ from torch.nn.utils.rnn import pad_sequence
 from transformers import AutoModel
 
 from cse_methods.augmentation.replaced_pieces import hide_pieces
-from cse_methods.config import Above, Conditions, Pooler, TrainingConfig
+from cse_methods.config import Above, Conditions, Pooler, TwoViewConfig
 from cse_methods.contract import Paper
 from cse_methods.data.corpora import Corpus
 from cse_methods.encoders.devices import computing_in, send_tensor
@@ -48,8 +48,9 @@ PAPER = Paper(
 released = partial(setting, source="released scripts")
 
 
-class InfoCSEConfig(TrainingConfig):
+class InfoCSEConfig(TwoViewConfig):
     head_poolers: ClassVar[tuple[Pooler, ...]] = ()  # it has a head of its own
+    loss_of_prefixes: ClassVar[bool] = False
     conditions: ClassVar[Conditions] = {
         name: {"mlm_weight": Above(0)}
         for name in ("mlm_probability", "head_layers", "trunk_layers", "trunk_dropout")

@@ -11,7 +11,7 @@ from typing import Any
 
 from torch import Tensor
 
-from cse_methods.config import TrainingConfig
+from cse_methods.config import TwoViewConfig
 from cse_methods.contract import Paper
 from cse_methods.data.corpora import Corpus
 from cse_methods.losses.mixed_negatives import MixedSides, Suppressed, mixed_negatives_loss
@@ -27,7 +27,7 @@ PAPER = Paper(
 )
 
 
-class MixCSEConfig(TrainingConfig):
+class MixCSEConfig(TwoViewConfig):
     temperature: float = released(0.05, "divides cosines", gt=0, symbol="τ")
     mix_weight: float = released(
         0.2, "share of the own positive in its mixed negative", ge=0, le=1, symbol="λ"

@@ -16,7 +16,7 @@ from pydantic import Field, model_validator
 from torch import Tensor
 
 from cse_methods.augmentation.registry import AugmentationName, Row, change_pieces
-from cse_methods.config import Conditions, Pooler, TrainingConfig
+from cse_methods.config import Conditions, Pooler, TwoViewConfig
 from cse_methods.contract import Paper
 from cse_methods.data.corpora import Corpus
 from cse_methods.encoders.encoder import Encoder
@@ -49,7 +49,7 @@ _REGISTERED: dict[Augmentation, tuple[AugmentationName, ...]] = {
 PEERS = ("trained", "fixed")
 
 
-class PCLConfig(TrainingConfig):
+class PCLConfig(TwoViewConfig):
     head_poolers: ClassVar[tuple[Pooler, ...]] = ("cls",)
     conditions: ClassVar[Conditions] = {
         "fixed_peer": {"peer": ("fixed",)},

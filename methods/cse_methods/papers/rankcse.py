@@ -27,10 +27,10 @@ from cse_methods.losses.list_net import list_net
 from cse_methods.losses.ranking_consistency import ranking_consistency
 from cse_methods.losses.similarity import cosine_matrix
 from cse_methods.settings import setting
-from cse_methods.training.base_method import ObjectiveOnBase, WithBase, build_base
+from cse_methods.training.base_method import TwoViewsOfBase, WithBase, build_base
 from cse_methods.training.loop import register_objective
 from cse_methods.training.neighbours import MOST_NEIGHBOURS, nearest_sentences, with_neighbours
-from cse_methods.training.objective import TwoViewObjective
+from cse_methods.training.objective import TwoViewObjective, TwoViews
 from cse_methods.training.student import Batch, Student, StudentProtocol
 from cse_methods.training.teachers import TeacherSpec, teacher_vectors, weigh_similarities
 
@@ -150,7 +150,7 @@ class PlainContrast(TwoViewObjective):
         return {"contrastive": loss}
 
 
-class RankCSE(ObjectiveOnBase):
+class RankCSE(TwoViewsOfBase):
     """The loss of a base, the consistency of both views' rankings, and the teachers' ranking."""
 
     def __init__(
@@ -171,10 +171,16 @@ class RankCSE(ObjectiveOnBase):
             return drawn
         return with_neighbours(drawn, self.nearest[:, : self.config.neighbours])
 
-    def forward(self, student: StudentProtocol, batch: Batch) -> dict[str, Tensor]:
+    def losses(
+        self,
+        first: Tensor,
+        second: Tensor,
+        *further: Tensor,
+        views: TwoViews,
+        student: StudentProtocol,
+        batch: Batch,
+    ) -> dict[str, Tensor]:
         config = self.config
-        views = self.base.views(student, batch)
-        first, second, *further = self.base.encode(student, views)
         similarities = cosine_matrix(first, second)
         parts = self.base.losses(first, second, *further, views=views, student=student, batch=batch)
         ranking = weigh_similarities(self.teachers, self.weights, batch.rows)

@@ -12,17 +12,16 @@ from typing import Any, ClassVar, Literal, Protocol
 from torch import Tensor
 
 from cse_methods.augmentation.registry import AUGMENTATIONS, AugmentationName, rate_setting
-from cse_methods.config import Conditions, Holding, TrainingConfig
+from cse_methods.config import Conditions, Holding, TwoViewConfig
 from cse_methods.contract import Paper
 from cse_methods.data.corpora import Corpus
-from cse_methods.encoders.encoder import Encoder
-from cse_methods.encoders.post_pooling import TrainingHead
 from cse_methods.losses.info_nce import NegativesFrom, info_nce
 from cse_methods.settings import setting
 from cse_methods.training.augmented_view import encode_view
 from cse_methods.training.loop import register_objective
-from cse_methods.training.objective import Objective, TwoViewObjective, TwoViews
-from cse_methods.training.student import Batch, Student, StudentProtocol
+from cse_methods.training.objective import TwoViewObjective, TwoViews
+from cse_methods.training.student import Student, StudentProtocol
+from cse_methods.training.supervised import SupervisedObjective
 
 PAPER = Paper(
     "SimCSE: Simple Contrastive Learning of Sentence Embeddings",
@@ -33,7 +32,7 @@ PAPER = Paper(
 Supervision = Literal["pairs", "triples"]
 
 
-class SimCSEConfig(TrainingConfig):
+class SimCSEConfig(TwoViewConfig):
     conditions: ClassVar[Conditions] = {
         "hard_negative_weight": {"supervision": ("triples",)},
         "views": {"supervision": (None,)},
@@ -121,35 +120,24 @@ class AugmentedSimCSE(SimCSE):
         )
 
 
-class SupervisedSimCSE(Objective):
+class SupervisedSimCSE(SupervisedObjective):
     """Contrasts each sentence with labelled positives and, for triples, hard negatives."""
 
     def __init__(self, config: SimCSEConfig, corpus: Corpus) -> None:
-        super().__init__()
+        super().__init__(corpus)
         self.config = config
-        self.columns = [
-            Corpus(corpus.name, column, f"{corpus.sha256} column {index}")
-            for index, column in enumerate(corpus.columns)
-        ]
 
-    def forward(self, student: StudentProtocol, batch: Batch) -> dict[str, Tensor]:
-        template = student.encoder.template
-        cut = [student.pieces_at(batch.rows, column, template) for column in self.columns]
-        (embeddings,) = student.encode([content for own in cut for content in own], template)
-        anchors, positives, *negatives = embeddings.chunk(len(cut))
+    def losses(
+        self, first: Tensor, second: Tensor, *negatives: Tensor, **_: Any
+    ) -> dict[str, Tensor]:
         contrastive = info_nce(
-            anchors,
-            positives,
+            first,
+            second,
             temperature=self.config.temperature,
             negatives=negatives[0] if negatives else None,
             hard_negative_weight=self.config.hard_negative_weight,
         )
         return {"contrastive": contrastive}
-
-    def evaluation_encoder(self, student: Student) -> Encoder:
-        """Return the encoder with its head if it is trained with one."""
-        head = student.head
-        return student.encoder.with_post_pooling(*[head] if isinstance(head, TrainingHead) else [])
 
 
 @register_objective("simcse", config=SimCSEConfig, paper=PAPER, revision=1)

@@ -37,7 +37,7 @@ from cse_methods.losses.multi_positive import MultiPositive, multi_positive
 from cse_methods.settings import setting
 from cse_methods.training.base_method import ObjectiveOnBase, WithBase, build_base
 from cse_methods.training.loop import register_objective
-from cse_methods.training.objective import Objective, TwoViewObjective
+from cse_methods.training.objective import Objective, TwoViewObjective, TwoViews
 from cse_methods.training.student import (
     Batch,
     EncodingOptions,
@@ -117,10 +117,11 @@ class WhitenedCSEConfig(WithBase):
 
     def check_width(self, width: int) -> None:
         """Raise TrainingError unless groups divide the width and a batch is larger than a group."""
+        super().check_width(width)
         _count_groups(self, width)
 
 
-class WhitenedCSE(Objective):
+class WhitenedCSE(TwoViewObjective):
     """Contrasts several whitened views of each sentence."""
 
     mean: Tensor
@@ -134,18 +135,21 @@ class WhitenedCSE(Objective):
         self.register_buffer("mean", torch.zeros(width, dtype=torch.float64))
         self.register_buffer("covariance", torch.eye(width, dtype=torch.float64))
 
-    def forward(self, student: StudentProtocol, batch: Batch) -> dict[str, Tensor]:
-        plain = student.encoder.template
-        contents = student.pieces_of(batch, plain)
-        # Each encoding has another dropout mask.
+    def encode(self, student: StudentProtocol, views: TwoViews) -> tuple[Tensor, ...]:
+        """Return all whitened views of each sentence; each encoding has another dropout mask."""
         encodings = self.config.positives // self.config.sgw_copies
-        encoded = student.encode(contents, *[plain] * encodings, head=False)
+        templates = views.templates[:1] * encodings
+        encoded = student.encode(views.contents, *templates, head=False)
         if self.config.test_head or self.config.whitening in WHOLE:
             self._gather_statistics(encoded)
-        views = [student.head(view) for view in self._whiten_views(encoded)]
+        return tuple(map(student.head, self._whiten_views(encoded)))
+
+    def losses(
+        self, first: Tensor, second: Tensor, *further: Tensor, **_: Any
+    ) -> dict[str, Tensor]:
         contrastive = multi_positive(
-            views[0],
-            views[1:],
+            first,
+            [second, *further],
             temperature=self.config.temperature,
             form=self.config.multi_positive,
             weight=self.config.positive_weight,

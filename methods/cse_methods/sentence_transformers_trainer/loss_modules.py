@@ -21,7 +21,8 @@ def build_losses(config: StSettings, model: Any, sets: Mapping[str, Any]) -> dic
     for (name, dataset), loss in zip(sets.items(), config.losses, strict=False):
         module = build_loss(config, loss, model, dataset)
         if config.matryoshka is not None:
-            module = MatryoshkaLoss(model, module, list(config.matryoshka))
+            drawn = config.matryoshka_dims_per_step or -1  # all
+            module = MatryoshkaLoss(model, module, list(config.matryoshka), n_dims_per_step=drawn)
         built[name] = module
     return built
 

@@ -96,6 +96,9 @@ class StSettings(LibraryConfig):
     matryoshka: tuple[Annotated[int, Field(ge=1)], ...] | None = setting(
         None, "widths at which the loss is computed and dev sets are scored, the full one first"
     )
+    matryoshka_dims_per_step: int | None = setting(
+        None, "so many of the widths, drawn anew at each step, have a loss; null: all", ge=1
+    )
     lora: Lora | None = setting(None, "trains low-rank matrices; the kept model has them merged in")
     no_duplicates: bool = setting(
         False, "whether a batch holds no text twice, for losses whose negatives are in the batch"
@@ -105,6 +108,10 @@ class StSettings(LibraryConfig):
     def losses(self) -> tuple[LossName, ...]:
         """The loss of each corpus, in order."""
         return tuple(cast(LossName, corpus.loss or self.loss) for corpus in self.corpus)
+
+    @property
+    def dev_widths(self) -> tuple[int, ...]:
+        return self.matryoshka or ()
 
     def loss_settings(self, loss: LossName) -> dict[str, Any]:
         """Return the settings of a loss that are not left to the library, without the prefix."""
@@ -124,7 +131,10 @@ class StSettings(LibraryConfig):
 
     def ingredients(self) -> dict[str, str]:
         """Return the libraries, and how each corpus is trained on."""
-        sets = [f"{loss} {c.weight}" for loss, c in zip(self.losses, self.corpus, strict=True)]
+        sets = [
+            f"{loss} {corpus.weight} {corpus.prompt}"
+            for loss, corpus in zip(self.losses, self.corpus, strict=True)
+        ]
         return {**super().ingredients(), "sets": ", ".join(sets)}
 
     def check_width(self, width: int) -> None:
@@ -181,6 +191,12 @@ class StSettings(LibraryConfig):
                 raise SettingError(
                     "loss", f"{' and '.join(losses)} read another encoder; name it, {name}: …"
                 )
+        drawn, widths = self.matryoshka_dims_per_step, self.matryoshka or ()
+        if drawn is not None and drawn >= len(widths):
+            raise SettingError(
+                "matryoshka_dims_per_step",
+                f"{drawn} of the {len(widths)} widths of matryoshka; take fewer, or leave it out",
+            )
         grouped = any(LOSSES[loss].by_label for loss in self.losses)
         if grouped and (self.batch_size < 4 or self.batch_size % 2):
             raise SettingError(

@@ -13,7 +13,12 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import torch
-from sentence_transformers import SentenceTransformerTrainer, SentenceTransformerTrainingArguments
+from datasets import DatasetDict
+from sentence_transformers import (
+    SentenceTransformer,
+    SentenceTransformerTrainer,
+    SentenceTransformerTrainingArguments,
+)
 from transformers.trainer_callback import PrinterCallback
 
 from cse_methods.config import Arithmetic
@@ -117,11 +122,11 @@ def _train(config: StSettings, run: Run, folder: Path) -> dict[str, float]:
         model.forward = _computed_in("tf32", model.forward)
         for loss in losses.values():
             loss.forward = _computed_in("fp32", loss.forward)
-    arguments = _make_arguments(config, run.seed, schedule, student, folder)
+    arguments = _make_arguments(config, run.seed, schedule, student, sets, folder)
     model.max_seq_length = config.max_length
     trainer = _Trainer(model=model, args=arguments, train_dataset=sets, loss=losses)
     trainer.remove_callback(PrinterCallback)
-    return report_to_cse(trainer, config, run, at_test=at_test, widths=config.matryoshka or ())
+    return report_to_cse(trainer, config, run, at_test=at_test, widths=config.dev_widths)
 
 
 def _computed_in(arithmetic: Arithmetic, forward: Callable[..., Any]) -> Callable[..., Any]:
@@ -135,15 +140,37 @@ def _computed_in(arithmetic: Arithmetic, forward: Callable[..., Any]) -> Callabl
     return computed
 
 
+def _choose_prompts(
+    config: StSettings, model: SentenceTransformer, sets: DatasetDict
+) -> dict[str, dict[str, str]]:
+    """Choose the text before each text in training, by set and column: the corpus's own, else the
+    model's.
+    """
+    prompts = dict[str, dict[str, str]]()
+    for (name, dataset), corpus in zip(sets.items(), config.corpus, strict=False):
+        texts = [column for column in dataset.column_names if column != "label"]
+        of_columns = corpus.prompt
+        if of_columns is None:
+            of_columns = model.prompts.get(model.default_prompt_name, "")
+        if isinstance(of_columns, str):
+            of_columns = (of_columns,) * len(texts)
+        prompts[name] = dict(zip(texts, of_columns, strict=True))
+    return prompts
+
+
 def _make_arguments(
-    config: StSettings, seed: int, schedule: Schedule, student: LibraryEncoder, folder: Path
+    config: StSettings,
+    seed: int,
+    schedule: Schedule,
+    student: LibraryEncoder,
+    sets: DatasetDict,
+    folder: Path,
 ) -> SentenceTransformerTrainingArguments:
     """Make the trainer's arguments of a configuration."""
     weights = [corpus.weight for corpus in config.corpus if corpus.weight is not None]
     mixed = {}
     if len(weights) > 1:
         mixed["multi_dataset_batch_sampler"] = partial(WeightedBatchSampler, weights=weights)
-    prompts = student.model.prompts or {}
     rates = {"linear": "linear", "constant": "constant_with_warmup"}
     return SentenceTransformerTrainingArguments(
         output_dir=str(folder / "output"),
@@ -161,7 +188,7 @@ def _make_arguments(
         max_grad_norm=config.max_grad_norm or 0,
         adam_epsilon=config.optimizer_epsilon or 1e-8,
         bf16=config.precision == "bf16",
-        prompts=prompts.get(student.model.default_prompt_name) or None,
+        prompts=_choose_prompts(config, student.model, sets),
         report_to="none",
         disable_tqdm=True,
         save_strategy="no",

@@ -11,25 +11,28 @@ from copy import copy
 from functools import lru_cache
 from typing import Any, ClassVar, Self, get_args, get_type_hints
 
+import numpy as np
+from numpy.typing import NDArray
 from pydantic import ValidationError, create_model, field_validator, model_validator
 from torch import Tensor
 
-from cse_methods.config import Conditions, TrainingConfig
+from cse_methods.config import Conditions, TrainingConfig, TwoViewConfig
 from cse_methods.contract import Method
 from cse_methods.data.corpora import Corpus
 from cse_methods.encoders.encoder import Encoder
 from cse_methods.errors import SettingError, TrainingError, UnknownMethodError
 from cse_methods.registry import available_methods, get_method
 from cse_methods.settings import setting
-from cse_methods.training.objective import Objective, TwoViewObjective
+from cse_methods.training.objective import Objective, TwoViewObjective, TwoViews
 from cse_methods.training.optimizers import ParameterGroup
-from cse_methods.training.student import Student
+from cse_methods.training.student import Batch, Student, StudentProtocol
+from cse_methods.training.supervised import SupervisedObjective
 
 PREFIX = "base_"
 """Prefix of a base's settings, and of those parts of its loss whose name is taken."""
 
 
-class WithBase(TrainingConfig):
+class WithBase(TwoViewConfig):
     """The settings of a method that can build on another one.
 
     With a base, `model_validate` returns an instance of a subclass that has the base's settings
@@ -82,7 +85,7 @@ class _Based(WithBase):
 
         SettingError if the base refuses them.
         """
-        base, shared = get_method(str(self.base)).config, TrainingConfig.model_fields
+        base, shared = get_method(str(self.base)).config, TwoViewConfig.model_fields
         names = {name: name if name in shared else PREFIX + name for name in base.model_fields}
         values = {name: getattr(self, here) for name, here in names.items()}
         try:
@@ -107,7 +110,7 @@ class _Based(WithBase):
         defaults = super().dependent_defaults(values)
         if len(cls.bases) > 1:
             return defaults
-        shared = TrainingConfig.model_fields
+        shared = TwoViewConfig.model_fields
         given = {
             name.removeprefix(PREFIX): value
             for name, value in values.items()
@@ -147,7 +150,7 @@ def _add_settings_of(plain: type[WithBase], bases: tuple[str, ...]) -> Any:
     """
     fields: dict[str, Any] = {}
     conditions: dict[str, dict[str, Any]] = {}
-    shared = TrainingConfig.model_fields
+    shared = TwoViewConfig.model_fields
     for base in bases:
         config = get_method(base).config
         own = config.model_fields.keys() - shared
@@ -193,15 +196,23 @@ def find_base(name: str, upper: type[WithBase]) -> Method:
 def _explain_no_base(method: Method, upper: type[WithBase]) -> str | None:
     if method.config is upper:
         return "no method stands on itself"
+    if issubclass(method.config, WithBase):
+        return "it stands on a base of its own"
     # The two-view objectives that it builds, by its function's return annotation.
     built: Any = None
     with suppress(Exception):  # an annotation of another package that cannot be evaluated
         built = get_type_hints(method.build).get("return")
     all_kinds = get_args(built) or (built,)
-    kinds = [k for k in all_kinds if isinstance(k, type) and issubclass(k, TwoViewObjective)]
+    kinds = [
+        kind
+        for kind in all_kinds
+        if isinstance(kind, type)
+        and issubclass(kind, TwoViewObjective)
+        and not issubclass(kind, SupervisedObjective)
+    ]
     if not kinds:
         return "its objective does not hand over two views of each sentence"
-    if upper.encodes_views and any(k.encode is not TwoViewObjective.encode for k in kinds):
+    if upper.encodes_views and all(kind.encode is not TwoViewObjective.encode for kind in kinds):
         return (
             "it encodes its views in a way of its own, and this method cuts sentences into parts "
             "that it encodes itself"
@@ -252,3 +263,19 @@ class ObjectiveOnBase(Objective):
 
     def evaluation_encoders(self, student: Student) -> Sequence[Encoder]:
         return self.base.evaluation_encoders(student)
+
+
+class TwoViewsOfBase(ObjectiveOnBase, TwoViewObjective):
+    """An objective with another loss on the two views of its base; subclasses define `losses`."""
+
+    def batch_rows(self, drawn: NDArray[np.int64]) -> NDArray[np.int64]:
+        return self.base.batch_rows(drawn)
+
+    def views(self, student: StudentProtocol, batch: Batch) -> TwoViews:
+        return self.base.views(student, batch)
+
+    def encode(self, student: StudentProtocol, views: TwoViews) -> tuple[Tensor, ...]:
+        return self.base.encode(student, views)
+
+    def update_state(self, student: StudentProtocol, views: TwoViews) -> None:
+        self.base.update_state(student, views)

@@ -7,7 +7,7 @@ from typing import Any
 from torch import Tensor
 
 from cse_methods.config import Arithmetic
-from cse_methods.data.dev_selection import DevSelection, dev_metric
+from cse_methods.data.dev_selection import DevSelection, dev_metric, width_metric
 from cse_methods.data.dev_sets import load_dev_pairs
 from cse_methods.data.pairs import PairSet
 from cse_methods.data.transfer_sets import TransferSet, load_transfer_set
@@ -15,6 +15,7 @@ from cse_methods.encoders.devices import computing_in, default_device, send_tens
 from cse_methods.encoders.loading import SentenceEncoder
 from cse_methods.errors import EvaluationError
 from cse_methods.metrics import alignment, cosines, spearman, uniformity
+from cse_methods.referenced_tasks.dev_set import ReferencedSet
 from cse_methods.tasks import TRANSFER_TASKS
 from cse_methods.transfer.folds import task_accuracies
 from cse_methods.transfer.protocol import DEV_PROTOCOL
@@ -44,10 +45,14 @@ class DevSuite:
         self.arithmetic = arithmetic
         self.widths = tuple(widths)
         self.sets: tuple[PairSet, ...] = tuple(
-            load_dev_pairs(dev, name, data) for name in dev.tasks if name != "transfer_dev"
+            load_dev_pairs(dev, name, data)
+            for name in dev.tasks
+            if name != "transfer_dev" and name not in dev.references
         )
+        self.referenced = tuple(map(ReferencedSet, dev.references.values()))
         self.selection = dev
         sentences = dict.fromkeys(s for d in self.sets for s in (*d.first, *d.second))
+        sentences |= dict.fromkeys(text for one in self.referenced for text in one.texts)
         self._row = {sentence: row for row, sentence in enumerate(sentences)}
         """Index of each distinct sentence among all of them."""
         self._read: tuple[Hashable, list[Any]] | None = None
@@ -66,23 +71,26 @@ class DevSuite:
             for the set `DevSelection.geometry`, `dev/alignment` (lower is better) over pairs with
             gold above 4 of 5, if there are any, and `dev/uniformity` (lower is better) over all
             distinct sentences;
+            `dev/<task>_main_score` of tasks that a reference names (nan if an embedding holds NaN);
             for `transfer_dev`, `dev/<task>_accuracy` in [0, 1] of the seven transfer tasks (nan
             if an embedding holds NaN) and their mean, `dev/avg_transfer_accuracy`;
             the means of several sets that pick the checkpoint or guide the search, such as
             `dev/stsb_sickr_mean`.
         """
         metrics: dict[str, float] = {}
-        for dev, first, second, every in self._embed_pairs(encoder):
+        embeddings = self._embed(encoder)
+        for dev, first, second, every in self._split_pairs(embeddings):
             metrics[dev_metric(dev.task)] = spearman(cosines(first, second), dev.gold)
             for width in self.widths:
                 similarities = cosines(first[:, :width], second[:, :width])
-                name = f"{dev_metric(dev.task)}_width_{width}"
-                metrics[name] = spearman(similarities, dev.gold)
+                metrics[width_metric(dev.task, width)] = spearman(similarities, dev.gold)
             if dev.task == self.selection.geometry:
                 same = dev.gold > SAME_MEANING
                 if same.any():
                     metrics["dev/alignment"] = alignment(first[same], second[same])
                 metrics["dev/uniformity"] = uniformity(send_tensor(every, default_device()))
+        for one in self.referenced:
+            metrics[dev_metric(one.task)] = self._score_referenced(one, encoder, embeddings)
         if self.transfer:  # one by one, because all embeddings together would take gigabytes
             accuracies = {
                 f"dev/{task.task}_accuracy": self._measure_accuracy(task, encoder)
@@ -95,27 +103,41 @@ class DevSuite:
 
     def similarities(self, encoder: SentenceEncoder) -> dict[str, Tensor]:
         """Compute the cosine of each pair, shape (pairs,), by the name of the set."""
+        embeddings = self._embed(encoder)
         return {
-            dev.task: cosines(first, second) for dev, first, second, _ in self._embed_pairs(encoder)
+            dev.task: cosines(first, second)
+            for dev, first, second, _ in self._split_pairs(embeddings)
         }
 
-    def _embed_pairs(
-        self, encoder: SentenceEncoder
-    ) -> Iterator[tuple[PairSet, Tensor, Tensor, Tensor]]:
-        """Yield each set with the embeddings of its pairs' sentences and of its distinct sentences.
-
-        All sets are encoded together, so that each distinct sentence is encoded once.
-        """
-        row = self._row
+    def _embed(self, encoder: SentenceEncoder) -> Tensor:
+        """Encode each distinct sentence of all sets once, shape (sentences, D)."""
         with computing_in(self.arithmetic, encoder.device):
             if self._read is None or self._read[0] != encoder.reading_key:
-                self._read = encoder.reading_key, list[Any](encoder.rows(list(row)))
-            embeddings = encoder.encode_rows(self._read[1])
+                self._read = encoder.reading_key, list[Any](encoder.rows(list(self._row)))
+            return encoder.encode_rows(self._read[1])
+
+    def _split_pairs(self, embeddings: Tensor) -> Iterator[tuple[PairSet, Tensor, Tensor, Tensor]]:
+        """Yield each set of pairs with embeddings: of its pairs and of its distinct sentences."""
+        row = self._row
         for dev in self.sets:
             first = embeddings[[row[sentence] for sentence in dev.first]]
             second = embeddings[[row[sentence] for sentence in dev.second]]
             own = sorted({row[sentence] for sentence in (*dev.first, *dev.second)})
             yield dev, first, second, embeddings[own]
+
+    def _score_referenced(
+        self, task: ReferencedSet, encoder: SentenceEncoder, embeddings: Tensor
+    ) -> float:
+        def embed(texts: Sequence[str]) -> Tensor:
+            if all(text in self._row for text in texts):
+                return embeddings[[self._row[text] for text in texts]]
+            with computing_in(self.arithmetic, encoder.device):
+                return encoder.encode(texts).cpu()
+
+        try:
+            return task.score(embed)
+        except EvaluationError:
+            return math.nan  # as for pairs: the trial continues, and this step is not kept
 
     def _measure_accuracy(self, task: TransferSet, encoder: SentenceEncoder) -> float:
         def encode(sentences: Sequence[str]) -> Tensor:

@@ -27,6 +27,7 @@ from cse_methods.training.checkpoint import (
     load_checkpoint,
 )
 from cse_methods.training.dev_evaluation import DevSuite
+from cse_methods.training.modifiers import modify_loss
 from cse_methods.training.objective import Objective
 from cse_methods.training.optimizers import grouped_parameters, make_optimizer
 from cse_methods.training.schedule import Schedule
@@ -118,7 +119,9 @@ def train_and_report(
     """Train from the start or from a checkpoint to the end; see `train`."""
     torch.manual_seed(run.seed)
     schedule = Schedule.of(config, sentences=len(corpus.sentences))
-    dev = DevSuite(config.dev, data=config.data, arithmetic=config.arithmetic)
+    dev = DevSuite(
+        config.dev, data=config.data, arithmetic=config.arithmetic, widths=config.dev_widths
+    )
     state = start(config, run.seed, schedule, objective)
     if schedule.total * config.batch_size >= _WORTH_KEEPING * len(corpus.sentences):
         student = state.student
@@ -167,7 +170,7 @@ def start(
     keep_freed_memory()
     device = default_device()
     student = Student.from_config(config).to(device)
-    own = objective(student).to(device)
+    own = modify_loss(objective(student), config, width=student.encoder.width).to(device)
     groups = grouped_parameters((student, own), own.parameter_groups(student), config)
     optimizer = make_optimizer(config, groups)
     scaler = torch.amp.GradScaler(device.type, enabled=config.precision == "fp16")

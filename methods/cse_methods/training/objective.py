@@ -79,9 +79,9 @@ class TwoViews:
 class TwoViewObjective(Objective):
     """An objective on two views of each sentence, on which another method can build.
 
-    It defines how the views are read, how they are encoded, and their loss. Methods that build on
-    it call these three separately: RankCSE also ranks the views, WhitenedCSE passes a student whose
-    head whitens, and HiCL encodes the views by segments instead.
+    It defines how the views are read, how they are encoded, their loss, and what is kept after it.
+    Methods that build on it call these separately: RankCSE also ranks the views, WhitenedCSE passes
+    a student whose head whitens, and HiCL encodes the views by segments instead.
     """
 
     def views(self, student: StudentProtocol, batch: Batch) -> TwoViews:
@@ -119,6 +119,9 @@ class TwoViewObjective(Objective):
     ) -> dict[str, Tensor]:
         """Compute the parts of the loss by name, as `forward` returns them.
 
+        With `matryoshka_dims` it is called for the first coordinates of all embeddings, once for
+        each of these numbers.
+
         Args:
             first: embeddings of the first view, shape (B, D).
             second: embeddings of the second view, shape (B, D).
@@ -129,8 +132,18 @@ class TwoViewObjective(Objective):
         """
         raise NotImplementedError
 
+    def update_state(self, student: StudentProtocol, views: TwoViews) -> None:
+        """Update what is kept for later steps, such as a queue; called once a step, after `losses`.
+
+        Args:
+            student: the student in training, before the optimiser's step.
+            views: the result of `views` for the batch.
+        """
+
     def forward(self, student: StudentProtocol, batch: Batch) -> dict[str, Tensor]:
-        """Compute the parts of the loss on whole sentences."""
+        """Compute the parts of the loss on whole sentences, and update the state."""
         views = self.views(student, batch)
         encoded = self.encode(student, views)
-        return self.losses(*encoded, views=views, student=student, batch=batch)
+        parts = self.losses(*encoded, views=views, student=student, batch=batch)
+        self.update_state(student, views)
+        return parts

@@ -4,13 +4,13 @@ from typing import Self
 
 from pydantic import model_validator
 
-from cse_methods.config import Pooler, TrainingConfig
+from cse_methods.config import Pooler, TwoViewConfig
 from cse_methods.encoders.template import prompt_problem
 from cse_methods.errors import SettingError
 from cse_methods.settings import released
 
 
-class PromptedConfig(TrainingConfig):
+class PromptedConfig(TwoViewConfig):
     """Settings of a method that reads each of two views in a prompt of its own."""
 
     pooler: Pooler = released("mask", "how the vectors of tokens become one vector")

@@ -312,11 +312,19 @@ def filter_options(command: Callable[..., _R]) -> Callable[..., _R]:
 
 def tasks_option(command: Callable[_P, _R]) -> Callable[_P, _R]:
     """Add `--tasks`, a family of test scores."""
-    families = ("sts", "transfer", "ranking", "long", "clean", "own")
     option = click.option(
-        "--tasks", type=click.Choice(families), help="Family of test scores to show."
+        "--tasks",
+        type=_Family(("sts", "transfer", "ranking", "long", "clean", "mteb", "own")),
+        help="Family of test scores to show; or a benchmark: 'benchmark:MTEB(eng, v2)'.",
     )
     return option(command)
+
+
+class _Family(click.Choice[str]):
+    """A family of test scores, or a benchmark, whose name only the leaderboard knows."""
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        return value if value.startswith("benchmark:") else super().convert(value, param, ctx)
 
 
 _FORMATS = ("table", "json", "csv", "markdown", "latex", "html")

@@ -1,5 +1,6 @@
 """cse-evaluate: score any encoder on the field's test sets."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal
 
 import click
@@ -16,6 +17,7 @@ from cse_platform.standard_streams import say
 
 if TYPE_CHECKING:
     from cse_methods.config import Pooler
+    from cse_methods.tasks import Tasks
 
 POOLERS = ("cls", "avg", "avg_top2", "avg_first_last")
 
@@ -25,9 +27,11 @@ POOLERS = ("cls", "avg", "avg_top2", "avg_first_last")
 @click.argument("model")
 @click.option(
     "--tasks",
-    default="sts",
+    default=("sts",),
     show_default=True,
-    help="sts, transfer, ranking, geometry, long, single tasks or own files: sts,mr,./my.tsv.",
+    multiple=True,
+    help="sts, transfer, ranking, geometry, long, single tasks, own files or tasks of mteb: "
+    "sts,mr,./my.tsv,mteb:NFCorpus,'{retrieval: ./folder}'. Can be repeated.",
 )
 @click.option(
     "--data", help="A folder in the SentEval layout, `hub` or `builtin`.  [env var: CSE_DATA]"
@@ -66,7 +70,7 @@ POOLERS = ("cls", "avg", "avg_top2", "avg_first_last")
 @shows_errors
 def main(
     model: str,
-    tasks: str,
+    tasks: tuple[str, ...],
     data: str | None,
     pooler: "Pooler | None",
     prompt: str | None,
@@ -92,7 +96,6 @@ def main(
         cse-evaluate ./simcse-mini --json
     """
     say(f"reading {model}", log="stderr")  # torch takes seconds
-    from cse_methods.tasks import parse_tasks
     from cse_methods.transfer.protocol import TransferProtocol
     from cse_platform.scoring import ScoringRequest, score_model
 
@@ -101,7 +104,7 @@ def main(
         raise click.BadParameter(f"{dims!r} is not a list such as 32,64,128", param_hint="'--dims'")
     request = ScoringRequest(
         model=model,
-        tasks=parse_tasks([word.strip() for word in tasks.split(",") if word.strip()]),
+        tasks=_parse_tasks(tasks),
         data=data,
         pooler=pooler,
         prompt=prompt,
@@ -122,3 +125,20 @@ def main(
         from cse_platform.presentation.terminal import print_page
 
         print_page(evaluation_page(evaluation))
+
+
+def _parse_tasks(texts: Sequence[str]) -> "Tasks":
+    """Parse lists of tasks; own files in their kinds stand in braces, as in a sweep file."""
+    from cse_methods.referenced_tasks.reference import parse_reference
+    from cse_methods.tasks import parse_tasks, split_tasks
+    from cse_platform.sweep.yaml_file import UnreadableYamlError, read_yaml
+
+    words = [word for text in texts for word in split_tasks(text)]
+    try:
+        own = {
+            word: parse_reference(read_yaml(word).data) for word in words if word.startswith("{")
+        }
+    except UnreadableYamlError as error:
+        raise click.BadParameter(str(error), param_hint="'--tasks'") from None
+    named = {reference.task: reference for reference in own.values()}
+    return parse_tasks([own[word].task if word in own else word for word in words], named)

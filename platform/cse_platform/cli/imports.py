@@ -10,10 +10,13 @@ from cse_platform.standard_streams import echo
 
 @click.command("import")
 @click.argument("file", metavar="FILE", type=UserPath())
-@click.option("--sweep", required=True, help="The name that the trials come under.")
+@click.option("--sweep", help="The name that the trials come under.")
+@click.option("--trial", help="The trial that a folder with mteb's results is about.")
 @store_options
-def import_command(file: Path, sweep: str, place: LeaderboardPlace) -> None:
-    """Import runs from a table: CSV, JSON lines or Parquet.
+def import_command(
+    file: Path, sweep: str | None, trial: str | None, place: LeaderboardPlace
+) -> None:
+    """Import runs from a table: CSV, JSON lines or Parquet. Or attach mteb's results to a trial.
 
     A row is a run or, with a step, a dev point of one. The columns are run, method, backbone, seed,
     state, started, finished, step, dev.NAME, test.TASK, param.NAME and train.NAME.
@@ -21,10 +24,25 @@ def import_command(file: Path, sweep: str, place: LeaderboardPlace) -> None:
     A second import adds only new runs. Imported trials never share a row with trials whose dev sets
     this project has checked.
 
+    With --trial, FILE is a folder with mteb's results of one revision of a model. Unless that is
+    the trial's key, as in `export --results`, the scores are marked as claimed.
+
     \b
-    Example:
+    Examples:
         cse-leaderboard import lab-b.csv --sweep lab-b
+        cse-leaderboard import results/my-lab__simcse/1 --trial quickstart-simcse#3
     """
+    if (sweep is None) == (trial is None):
+        raise click.UsageError("name a sweep for a table, or a trial for mteb's results")
+    if trial is not None:
+        from cse_platform.imports.mteb_results import import_mteb_results
+
+        store = place.url_beside_runs
+        new, known, claimed = import_mteb_results(file, trial=trial, runs=place.folder, store=store)
+        mark = ", marked as claimed" * claimed
+        echo(f"Scores: {new} new, {known} already here{mark}")
+        return
+    assert sweep is not None
     from cse_platform.imports.runs import import_runs
 
     done = import_runs(file, sweep=sweep, runs=place.folder, store=place.url_beside_runs)

@@ -50,7 +50,7 @@ _RENAMED = {
     **dict.fromkeys(("--compare", "--on"), "cse-leaderboard compare A B"),
     "--compare-all": "cse-leaderboard compare",
 }
-_TABLES = ("ranking", "scores", "hyperparameters", "sweeps", "runs", "costs", "sources")
+_TABLES = ("ranking", "scores", "widths", "hyperparameters", "sweeps", "runs", "costs", "sources")
 _SECTIONS = {
     "Daily": "compare paper audit search show annotate export register reproduce",
     "Results from elsewhere": "import",
@@ -133,6 +133,11 @@ class _Question:
     wide: bool
 
     @property
+    def tables(self) -> tuple[str, ...]:
+        """The tables to show instead of the ranking; empty if none is named."""
+        return _TABLES if "all" in self.show else self.show
+
+    @property
     def published_tables(self) -> tuple[str, ...]:
         """The requested tables of papers; empty if none is named."""
         return tuple(self.published.split(",")) if self.published else ()
@@ -170,8 +175,7 @@ def _print_answer(question: _Question, *, url: str) -> None:
                 move(advance=done, total=total)
 
             board = _make_board(question, reader, progress)
-    names = _TABLES if "all" in question.show else question.show
-    document = board_document(board, names, wide=question.wide)
+    document = board_document(board, question.tables, wide=question.wide)
     print_document(document, format=question.format, wide=question.wide)
 
 
@@ -213,7 +217,14 @@ def _make_board(
             tables=question.published_tables,
         )
     _report_unshown(question, published, tasks)
-    return Board(rows, published=published, family=tasks, sorted_by=question.sort, against=against)
+    return Board(
+        rows,
+        published=published,
+        family=tasks,
+        sorted_by=question.sort,
+        against=against,
+        by_width=reader.by_width(rows) if "widths" in question.tables else (),
+    )
 
 
 def _report_unshown(

@@ -103,9 +103,17 @@ def reproduce_command(trial: str, folder: Path | None, place: LeaderboardPlace) 
 @click.command()
 @click.argument("trial")
 @click.argument("folder", type=UserPath())
+@click.option(
+    "--results",
+    "model_name",
+    metavar="LAB/MODEL",
+    help="Write the scores on tasks of mteb instead, as results of a model of that name.",
+)
 @store_options
-def export_command(trial: str, folder: Path, place: LeaderboardPlace) -> None:
-    """Export the model of TRIAL for sentence-transformers.
+def export_command(
+    trial: str, folder: Path, model_name: str | None, place: LeaderboardPlace
+) -> None:
+    """Export the model of TRIAL for sentence-transformers, or its results for mteb.
 
     Writes the model and a model card to FOLDER. TRIAL is named as for `show`: a sweep stands for
     its complete trial with the highest dev score.
@@ -114,7 +122,18 @@ def export_command(trial: str, folder: Path, place: LeaderboardPlace) -> None:
     Examples:
         cse-leaderboard export quickstart-simcse simcse-mini
         cse-leaderboard export rankcse-bert-base rankcse-bert-base
+        cse-leaderboard export rankcse-bert-base mteb-cache --results my-lab/rankcse
     """
+    if model_name is not None:
+        if model_name.count("/") != 1 or not all(model_name.split("/")):
+            raise click.BadParameter("expected LAB/MODEL", param_hint="'--results'")
+        from cse_platform.export.mteb_results import write_mteb_results
+
+        written, left_out = write_mteb_results(place.url, trial, folder, model=model_name)
+        echo(f"{folder}: results of {', '.join(written)}; mteb.ResultCache({str(folder)!r})")
+        for task in left_out:
+            echo(f"note: without {task}: the mean over its subsets alone is stored", err=True)
+        return
     from cse_platform.export import kept_model as kept
     from cse_platform.export.model_card import model_card
 

@@ -5,8 +5,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from cse_methods.data.own.reading import load_own_pairs, local_file
-from cse_methods.data.own.spec import OwnPairs
+from cse_methods.data.dev_selection import DevSelection
+from cse_methods.data.dev_sets import identify_dev_set
+from cse_methods.data.own.reading import local_file
 from cse_methods.errors import DataError
 from cse_methods.files.named import kind_of_file
 from cse_methods.registry import get_method, own_methods
@@ -98,22 +99,26 @@ def carry_own_sets(sweep: dict[str, Any], folder: Path) -> tuple[dict[str, Any],
         because it is gone or holds other pairs than the trial was judged by.
     """
     dev, missing = sweep["dev"], []
-    files = {name: OwnPairs.model_validate(own) for name, own in dev.get("files", {}).items()}
+    selection = DevSelection.model_validate(dev)
+    files = dict(selection.files)
     if not files:
         return sweep, []
     for name, own in files.items():
-        copy = Path(own.file).name
-        if (folder / copy).exists():  # another set's file of that name
-            copy = f"{name}-{copy}"
+        copies = {path: Path(path).name for path in own.paths}
+        if any((folder / copy).exists() for copy in copies.values()):  # another set's
+            copies = {path: f"{name}-{copy}".replace(":", "-") for path, copy in copies.items()}
         try:
-            load_own_pairs(own)
-            write_below(folder, copy, local_file(own).read_bytes())
+            identify_dev_set(selection, name, sweep.get("data"))
+            for path, copy in copies.items():
+                write_below(folder, copy, local_file(path).read_bytes())
         except (DataError, OutputError, OSError) as problem:
             missing.append(
-                f"The dev set {name} is not in this folder ({problem}). Put {copy} beside "
-                f"sweep.yaml; its pairs must have sha256 {own.sha256}."
+                f"The dev set {name} is not in this folder ({problem}). Put "
+                f"{', '.join(copies.values())} beside sweep.yaml; its rows must have sha256 "
+                f"{own.sha256}."
             )
-        files[name] = own.model_copy(update={"file": f"./{copy}"})
+        here = {path: f"./{copy}" for path, copy in copies.items()}
+        files[name] = own.with_paths(here.__getitem__)
     carried = {name: own.model_dump(mode="json") for name, own in files.items()}
     return {**sweep, "dev": {**dev, "files": carried}}, missing
 

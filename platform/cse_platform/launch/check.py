@@ -93,6 +93,11 @@ def check_and_fetch(
             say(f"{spec.sweep}: fetching", log="stdout")
             fetch_backbone(resolve_backbone(spec.backbone))
             preflight.read_corpus(spec)
+            tested = spec.evaluate.asked.referenced if spec.evaluate else ()
+            if references := [*spec.dev.references.values(), *tested]:
+                from cse_methods.referenced_tasks.library import fetch_references  # torch: seconds
+
+                fetch_references(references)
         stages = check()  # again, now that the files are here
     return stages
 

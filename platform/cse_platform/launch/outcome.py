@@ -11,8 +11,8 @@ from statistics import fmean, stdev
 from cse_platform.export.journal_files import has_output
 from cse_platform.leaderboard.api import Leaderboard
 from cse_platform.leaderboard.records import (
-    BOARD_FAMILIES,
     BUILTIN,
+    FAMILIES,
     OWN,
     Filters,
     LeaderboardRow,
@@ -128,7 +128,7 @@ def _format_settings(trial: Trial) -> str:
 
 
 def _describe_tests(row: LeaderboardRow) -> Iterator[str]:
-    for name in (*BOARD_FAMILIES, OWN):
+    for name in FAMILIES:
         family = family_named(name, [row])
         means = [n for n in family.averages if n in row.scores]
         shown = [*means, *(n for n in family.columns if n in row.scores and n not in means)]

@@ -16,7 +16,7 @@ from cse_platform.errors import SweepRefusedError
 from cse_platform.launch.check import check_and_fetch, check_stages
 from cse_platform.launch.run import run_stage
 from cse_platform.leaderboard.api import open_leaderboard
-from cse_platform.leaderboard.records import BOARD_FAMILIES, Filters
+from cse_platform.leaderboard.records import BOARD_FAMILIES, Filters, is_of_mteb
 from cse_platform.numbers import format_count
 from cse_platform.presentation.terminal import Terminal
 from cse_platform.runner.tune import RayExecutor
@@ -142,7 +142,8 @@ def _examine_stage(spec: SweepSpec, folder: Path) -> tuple[str, list[str]]:
     with open_leaderboard(stores.leaderboard) as board:
         rows = board.rows(Filters(sweep=spec.sweep), per_configuration=True, ranked=False)
     scores = {name: score.mean for row in rows for name, score in row.scores.items()}
-    expected |= {*tasks.sts, *tasks.transfer, *tasks.long} - scores.keys()
+    of_mteb = [one.task for one in tasks.referenced if is_of_mteb(one.task)]
+    expected |= {*tasks.sts, *tasks.transfer, *tasks.long, *of_mteb} - scores.keys()
     if tasks.ranking and spec.data != "builtin":
         expected |= {*BOARD_FAMILIES["ranking"].averages} - scores.keys()
     means = {f"dev {row.dev.search}": row.dev_score.mean for row in rows} | scores

@@ -6,8 +6,10 @@ from contextlib import AbstractContextManager
 from functools import partial, wraps
 from operator import attrgetter
 from pathlib import Path
+from statistics import fmean
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar
 
+from cse_methods.data.dev_selection import ByWidth, scores_by_width
 from cse_platform.databases import expand_url, sqlite_url
 from cse_platform.leaderboard.board import MAIN_FAMILIES, board_rows
 from cse_platform.leaderboard.board import annotations as read_annotations
@@ -57,11 +59,12 @@ from cse_platform.leaderboard.sweeps import (
     read_sweeps,
 )
 from cse_platform.leaderboard.trial_details import (
+    read_examples,
     read_neighbours,
-    read_similarities,
+    read_settings,
     read_trial,
 )
-from cse_platform.leaderboard.trials import best_of_sweep, dev_curves
+from cse_platform.leaderboard.trials import best_of_sweep, dev_curves, find_kept_models
 from cse_platform.leaderboard.trials_table import (
     EVERY,
     Hyperparameters,
@@ -135,8 +138,10 @@ class Leaderboard:
     search = _make_question(read_search)
     trial = _make_question(read_trial)
     neighbours = _make_question(read_neighbours)
-    similarities = _make_question(read_similarities)
+    examples = _make_question(read_examples)
+    settings = _make_question(read_settings)
     annotations = _make_question(read_annotations)
+    kept_models = _make_question(find_kept_models)
 
     def rows(
         self,
@@ -157,8 +162,8 @@ class Leaderboard:
                 and the first family that any row has scores of gives the headline.
             per_configuration: return a row for every configuration with a complete trial.
             limit: maximum number of rows; those with the highest dev means are returned.
-            ranked: compute ranks and intervals over pairs by resampling; without them, even a board
-                of many rows is fast.
+            ranked: compute ranks and intervals over examples by resampling; without them, even a
+                board of many rows is fast.
             sort: the column to sort by, by default the headline; see `sort_rows`.
             progress: called with the progress of the resampling.
         """
@@ -328,6 +333,20 @@ class Leaderboard:
         with self._store.session() as session:
             curves = dev_curves(session, list(row.keys.values()))
         return {seed: curves[row.keys[seed]] for seed in row.seeds}
+
+    def by_width(self, rows: Sequence[LeaderboardRow]) -> list[ByWidth]:
+        """The dev scores of each row by width: means over its seeds, at the kept checkpoints."""
+        with self._store.session() as session:
+            curves = dev_curves(session, [key for row in rows for key in row.keys.values()])
+        found = []
+        for row in rows:
+            kept = [p.metrics for seed in row.seeds for p in curves[row.keys[seed]] if p.kept]
+            values = dict[str, list[float]]()
+            for name, value in (each for metrics in kept for each in metrics.items()):
+                if value is not None:
+                    values.setdefault(name, []).append(value)
+            found.append(scores_by_width({name: fmean(of) for name, of in values.items()}))
+        return found
 
     def table_trials(
         self, sweep: str, choice: TrialChoice = EVERY, *, limit: int | None = None, offset: int = 0

@@ -7,7 +7,7 @@ Scores are fractions.
 import math
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import groupby, zip_longest
 from typing import Any, Literal, cast
@@ -33,10 +33,12 @@ from cse_platform.leaderboard.filters import (
     trial_conditions,
 )
 from cse_platform.leaderboard.records import (
+    BENCHMARK,
     BOARD_FAMILIES,
     BUILTIN,
     COLUMN_METRICS,
     EVERY_ROW,
+    MTEB,
     OWN,
     SCORE_COLUMNS,
     TEST_SOURCES,
@@ -55,6 +57,7 @@ from cse_platform.leaderboard.records import (
     SeenSentences,
     estimate,
     family_named,
+    is_of_mteb,
     is_own,
     order_by_dev,
 )
@@ -315,6 +318,8 @@ Evaluated = dict[str, SeedScores]
 """The scores of one row, by column."""
 Scored = dict[tuple[str, str], SeedScores]
 """The scores of one configuration, by column and identity."""
+_OPEN_FAMILIES: dict[str, Callable[[str], bool]] = {OWN: is_own, MTEB: is_of_mteb}
+"""What says whether a column is of a family whose columns are those that have scores."""
 
 
 def scores_by_evaluation(
@@ -328,20 +333,23 @@ def scores_by_evaluation(
     several rows: the identity with the most seeds comes first, ties go to the latest measurement.
     """
     scored = _read_scores(session, configurations, families)
-    own = {column for scores in scored.values() for column, _ in scores if is_own(column)}
     rows: dict[int, list[Evaluated]] = {}
     for configuration, scores in scored.items():
         alike: dict[object, list[list[Scored]]] = {}
         for index, family in enumerate(families):
-            if family.name == OWN:
-                family = replace(family, columns=tuple(sorted(own)))
+            if (holds := _OPEN_FAMILIES.get(family.name)) is not None:
+                columns = tuple(dict.fromkeys(column for column, _ in scores if holds(column)))
+                averages = tuple(column for column in columns if column.startswith(BENCHMARK))
+                family = BoardFamily(family.name, columns, averages)
             for kind, group in _group_family_scores(scores, family):
                 alike.setdefault(kind, [[] for _ in families])[index].append(group)
-        rows[configuration] = [
-            {column: seeds for group in groups for (column, _), seeds in (group or {}).items()}
-            for by_family in alike.values()
-            for groups in zip_longest(*by_family)
-        ]
+        rows[configuration] = []
+        for by_family in alike.values():
+            for groups in zip_longest(*by_family, fillvalue={}):
+                kept = {key for group in groups for key in group}
+                rows[configuration].append(
+                    {key[0]: seeds for key, seeds in scores.items() if key in kept}
+                )
     return rows
 
 
@@ -350,7 +358,7 @@ def _read_scores(
 ) -> dict[int, Scored]:
     """Read the test scores of these families by configuration, with the facts of each identity."""
     columns = {column for family in families for column in family.columns}
-    wants_own = any(family.name == OWN for family in families)
+    wanted = [holds for name, holds in _OPEN_FAMILIES.items() if name in {f.name for f in families}]
     query = (
         select(
             TrialRecord.configuration_id,
@@ -370,12 +378,12 @@ def _read_scores(
             ScoreRecord.split == "test",
             ScoreRecord.metric.in_(sorted(MAIN_METRICS | set(COLUMN_METRICS))),
         )
-        .order_by(ScoreRecord.measured)
+        .order_by(ScoreRecord.measured, ScoreRecord.place)
     )
     scored: dict[int, Scored] = defaultdict(dict)
     for configuration, seed, task, metric, identity, value, measured in session.execute(query):
         column = task if metric in MAIN_METRICS else f"{task}_{metric}"
-        if column in columns or (wants_own and is_own(column)):
+        if column in columns or any(holds(column) for holds in wanted):
             new = SeedScores(identity, measured)
             seeds = scored[configuration].setdefault((column, identity), new)
             seeds.values[seed], seeds.last = value, max(seeds.last, measured)
@@ -383,7 +391,9 @@ def _read_scores(
     for seeds in (seeds for scores in scored.values() for seeds in scores.values()):
         if (record := records.get(seeds.identity)) is not None:
             seeds.source = record.source or ""
-            seeds.reading = repr(sorted(record.settings.get("reading", {}).items()))
+            reading = sorted(record.settings.get("reading", {}).items())
+            # Which prompts a task of mteb uses follows from its kind.
+            seeds.reading = repr([item for item in reading if not item[0].endswith(" prompt")])
             seeds.members = frozenset(record.settings.get("protocol", {}).get("mean over", ()))
     return scored
 
@@ -398,43 +408,46 @@ def read_evaluations(session: Session, identities: Iterable[str]) -> dict[str, E
 def _group_family_scores(scored: Scored, family: BoardFamily) -> list[tuple[object, Scored]]:
     """Group the scores of one family that share a row, best group first, each with its kind.
 
-    Groups with an average come first, then those with the heaviest scores.
+    An average comes with the scores that it is over. Those with an average choose first, then the
+    heaviest: each joins the first group of its kind that has its columns under no other identity.
     """
     left = {key: scores for key, scores in scored.items() if key[0] in family.columns}
-    groups: list[tuple[object, Scored]] = []
+    units: list[tuple[object, Scored]] = []
     averages = {key[1]: scores for key, scores in left.items() if key[0] in family.averages}
     for identity, average in averages.items():
         group = {k: seeds for k, seeds in left.items() if k[1] in {identity, *average.members}}
         _fill_averages(group, family, identity)
         known = [seeds for seeds in group.values() if seeds.identity != identity and seeds.reading]
         first = min(known, key=lambda seeds: seeds.identity, default=average)
-        groups.append((first.kind, group))
-    grouped = {key for _, group in groups for key in group}
-    by_column: dict[tuple[object, str], list[SeedScores]] = defaultdict(list)
-    for (column, identity), scores in left.items():
-        if (column, identity) not in grouped:
-            by_column[scores.kind, column].append(scores)
-    alike: dict[tuple[object, int], Scored] = defaultdict(dict)
-    for (kind, column), several in by_column.items():
-        several.sort(key=lambda scores: (scores.weight, scores.identity), reverse=True)
-        for index, scores in enumerate(several):
-            alike[kind, index][column, scores.identity] = scores
-    groups += [(kind, group) for (kind, _), group in alike.items()]
+        units.append((first.kind, group))
+    grouped = {key for _, group in units for key in group}
+    units += [(scores.kind, {key: scores}) for key, scores in left.items() if key not in grouped]
 
     def weigh(group: Scored) -> tuple[bool, tuple[int, datetime], str]:
         whole = any(column in family.averages for column, _ in group)
         heaviest = max(scores.weight for scores in group.values())
         return whole, heaviest, min(identity for _, identity in group)
 
-    return sorted(groups, key=lambda group: weigh(group[1]), reverse=True)
+    groups: list[tuple[object, Scored]] = []
+    for kind, unit in sorted(units, key=lambda unit: weigh(unit[1]), reverse=True):
+        for other, group in groups:
+            apart = [column for column, _ in group.keys() ^ unit.keys()]
+            if other == kind and len({*apart}) == len(apart):
+                group |= unit
+                break
+        else:
+            groups.append((kind, unit))
+    return groups
 
 
 def _fill_averages(group: Scored, family: BoardFamily, identity: str) -> None:
     """Compute the average for seeds that have a score on each task but no average."""
     for average in family.averages:
-        over = family.over(average)
+        if (average, identity) not in group:
+            continue
+        over, known = family.over(average), group[average, identity].members
         members = [scores for (column, _), scores in group.items() if column in over]
-        if (average, identity) not in group or len(members) < len(over):
+        if len(members) < len(known or over):
             continue
         values = group[average, identity].values
         for seed in set.intersection(*(set(scores.values) for scores in members)) - values.keys():
@@ -494,7 +507,7 @@ def read_seen_sentences(
     return {name: tuple(sorted(sets, key=sort_key)) for name, sets in seen.items()}
 
 
-MAIN_FAMILIES: tuple[FamilyName, ...] = ("sts", "transfer", "long")
+MAIN_FAMILIES: tuple[FamilyName, ...] = ("sts", "transfer", "long", MTEB)
 """Families whose tasks each have one score, the one that papers report."""
 Opened = Mapping[tuple[str, str, bool], datetime]
 """When test sets were first opened, by method, backbone and whether they are built-in."""
@@ -707,6 +720,11 @@ def _build_row(
         tags=sorted({*tags}.union(*(entry.words for entry in entries))),
         corpus=configuration.corpus,
         scores=_build_estimates(evaluated, values, counted, chose),
+        benchmarks={
+            average: tuple(c for c, each in evaluated.items() if each.identity in scores.members)
+            for average, scores in evaluated.items()
+            if average.startswith(BENCHMARK)
+        },
         wall_seconds=math.fsum(took) / len(took) if took else None,
         costs=_estimate_costs(seeds),
         epochs=min((line.costs[EPOCHS] for line in seeds if EPOCHS in line.costs), default=None),
@@ -749,17 +767,18 @@ def _build_estimates(
     """Estimate each score over the `complete` seeds that count, in the papers' order.
 
     If no seed that counts has a score on every task that the row has of a family, all seeds count
-    there: tasks over unlike seeds would have no average and no comparison. A lab's own test sets
-    come last, by name.
+    there: tasks over unlike seeds would have no average and no comparison. Tasks of mteb and a
+    lab's own test sets come last, in the order in which they were scored.
     """
-    peers = {
+    of_mteb = [column for column in evaluated if is_of_mteb(column)]
+    peers = dict.fromkeys(of_mteb, of_mteb) | {
         column: [each for each in family.columns if each in evaluated]
         for family in BOARD_FAMILIES.values()
         for column in family.columns
     }
     estimates = {}
     known = [column for column in SCORE_COLUMNS if column in evaluated]
-    for column in [*known, *sorted(evaluated.keys() - known)]:
+    for column in dict.fromkeys([*known, *evaluated]):
         scores = evaluated[column]
         if kept := {seed: v for seed, v in sorted(scores.values.items()) if seed in complete}:
             of_family = [evaluated[each].values.keys() for each in peers.get(column, [column])]

@@ -184,7 +184,7 @@ def shared_tasks(
     known = family_named(family, rows.values())
     single = [column for column in known.columns if column not in known.averages]
     shared = [task for task in single if all(task in row.scores for row in rows.values())]
-    whole = shared == single and len(known.averages) == 1
+    whole = len(known.averages) == 1 and shared == list(known.over(known.averages[0]))
     return shared, known.averages[0] if whole else None
 
 
@@ -355,8 +355,13 @@ def compare_every_row(
         raise ComparisonError(f"a comparison needs two rows with test scores of {tasks}{there}")
     _refuse_disjoint_rows(kept, shared, tasks)
     contenders = build_contenders(session, kept, shared)
+    is_whole = headline is not None and {*shared} == {*columns.over(headline)}
     matrix = compare_all(
-        contenders, tasks=shared, resamples=RESAMPLES["comparison"], progress=progress
+        contenders,
+        tasks=shared,
+        average=headline if is_whole else None,
+        resamples=RESAMPLES["comparison"],
+        progress=progress,
     )
     limits = replace(
         matrix.limits,
@@ -486,4 +491,4 @@ def _add_dev_pairs(
         pairs_by_seed.append(pairs)
     cosines: NDArray[Any] = np.stack([pairs.cosines for pairs in pairs_by_seed])
     groups = {} if pairs.groups is None else {task: pairs.groups}
-    return replace(contender, cosines={task: cosines}, gold={task: pairs.gold}, groups=groups)
+    return replace(contender, values={task: cosines}, gold={task: pairs.gold}, groups=groups)

@@ -123,10 +123,12 @@ def frame_trials(session: Session, filters: Filters) -> "pd.DataFrame":
         *conditions, ScoreRecord.split == "test", ScoreRecord.metric.in_(metrics)
     )
     by_column: dict[str, dict[str, float]] = defaultdict(dict)
-    for key, task, metric, value in session.execute(query.order_by(ScoreRecord.measured)):
+    for key, task, metric, value in session.execute(
+        query.order_by(ScoreRecord.measured, ScoreRecord.place)
+    ):
         by_column[task if metric in MAIN_METRICS else f"{task}_{metric}"][key] = value
     known = [column for column in SCORE_COLUMNS if column in by_column]
-    columns = [*known, *sorted(by_column.keys() - set(known))]
+    columns = dict.fromkeys([*known, *by_column])
     scores = [{score_name(c): by_column[c].get(trial.key) for c in columns} for trial in trials]
     values = [trial.hyperparameters for trial in trials]
     return _make_frame(trials, TRIAL_COLUMNS, values, scores)

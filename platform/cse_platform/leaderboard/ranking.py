@@ -1,9 +1,9 @@
-"""Rank intervals of rows, and the scores by seed and pair that they are computed from."""
+"""Rank intervals of rows, and the scores by seed and example that they are computed from."""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,16 +11,14 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from cse_methods.data.shared_sentences import Groups, known_groups, number_by_appearance
-from cse_methods.tasks import SENTENCE_GROUPS, STS_TASKS
+from cse_methods.tasks import SENTENCE_GROUPS, Statistic
 from cse_platform.leaderboard.board import read_evaluations
 from cse_platform.leaderboard.published.rows import PublishedRow, find_gap
 from cse_platform.leaderboard.records import (
-    BOARD_FAMILIES,
     BoardFamily,
     Estimate,
     LeaderboardRow,
     is_clean,
-    is_own,
     task_of,
 )
 from cse_platform.leaderboard.statistics.intervals import (
@@ -38,25 +36,20 @@ from cse_platform.leaderboard.statistics.intervals import (
 from cse_platform.stores.sql.tables import (
     ConfigurationRecord,
     EvaluationRecord,
-    PairSetRecord,
-    PairSimilaritiesRecord,
+    ExampleSetRecord,
+    ExampleValuesRecord,
     ScoreRecord,
     TrialRecord,
     in_batches,
 )
-from cse_platform.tracking.packing import unpack_cosines, unpack_gold
+from cse_platform.tracking.packing import unpack_gold, unpack_values
+from cse_platform.values import group_by
 
 ScoreKey = tuple[str, int, str, str]
 """Configuration's hash, seed, column and identity."""
 
 Rows = NDArray[np.intp] | slice
-"""Indices of the pairs that a score is computed over."""
-
-PAIR_COLUMNS = (
-    *STS_TASKS,
-    *(c for c in BOARD_FAMILIES["clean"].columns if task_of(c) in STS_TASKS),
-)
-"""Columns whose scores are correlations over pairs; those of a lab's own test sets are others."""
+"""Indices of the examples that a score is computed over."""
 
 
 def build_contenders(
@@ -66,12 +59,12 @@ def build_contenders(
     *,
     scored_on: Sequence[str] = (),
 ) -> list[Contender]:
-    """Build contenders, with the cosines of the tasks for which every seed has them.
+    """Build contenders, with the values by example of the tasks for which every seed has them.
 
     `tasks` are columns of one family, without averages. Each row must have a score on each of them,
     and a seed that has all of these. `scored_on` has further columns that the seeds must have.
     """
-    cosines, gold, groups = _read_similarities(session, list(rows.values()), tasks)
+    examples, gold, groups = _read_examples(session, list(rows.values()), tasks)
     built = []
     for name, row in rows.items():
         seeds = common_seeds(row, [*tasks, *scored_on])
@@ -80,16 +73,17 @@ def build_contenders(
             task: [(name_of, seed, task, row.scores[task].identity) for seed in seeds]
             for task in tasks
         }
-        paired = {task: ks for task, ks in keys.items() if all(key in cosines for key in ks)}
-        data = {task: cosines[ks[0]][0] for task, ks in paired.items()}
+        paired = {task: ks for task, ks in keys.items() if all(key in examples for key in ks)}
+        data = {task: examples[ks[0]].data for task, ks in paired.items()}
         built.append(
             Contender(
                 name,
                 {task: [row.scores[task].values[seed] for seed in seeds] for task in tasks},
-                {task: np.stack([cosines[k][1] for k in ks]) for task, ks in paired.items()},
-                {task: gold[sha256] for task, sha256 in data.items()},
-                {task: g for task, sha256 in data.items() if (g := groups.get(sha256)) is not None},
+                {task: np.stack([examples[k].values for k in ks]) for task, ks in paired.items()},
+                {task: gold[name] for task, name in data.items() if name in gold},
+                {task: groups[name] for task, name in data.items() if name in groups},
                 TrainingDesign(row.method, row.backbone, tuple(seeds)),
+                {task: examples[ks[0]].statistic for task, ks in paired.items()},
             )
         )
     return built
@@ -101,16 +95,22 @@ def common_seeds(row: LeaderboardRow, tasks: Sequence[str]) -> list[int]:
     return sorted(set(row.keys).intersection(*counted))
 
 
-def _read_similarities(
-    session: Session, rows: Sequence[LeaderboardRow], tasks: Sequence[str]
-) -> tuple[
-    dict[ScoreKey, tuple[str, NDArray[np.float32]]], dict[str, NDArray[Any]], dict[str, Groups]
-]:
-    """Read similarities of rows on tasks.
+class _Examples(NamedTuple):
+    """The values that a score is computed from, the id of their examples, and the statistic."""
 
-    Returns the id of the pairs and their cosines by the key of the score; gold scores by id; and
-    groups by id where they are known. A clean score is over a subset of the pairs of the
-    similarities that its identity refers to, so its id includes that identity.
+    data: str
+    values: NDArray[np.float32]
+    statistic: Statistic
+
+
+def _read_examples(
+    session: Session, rows: Sequence[LeaderboardRow], tasks: Sequence[str]
+) -> tuple[dict[ScoreKey, _Examples], dict[str, NDArray[Any]], dict[str, Groups]]:
+    """Read values by example of rows on tasks.
+
+    Returns the values by the key of the score; gold scores by the id of the examples; and groups by
+    id where they are known. A clean score is over a subset of the pairs of the cosines that its
+    identity refers to, so its id includes that identity.
     """
     hashes = sorted({row.configuration.hash for row in rows})
     sources = _find_sources(session, rows, tasks)
@@ -120,38 +120,43 @@ def _read_similarities(
             identity = row.scores[column].identity
             source = row.configuration.hash, task_of(column), sources[identity][0]
             wanted[source][column, identity] = None
-    cosines: dict[ScoreKey, tuple[str, NDArray[np.float32]]] = {}
+    examples: dict[ScoreKey, _Examples] = {}
     subsets: dict[str, tuple[str, Rows]] = {}
-    stored = PairSimilaritiesRecord
+    stored = ExampleValuesRecord
     query = (
         select(
             *(ConfigurationRecord.hash, TrialRecord.seed, stored.task, stored.identity),
-            *(stored.data_sha256, stored.cosines),
+            *(stored.data_sha256, stored.statistic, stored.packed),
         )
         .select_from(TrialRecord)
-        .join(TrialRecord.similarities)
+        .join(TrialRecord.examples)
         .join(TrialRecord.configuration)
         .where(stored.task.in_(sorted(set(map(task_of, tasks)))))
         .order_by(stored.measured)
     )
     for batch in in_batches(hashes):
         lines = session.execute(query.where(ConfigurationRecord.hash.in_(batch)))
-        for configuration, seed, task, identity, data, packed in lines:
+        for configuration, seed, task, identity, data, statistic, packed in lines:
             for column, own in wanted.get((configuration, task, identity), ()):
                 kept = sources[own][1]
-                pairs = f"{data} {own}" if is_clean(column) else data
-                subsets[pairs] = data, kept
-                cosines[configuration, seed, column, own] = pairs, unpack_cosines(packed)[kept]
-    sets = select(PairSetRecord.data_sha256, PairSetRecord.gold)
-    sets = sets.where(PairSetRecord.data_sha256.in_(sorted({d for d, _ in subsets.values()})))
-    gold = {data: unpack_gold(packed) for data, packed in session.execute(sets)}
-    groups = _read_groups(session, gold, hashes)
+                name = f"{data} {own}" if is_clean(column) else data
+                if statistic != "mean":
+                    subsets[name] = data, kept
+                values = unpack_values(packed)[kept]
+                found = _Examples(name, values, cast("Statistic", statistic))
+                examples[configuration, seed, column, own] = found
+    sets = select(ExampleSetRecord.data_sha256, ExampleSetRecord.gold)
+    sets = sets.where(ExampleSetRecord.data_sha256.in_(sorted({d for d, _ in subsets.values()})))
+    gold = {data: unpack_gold(packed or b"") for data, packed in session.execute(sets)}
+    ranked = {each.data for each in examples.values() if each.statistic == "spearman"}
+    correlated = {subsets[name][0] for name in ranked}
+    groups = _read_groups(session, {data: gold[data] for data in correlated}, hashes)
     return (
-        cosines,
-        {pairs: gold[data][kept] for pairs, (data, kept) in subsets.items()},
+        examples,
+        {name: gold[data][kept] for name, (data, kept) in subsets.items()},
         {
-            pairs: number_by_appearance(groups[data][kept])
-            for pairs, (data, kept) in subsets.items()
+            name: number_by_appearance(groups[data][kept])
+            for name, (data, kept) in subsets.items()
             if data in groups
         },
     )
@@ -160,7 +165,7 @@ def _read_similarities(
 def _find_sources(
     session: Session, rows: Sequence[LeaderboardRow], tasks: Sequence[str]
 ) -> dict[str, tuple[str, Rows]]:
-    """Find the similarities that each score is computed from, and which of their rows, by identity.
+    """Find the values that each score is computed from, and which of their rows, by identity.
 
     These are all rows of those with the same identity, but for clean scores.
     """
@@ -236,7 +241,7 @@ def rank_rows(
         scored = [
             (
                 list(score.values.values()),
-                None if draws is None else np.mean(list(draws.over_pairs.values()), axis=0),
+                None if draws is None else np.mean(list(draws.over_examples.values()), axis=0),
             )
             for row, draws in zip(group, drawn, strict=True)
             if (score := row.score_on(headline)) is not None
@@ -259,7 +264,7 @@ def _sample_rows(
     headline: str | None,
     progress: Progress | None,
 ) -> list[Sampled | None]:
-    """Resample the headline of each row over pairs; None for rows that lack some of its tasks."""
+    """Resample the headline of each row over examples; None for rows that lack a task of it."""
     if headline is None:
         return [None] * len(rows)
     tasks = family.over(headline) if headline in family.averages else (headline,)
@@ -269,7 +274,7 @@ def _sample_rows(
         if all(task in row.scores and seeds <= row.scores[task].values.keys() for task in tasks):
             whole[str(n)] = row
     compared = build_contenders(session, whole, tasks, scored_on=[headline])
-    paired = [contender for contender in compared if contender.cosines.keys() == set(tasks)]
+    paired = [contender for contender in compared if contender.values.keys() == set(tasks)]
     drawn = sample(paired, tasks, resamples=RESAMPLES["board"], seed=_SEED, progress=progress)
     by_name = {draws.contender.name: draws for draws in drawn}
     return [by_name.get(str(n)) for n in range(len(rows))]
@@ -278,17 +283,17 @@ def _sample_rows(
 def _add_intervals(
     session: Session, row: LeaderboardRow, headline: str | None, sampled: Sampled | None
 ) -> dict[str, Estimate]:
-    """Add intervals over pairs to scores that have a single seed and stored cosines."""
-    draws = {} if sampled is None else dict(sampled.over_pairs)
+    """Add intervals over examples to scores that have a single seed and stored values."""
+    draws = {} if sampled is None else dict(sampled.over_examples)
     if sampled is not None and headline is not None:
-        draws[headline] = np.mean(list(sampled.over_pairs.values()), axis=0)
+        draws[headline] = np.mean(list(sampled.over_examples.values()), axis=0)
     single = [column for column, score in row.scores.items() if score.n == 1]
-    for column in single:
-        if column not in draws and (column in PAIR_COLUMNS or is_own(column)):
-            [contender] = build_contenders(session, {"": row}, [column])
-            if column in contender.cosines:
-                [drawn] = sample([contender], [column], resamples=RESAMPLES["board"], seed=_SEED)
-                draws |= drawn.over_pairs
+    left = (column for column in single if column not in draws)
+    for columns in group_by(left, lambda column: tuple(row.scores[column].values)).values():
+        [contender] = build_contenders(session, {"": row}, columns)
+        if known := [column for column in columns if column in contender.values]:
+            [drawn] = sample([contender], known, resamples=RESAMPLES["board"], seed=_SEED)
+            draws |= drawn.over_examples
     return {
         column: replace(score, interval=percentile_interval(draws[column]))
         if column in single and column in draws

@@ -28,9 +28,14 @@ BUILTIN = "builtin"
 """The source of the project's own generated data, whose scores say nothing about real data."""
 TEST_SOURCES = frozenset({BUILTIN, "hub", "senteval"})
 """The sources of the package's test sets."""
-FamilyName = Literal["sts", "transfer", "ranking", "long", "clean", "own"]
-OWN: FamilyName = "own"
-"""A lab's own test sets; their names are known only from stored scores."""
+CLAIMED = "claimed"
+"""The source of imported scores of another revision than the trial's model."""
+FamilyName = str
+"""The name of a family of `FAMILIES`, or a benchmark such as `benchmark:MTEB(eng, v2)`."""
+OWN, MTEB, BENCHMARK = "own", "mteb", "benchmark:"
+"""A lab's own test sets, and tasks of mteb: their names are known only from stored scores. Also the
+beginning of a benchmark's name.
+"""
 RANKING_METRICS = ("kcc", "ndcg")
 CLEAN_METRIC = "clean"
 """Spearman's correlation over the rows of a test set that are in no dev set and no earlier task."""
@@ -47,9 +52,13 @@ class BoardFamily:
     """Task ids in the papers' order; for ranking and clean scores, task and metric: `stsb_kcc`."""
     averages: tuple[str, ...]
     """Those of `columns` that are means over others; the first is the family's headline."""
+    members: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """The columns that the mean of a benchmark is over."""
 
     def over(self, average: str) -> tuple[str, ...]:
         """Return the columns that an average is computed over, which have its metric."""
+        if average in self.members:
+            return self.members[average]
         suffix = average.removeprefix(AVG_STS) if self.name == "ranking" else ""
         return tuple(c for c in self.columns if c not in self.averages and c.endswith(suffix))
 
@@ -75,30 +84,41 @@ BOARD_FAMILIES = {
     )
 }
 
+FAMILIES = (*BOARD_FAMILIES, MTEB, OWN)
+"""The names of all families but benchmarks."""
 DEV = "dev"
 """The column of dev scores."""
 SCORE_COLUMNS = {c: None for family in BOARD_FAMILIES.values() for c in family.columns}
 """The columns of all families, in their order."""
 
 
+def is_of_mteb(column: str) -> bool:
+    """Whether a column is a task of mteb, or the mean of a benchmark."""
+    return column.startswith((f"{MTEB}:", BENCHMARK))
+
+
 def is_own(column: str) -> bool:
     """Whether a column is a lab's own test set: it is not the name of a known column."""
-    return column not in SCORE_COLUMNS
+    return column not in SCORE_COLUMNS and not is_of_mteb(column)
 
 
 def task_of(column: str) -> str:
     """Return the task of a column: `stsb` for `stsb` and for `stsb_clean`."""
     task, _, metric = column.rpartition("_")
-    return task if metric in COLUMN_METRICS and not is_own(column) else column
+    return task if metric in COLUMN_METRICS and column in SCORE_COLUMNS else column
 
 
 def is_clean(column: str) -> bool:
     """Whether a column holds clean scores."""
-    return column.endswith(f"_{CLEAN_METRIC}") and not is_own(column)
+    return column in BOARD_FAMILIES[CLEAN_METRIC].columns
 
 
 def families_beside(name: FamilyName) -> tuple[FamilyName, ...]:
-    """Return the families to show together: clean scores come with those on all rows."""
+    """Return the families to read together: clean scores come with those on all rows, and the
+    tasks of a benchmark with all of mteb.
+    """
+    if name.startswith(BENCHMARK):
+        return (MTEB,)
     return (name, "sts") if name == "clean" else (name,)
 
 
@@ -313,6 +333,8 @@ class LeaderboardRow(Trained):
     """The training corpora, joined with `+`."""
     scores: dict[str, Estimate] = field(default_factory=dict)
     """The test scores, by column (see `BOARD_FAMILIES`)."""
+    benchmarks: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """The columns that the mean of each benchmark among `scores` is over."""
     wall_seconds: float | None = None
     """The mean wall time of a trial over the seeds; None if unknown."""
     costs: dict[str, Estimate] = field(default_factory=dict)
@@ -436,25 +458,38 @@ def order_by_dev(rows: Iterable[LeaderboardRow]) -> list[LeaderboardRow]:
 
 
 def family_named(name: str, rows: Iterable[LeaderboardRow] = ()) -> BoardFamily:
-    """Find the family of that name; the family `own` has the rows' own test sets, by name.
+    """Find the family of that name; `own`, `mteb` and benchmarks have the columns of the rows.
 
-    Raises NotFoundError if there is none.
+    These are in the order in which they were scored, each benchmark after its tasks. Raises
+    NotFoundError if there is no such family.
     """
+    if name in BOARD_FAMILIES:
+        return BOARD_FAMILIES[name]
+    rows = list(rows)
+    scored = dict.fromkeys(column for row in rows for column in row.scores)
     if name == OWN:
-        own = {column for row in rows for column in row.scores if is_own(column)}
-        return BoardFamily(OWN, tuple(sorted(own)), ())
-    for family in BOARD_FAMILIES.values():
-        if family.name == name:
-            return family
-    raise NotFoundError(
-        f"there are no tasks {name!r}; expected {', '.join((*BOARD_FAMILIES, OWN))}"
-    )
+        return BoardFamily(OWN, tuple(filter(is_own, scored)), ())
+    if name != MTEB and not name.startswith(BENCHMARK):
+        raise NotFoundError(
+            f"there are no tasks {name!r}; expected {', '.join(FAMILIES)}, or a benchmark such as "
+            "'benchmark:MTEB(eng, v2)'"
+        )
+    members = {
+        average: over
+        for row in rows
+        for average, over in row.benchmarks.items()
+        if name in (MTEB, average)
+    }
+    columns = [column for average, over in members.items() for column in (*over, average)]
+    columns += filter(is_of_mteb, scored) if name == MTEB else ()
+    return BoardFamily(name, tuple(dict.fromkeys(columns)), tuple(members), members)
 
 
 def family_of(rows: Sequence[LeaderboardRow]) -> FamilyName:
     """Find the first family that any row has scores of; `sts` if there is none."""
-    for name, family in BOARD_FAMILIES.items():
-        if any(column in row.scores for row in rows for column in family.columns):
+    for name in (*BOARD_FAMILIES, MTEB):
+        columns = family_named(name, rows).columns
+        if any(column in row.scores for row in rows for column in columns):
             return name
     return "sts"
 

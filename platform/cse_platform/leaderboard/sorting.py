@@ -7,7 +7,13 @@ from operator import methodcaller
 from typing import Any
 
 from cse_platform.errors import NotFoundError
-from cse_platform.leaderboard.records import DEV, SCORE_COLUMNS, LeaderboardRow, order_by_dev
+from cse_platform.leaderboard.records import (
+    DEV,
+    SCORE_COLUMNS,
+    LeaderboardRow,
+    is_of_mteb,
+    order_by_dev,
+)
 from cse_platform.sweep.problems import did_you_mean
 from cse_platform.tracking.history import COSTS
 
@@ -54,7 +60,9 @@ ORDERS: dict[str, Order] = {
         *map(_order_scores, SCORE_COLUMNS),
     )
 }
-"""The columns that rows can be sorted by; `std` and `best` refer to the score that ranks a row."""
+"""The columns that rows can always be sorted by; `std` and `best` refer to the score that ranks a
+row.
+"""
 
 
 def sort_rows(rows: Sequence[LeaderboardRow], column: str | None = None) -> list[LeaderboardRow]:
@@ -62,13 +70,17 @@ def sort_rows(rows: Sequence[LeaderboardRow], column: str | None = None) -> list
 
     Ties are ordered by dev, each dev set by itself, and rows without a value come last. Texts and
     ranks sort from low to high, numbers and dates from high to low. Raises NotFoundError if the
-    column is not one of `ORDERS`.
+    column is neither one of `ORDERS` nor a test set on which a row has a score.
     """
+    scored = dict.fromkeys(name for row in rows for name in row.scores)
     headline = next((row.headline for row in rows if row.headline), DEV)
     column = column or headline
-    order = _order_scores(column) if column == headline != DEV else ORDERS.get(column)
+    order = ORDERS.get(column)
+    if order is None and (column in scored or is_of_mteb(column) or not rows):
+        order = _order_scores(column)
     if order is None:
-        hint = f"{did_you_mean(column, ORDERS)}; expected {', '.join(ORDERS)}"
+        names = dict.fromkeys([*ORDERS, *scored])
+        hint = f"{did_you_mean(column, names)}; expected {', '.join(names)}"
         raise NotFoundError(f"there is no column {column!r} to sort by{hint}")
     by_dev = order_by_dev(rows)
     sets = list(dict.fromkeys(row.dev.identity for row in by_dev))

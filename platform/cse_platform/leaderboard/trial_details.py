@@ -14,10 +14,12 @@ from cse_platform.leaderboard.board import (
     annotations,
     as_configuration,
     dev_set,
+    read_evaluations,
     read_seen_sentences,
 )
 from cse_platform.leaderboard.records import (
     COLUMN_METRICS,
+    SCORE_COLUMNS,
     Annotations,
     Configuration,
     DevPoint,
@@ -39,9 +41,10 @@ from cse_platform.stores.sql.estimates import CHOSE
 from cse_platform.stores.sql.tables import (
     AttemptRecord,
     ConfigurationRecord,
+    ExampleSetRecord,
+    ExampleValuesRecord,
     GroupRecord,
-    PairSetRecord,
-    PairSimilaritiesRecord,
+    ScoreRecord,
     SweepLeaseRecord,
     SweepRecord,
     SweepTrialRecord,
@@ -50,11 +53,12 @@ from cse_platform.stores.sql.tables import (
 )
 from cse_platform.tracking.counting_seeds import select_counting_seeds
 from cse_platform.tracking.events import IMPORTED_FROM, MAIN_METRICS, RECORDED_FROM, TrialScore
-from cse_platform.tracking.packing import unpack_cosines, unpack_gold
+from cse_platform.tracking.packing import unpack_gold, unpack_values
 from cse_platform.values import canonical_json
 
 if TYPE_CHECKING:
-    from cse_methods.evaluation.results import Similarities, Split
+    from cse_methods.evaluation.results import Examples, Split
+    from cse_methods.tasks import Statistic
 
 _MAIN = MAIN_METRICS | set(COLUMN_METRICS)
 
@@ -233,7 +237,7 @@ def read_trial(session: Session, trial: str) -> TrialDetails:
         curve=tuple(dev_curves(session, [key])[key]),
         scores=tuple(
             TrialScore.model_validate(score, from_attributes=True)
-            for _, score in sorted(scores.items())
+            for score in sorted(scores.values(), key=_order_of_score)
         ),
         seen=read_seen_sentences(session, [configuration.id]).get(configuration.id, ()),
         test_accesses=tuple(
@@ -243,6 +247,12 @@ def read_trial(session: Session, trial: str) -> TrialDetails:
         siblings=tuple(trial for trial in seeds if trial is not own),
         over_seeds=_estimate_over_seeds(seeds, configuration.group),
     )
+
+
+def _order_of_score(score: ScoreRecord) -> tuple[Any, ...]:
+    """Sort by split; then tasks of known families by name, and others as they were scored."""
+    place = -1 if score.task in SCORE_COLUMNS else score.place
+    return score.split, place, score.task, score.metric, score.identity
 
 
 def _read_annotations(
@@ -293,19 +303,24 @@ def read_neighbours(session: Session, sweep: str, number: int) -> tuple[Trial | 
     return next(iter(before), None), next(iter(after), None)
 
 
-def read_similarities(
+def read_settings(session: Session, identities: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """The settings of evaluations, by identity; unknown ones are absent."""
+    return {name: record.settings for name, record in read_evaluations(session, identities).items()}
+
+
+def read_examples(
     session: Session, trial: str, task: str, identity: str | None = None
-) -> "Similarities":
-    """The cosines that a trial gives to the pairs of an STS task, and their gold scores.
+) -> "Examples":
+    """The values of a trial's score on a task by example, and their gold scores.
 
-    `identity` is that of the evaluation; by default the only one on the task's test pairs.
-    Raises NotFoundError if there is none, AmbiguousError if several evaluations are meant.
+    `identity` is that of the evaluation; by default the only one on the task's test set. Raises
+    NotFoundError if there is none, AmbiguousError if several evaluations are meant.
     """
-    from cse_methods.evaluation.results import Similarities
+    from cse_methods.evaluation.results import Examples
 
-    stored = PairSimilaritiesRecord
+    stored = ExampleValuesRecord
     which = (
-        PairSetRecord.split == "test"  # the geometry may have stored STS-B's dev pairs too
+        ExampleSetRecord.split == "test"  # the geometry may have stored STS-B's dev pairs too
         if identity is None
         else stored.identity == identity
     )
@@ -313,9 +328,9 @@ def read_similarities(
     query = (
         select(stored)
         .select_from(TrialRecord)
-        .join(TrialRecord.similarities)
-        .join(stored.pair_set)
-        .options(contains_eager(stored.pair_set))
+        .join(TrialRecord.examples)
+        .join(stored.example_set)
+        .options(contains_eager(stored.example_set))
         .where(TrialRecord.key == key, stored.task == task, which)
         .order_by(stored.measured)
     )
@@ -323,24 +338,25 @@ def read_similarities(
     if not records:
         under = "" if identity is None else f" under identity {identity!r}"
         raise NotFoundError(
-            f"trial {key!r} has no similarities on {task!r}{under}; "
+            f"trial {key!r} has no values by example of {task!r}{under}; "
             "cse-evaluate on the trial stores them"
         )
     if len(records) > 1:
         raise AmbiguousError(
-            f"trial {key!r} has similarities on {task!r} under several identities; "
+            f"trial {key!r} has values by example of {task!r} under several identities; "
             f"name one of {', '.join(sorted(records))}"
         )
     [record] = records.values()
-    pairs = record.pair_set
-    return Similarities(
+    of_set = record.example_set
+    return Examples(
         task=record.task,
-        split=cast("Split", pairs.split),
+        split=cast("Split", of_set.split),
         identity=record.identity,
-        cosines=unpack_cosines(record.cosines),
-        gold=unpack_gold(pairs.gold),
-        subsets=pairs.subsets,
-        data_sha256=pairs.data_sha256,
+        statistic=cast("Statistic", record.statistic),
+        values=unpack_values(record.packed),
+        gold=None if of_set.gold is None else unpack_gold(of_set.gold),
+        subsets=of_set.subsets,
+        data_sha256=of_set.data_sha256,
     )
 
 

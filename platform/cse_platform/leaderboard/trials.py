@@ -6,7 +6,7 @@ for their best one. METHOD names rows.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from string import hexdigits
 from typing import Any, Literal
@@ -27,6 +27,7 @@ from sqlalchemy import (
 from sqlalchemy.orm import Session, aliased
 
 from cse_methods.data.dev_selection import dev_metric
+from cse_methods.tasks import MAIN_SCORE
 from cse_platform.errors import AmbiguousError, NotFoundError
 from cse_platform.leaderboard.records import DevPoint, Trial
 from cse_platform.numbers import HASH_DIGITS
@@ -68,6 +69,8 @@ def measured_value(name: str) -> ScalarSelect[float | None]:
         metric = DevPointRecord.metrics[name].as_float()
         return _of_points(metric, DevPointRecord.step == AttemptRecord.best_step)
     task, _, metric = measure.rpartition("_")
+    if measure.endswith(f"_{MAIN_SCORE}"):
+        task, metric = measure.removesuffix(f"_{MAIN_SCORE}"), MAIN_SCORE
     score, scored = ScoreRecord, aliased(AttemptRecord)
     newest = select(score.value).join(scored, scored.id == score.attempt_id)
     newest = newest.where(
@@ -487,6 +490,15 @@ def best_kept_trial(
         limit=1,
     )
     return next(iter(best), None)
+
+
+def find_kept_models(session: Session, trials: Iterable[str]) -> set[str]:
+    """Find those of these trials, by their keys, that kept their model."""
+    query = select(TrialRecord.key).join(TrialRecord.shown).where(AttemptRecord.model.is_not(None))
+    kept = set[str]()
+    for batch in in_batches(list(trials)):
+        kept.update(session.scalars(query.where(TrialRecord.key.in_(batch))))
+    return kept
 
 
 _FOLDER = re.compile(rf"models/(?:[^/\"]+/)?([0-9a-f]{{{MODEL_DIGITS}}})(?![0-9a-f])")

@@ -4,16 +4,19 @@ that papers print.
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import partial
 from math import inf
 from typing import Any
 
 from cse_methods.data.corpus_spec import TRANSDUCTIVE
+from cse_methods.data.dev_selection import ByWidth
 from cse_methods.names import backbone_name, method_name, task_name
 from cse_platform.leaderboard.published.rows import PublishedRow, source_of
 from cse_platform.leaderboard.records import (
     BOARD_FAMILIES,
     BUILTIN,
+    CLAIMED,
     DEV,
     RANKING_METRICS,
     SAW_TESTS,
@@ -22,7 +25,6 @@ from cse_platform.leaderboard.records import (
     Estimate,
     LeaderboardRow,
     is_clean,
-    is_own,
     mean_change,
     task_of,
 )
@@ -37,8 +39,8 @@ from cse_platform.presentation.board_columns import (
     OPENED,
     OTHER_CODE,
     OUR_RECORD,
-    OVER_PAIRS,
-    OVER_PAIRS_MEANS,
+    OVER_EXAMPLES,
+    OVER_EXAMPLES_MEANS,
     PAPER_RECORD,
     PUBLISHED,
     STARRED,
@@ -93,6 +95,8 @@ class Entry:
     """The scores by column; for our rows they include `dev`."""
     mark: str = ""
     """The mark after the method's name."""
+    by_width: ByWidth = field(default_factory=dict)
+    """The dev scores at several widths, if they are shown."""
 
     @property
     def row(self) -> LeaderboardRow | None:
@@ -161,7 +165,10 @@ def entries(board: Board) -> list[Entry]:
         run = (CHOSEN * row.counts_choice, OPENED * bool(row.test_opened))
         mark = join_marks(*run, OTHER_CODE * row.other_code, *trained)
         headline = row.headline or DEV
-        ours.append(Entry(row, row.shown_method, row.shown_backbone, headline, scores, mark))
+        by_width = board.by_width[index] if board.by_width else {}
+        ours.append(
+            Entry(row, row.shown_method, row.shown_backbone, headline, scores, mark, by_width)
+        )
 
     def lowest_last(entry: Entry) -> tuple[bool, float]:
         score = entry.scores.get(board.headline)
@@ -195,7 +202,7 @@ def _mark_significant_columns(against: Comparison) -> dict[str, str]:
     tested = [(task, task.p_holm) for task in against.tasks]
     tested += [(against.average, against.average.p)] if against.average else []
     single = 1 in (against.n_a, against.n_b)
-    mark = join_marks(ABOVE, OVER_PAIRS if single else "")
+    mark = join_marks(ABOVE, OVER_EXAMPLES if single else "")
     return {t.task: mark for t, p in tested if t.effect > 0 and p is not None and p < ALPHA}
 
 
@@ -217,11 +224,11 @@ def score_column(name: str, *, title: str = "") -> EntryColumn:
         title=title,
         align="right",
         compared=value,
-        sort="" if is_own(name) and name != DEV else name,
+        sort=name,
     )
 
 
-RANKING, SCORES, SOURCES = "ranking", "scores", "sources"
+RANKING, SCORES, WIDTHS, SOURCES = "ranking", "scores", "widths", "sources"
 ABOUT_PAPERS = ("venue", "paper_id", "trained_on", "checkpoints", "reported_by", "read_in")
 DETAILS: dict[str, tuple[str, tuple[str, ...]]] = {
     "hyperparameters": ("Hyperparameters", ("configuration", "keys", "code", "searched")),
@@ -231,7 +238,7 @@ DETAILS: dict[str, tuple[str, tuple[str, ...]]] = {
     SOURCES: ("Sources of published rows", ("settings", "sources", *ABOUT_PAPERS)),
 }
 """The titles of further tables, and the names of their columns."""
-TABLES = (RANKING, SCORES, *DETAILS)
+TABLES = (RANKING, SCORES, WIDTHS, *DETAILS)
 """The names of all tables of a board."""
 
 WIDE = (
@@ -253,7 +260,7 @@ LEGEND = {
     "from pairs of sentences.",
     TRAINING_MARKS[SAW_TESTS]: "Its corpus, its teachers' corpora or its own dev files contain "
     "sentences of its test sets.",
-    OVER_PAIRS: OVER_PAIRS_MEANS,
+    OVER_EXAMPLES: OVER_EXAMPLES_MEANS,
     EXTRAPOLATED: EXTRAPOLATED_MEANS,
 }
 IN_RANKINGS = {
@@ -279,6 +286,9 @@ def board_tables(board: Board, names: Collection[str] = TABLES) -> list[Table]:
                 tables.append(_make_entry_table(board, title, columns, ranked, builtin=builtin))
     if SCORES in names:
         tables += _make_score_tables(board, listed)
+    if WIDTHS in names and (group := [entry for entry in listed if entry.by_width]):
+        title = "Dev scores of the first coordinates alone, Spearman x 100"
+        tables.append(_make_entry_table(board, title, list(_make_width_columns(group)), group))
     for name, (title, shown) in DETAILS.items():
         group = [entry for entry in listed if (entry.published if name == SOURCES else entry.row)]
         if name == "costs":
@@ -299,6 +309,18 @@ def wide_board_tables(board: Board) -> list[Table]:
         tables.append(_make_entry_table(board, title, columns, group, builtin=builtin))
     left = [entry.on(builtin=not entry.ranked_on_builtin) for entry in listed]
     return [*tables, *_make_score_tables(board, left)]
+
+
+def _make_width_columns(group: Sequence[Entry]) -> Iterator[EntryColumn]:
+    """Make a column for each dev set and width, of the full vectors first."""
+
+    def score(task: str, width: int, entry: Entry) -> str:
+        return percent(entry.by_width.get(task, {}).get(width))
+
+    for task in dict.fromkeys(task for entry in group for task in entry.by_width):
+        widths = {width for entry in group for width in entry.by_width.get(task, {})}
+        for width in sorted(widths, reverse=True):
+            yield Column(f"{task} {width}", partial(score, task, width), align="right")
 
 
 def _make_score_tables(board: Board, listed: Sequence[Entry]) -> Iterator[Table]:
@@ -468,6 +490,10 @@ def _note_rows(board: Board, listed: Sequence[Entry], headline: str | None) -> I
         )
     if headline is None:
         return
+    if names := dict.fromkeys(
+        row.shown_method for row in rows for s in row.scores.values() if s.source == CLAIMED
+    ):
+        yield f"Claimed, from files of results of another revision: scores of {', '.join(names)}."
     yield from _note_choices(rows)
     if any(row.gap for row in rows):
         yield (
@@ -642,9 +668,10 @@ def ranking_columns(headline: str, listed: Sequence[Entry]) -> list[EntryColumn]
 _AVERAGES = {name for family in BOARD_FAMILIES.values() for name in family.averages}
 
 _MEASURES = {
-    **{"sts": "Spearman", "clean": "Spearman on clean rows", "own": "Spearman"},
+    **{"sts": "Spearman", "clean": "Spearman on clean rows"},
     **{"transfer": "accuracy", "long": "accuracy"},
 }
+"""The measures of families with one for all tasks."""
 
 
 def paper_board(board: Board) -> list[Table]:
@@ -694,7 +721,8 @@ def _make_paper_table(
     mixed = mixed_identities(columns, scored)
     on = f", {backbone_name(scored[0].backbone)}" if one_backbone else ""
     metric = block[0].rpartition("_")[2]
-    measure = metric.upper() if metric in RANKING_METRICS else _MEASURES[board.family]
+    measure = _MEASURES.get(board.family, "main score")
+    measure = metric.upper() if metric in RANKING_METRICS else measure
     rows = [entry.row for entry in scored if entry.row]
     counts = sorted({row.n for row in rows})
     n = "-".join(dict.fromkeys(map(str, (*counts[:1], *counts[-1:]))))

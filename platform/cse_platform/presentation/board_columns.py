@@ -10,11 +10,11 @@ from functools import partial
 from textwrap import shorten
 from typing import Any
 
+from cse_methods.data.dev_selection import ByWidth
 from cse_platform.leaderboard.published.rows import PublishedRow, source_of
 from cse_platform.leaderboard.records import (
-    BOARD_FAMILIES,
     DEV,
-    OWN,
+    FAMILIES,
     SAW_TESTS,
     TEACHER_SAW_PAIRS,
     BoardFamily,
@@ -22,6 +22,7 @@ from cse_platform.leaderboard.records import (
     FamilyName,
     LeaderboardRow,
     SeenSentences,
+    families_beside,
     family_named,
 )
 from cse_platform.leaderboard.statistics.compare import Comparison
@@ -47,8 +48,8 @@ from cse_platform.tracking.history import (
 )
 
 ALPHA = 0.05
-OVER_PAIRS = "‡"
-OVER_PAIRS_MEANS = "Over the pairs of a single seed; other seeds may differ."
+OVER_EXAMPLES = "‡"
+OVER_EXAMPLES_MEANS = "Over the pairs, texts or queries of a single seed; other seeds may differ."
 CHOSEN = "△"
 COST_HEADS = {
     TRAIN_MINUTES: "train minutes",
@@ -77,8 +78,8 @@ def cost_cell(name: str, cost: float, *, extrapolated: bool = False) -> Cell:
 
 
 def interval_cell(interval: Interval) -> Cell:
-    """Format an interval as `[78.12, 79.30]`, marked if it is over pairs instead of seeds."""
-    mark = OVER_PAIRS if interval.over == "pairs" else ""
+    """Format an interval as `[78.12, 79.30]`, marked if it is over examples instead of seeds."""
+    mark = OVER_EXAMPLES if interval.over == "examples" else ""
     return Cell(f"[{percent(interval.low)}, {percent(interval.high)}]", mark=mark)
 
 
@@ -111,6 +112,8 @@ class Board:
     """
     against: Mapping[int, Comparison] = field(default_factory=dict)
     """Comparisons with one reference row, by index in `rows`, to mark significant differences."""
+    by_width: Sequence[ByWidth] = ()
+    """The dev scores of each of `rows` at several widths, if they are shown."""
 
     @property
     def columns(self) -> BoardFamily:
@@ -189,7 +192,7 @@ def _format_rank(row: LeaderboardRow) -> Cell | None:
         return None
     ends = "-".join(dict.fromkeys((str(rank.best), str(rank.worst))))
     single = ranked is not None and ranked.n == 1
-    return Cell(f"{ends} of {rank.among}", mark=OVER_PAIRS if single else "")
+    return Cell(f"{ends} of {rank.among}", mark=OVER_EXAMPLES if single else "")
 
 
 def _make_cost_column(name: str) -> Column[Any]:
@@ -427,8 +430,8 @@ def data_columns(board: Board) -> list[Column[Any]]:
     known = ours.union(*(row.scores for row in board.published))
     scores = [
         column
-        for family in (*BOARD_FAMILIES.values(), family_named(OWN, board.rows))
-        if family.name == board.family or not ours.isdisjoint(family.columns)
+        for family in (family_named(name, board.rows) for name in FAMILIES)
+        if family.name in families_beside(board.family) or not ours.isdisjoint(family.columns)
         for name in family.columns
         if name in known
         for column in _make_score_columns(name)
@@ -439,7 +442,7 @@ def data_columns(board: Board) -> list[Column[Any]]:
 
 
 def _make_score_columns(name: str) -> Iterator[Column[AnyRow]]:
-    """Make the columns of a score: mean, n, std and the interval, which is over pairs if n is 1."""
+    """Make the columns of a score: mean, n, std and the interval, over examples if n is 1."""
 
     def read(row: AnyRow, part: str) -> Any:
         if isinstance(row, PublishedRow):

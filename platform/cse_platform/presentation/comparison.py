@@ -5,7 +5,6 @@ from functools import partial
 from itertools import permutations
 
 from cse_methods.data.corpus_spec import TRANSDUCTIVE
-from cse_platform.leaderboard.records import BOARD_FAMILIES
 from cse_platform.leaderboard.statistics.compare import (
     ComparedRow,
     Comparison,
@@ -15,8 +14,8 @@ from cse_platform.leaderboard.statistics.compare import (
 from cse_platform.numbers import first_percents, percent, probability, signed_percent
 from cse_platform.presentation.board_columns import (
     ALPHA,
-    OVER_PAIRS,
-    OVER_PAIRS_MEANS,
+    OVER_EXAMPLES,
+    OVER_EXAMPLES_MEANS,
     interval_cell,
     join_marks,
 )
@@ -41,7 +40,7 @@ def comparison_table(comparison: Comparison) -> Table:
             *verdict(comparison),
             *describe_limits(comparison),
         ),
-        legend={OVER_PAIRS: OVER_PAIRS_MEANS},
+        legend={OVER_EXAMPLES: OVER_EXAMPLES_MEANS},
     )
 
 
@@ -69,7 +68,7 @@ def describe_limits(compared: Comparison | Matrix) -> Iterator[str]:
     for name in limits.single:
         yield (f"{name} has one seed, so no interval or p value includes its variation over seeds.")
     if limits.unpaired:
-        yield f"No cosines of the same pairs of {', '.join(limits.unpaired)}: over seeds only."
+        yield f"No values of the same examples of {', '.join(limits.unpaired)}: over seeds only."
     if limits.pairs_seeds:
         yield (
             "Seeds paired: configurations of one method on one backbone with the same seeds are "
@@ -112,7 +111,7 @@ def verdict(comparison: Comparison) -> Iterator[str]:
     for task in comparison.tasks if average is None else [average]:
         by = f"{percent(abs(task.effect))} on {task.task}"
         if (p := task.p_holm if average is None else task.p) is None:
-            yield f"{a} and {b} differ by {by}; single seeds without pairs give no interval."
+            yield f"{a} and {b} differ by {by}; single seeds of such scores give no interval."
             continue
         shown = probability(p)
         equal = f"< {shown[1:]}" if shown.startswith("<") else f"= {shown}"
@@ -138,19 +137,13 @@ def matrix_table(matrix: Matrix) -> Table:
             sure = (mark for mark, limit in SIGNIFICANT.items() if p is not None and p < limit)
             names = {matrix.names[row], matrix.names[other]}
             single = not names.isdisjoint(matrix.limits.single)
-            mark = join_marks(next(sure, ""), OVER_PAIRS if single else "")
+            mark = join_marks(next(sure, ""), OVER_EXAMPLES if single else "")
             return Cell(signed_percent(matrix.effects[row][other]), mark=mark)
 
         return Column(str(other + 1), effect, align="right")
 
-    averages = (
-        average
-        for family in BOARD_FAMILIES.values()
-        for average in family.averages
-        if set(family.over(average)) == set(matrix.tasks)
-    )
     several = "mean over " * (len(matrix.tasks) > 1)
-    mean = next(averages, several + ", ".join(matrix.tasks))
+    mean = matrix.average or several + ", ".join(matrix.tasks)
     indices = range(len(matrix.names))
     means = "after Holm's correction over all pairs"
     meanings = {mark: f"p < {p}, {means}." for mark, p in SIGNIFICANT.items()}
@@ -166,7 +159,7 @@ def matrix_table(matrix: Matrix) -> Table:
             *(f"{row.name}: {describe_row(row)}" for row in matrix.rows),
             *describe_limits(matrix),
         ),
-        legend={**meanings, OVER_PAIRS: OVER_PAIRS_MEANS},
+        legend={**meanings, OVER_EXAMPLES: OVER_EXAMPLES_MEANS},
     )
 
 
@@ -176,7 +169,7 @@ def comparison_document(comparison: Comparison) -> Document:
     def of(name: str) -> Column[TaskComparison]:
         return Column(name, lambda _: getattr(comparison, name))
 
-    columns = [*map(of, ("a", "b", "n_a", "n_b")), *TASK_COLUMNS, Column("pairs")]
+    columns = [*map(of, ("a", "b", "n_a", "n_b")), *TASK_COLUMNS, Column("examples")]
     tasks = [*comparison.tasks, *filter(None, [comparison.average])]
     return Document(
         lambda: [comparison_table(comparison)],

@@ -4,11 +4,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from cse_methods.data.dev_selection import ByWidth
 from cse_methods.tasks import (
     AVG_STS,
     AVG_TRANSFER,
     GEOMETRY_METRICS,
     LONG_TASKS,
+    MAIN_SCORE,
     STS_TASKS,
     TRANSFER_TASKS,
 )
@@ -53,7 +55,8 @@ def evaluation_page(evaluation: "Evaluation") -> Page:
     return [
         *_make_table("STS test sets, correlation x 100", values, CORRELATIONS, sts),
         *_make_table("Own test sets, correlation x 100", values, OWN, own),
-        *_make_width_table(evaluation),
+        *_make_task_table(evaluation),
+        *make_width_table("First coordinates alone, Spearman x 100", evaluation.by_width),
         *_make_table("Ranking on the STS test sets, x 100", values, RANKING, sts),
         *_make_table("Transfer, accuracy x 100", values, ACCURACIES, transfer),
         *_make_table("Long text, accuracy x 100", values, ACCURACIES, LONG_TASKS),
@@ -94,12 +97,25 @@ def _make_table(
         yield text_table(("", *shown), rows)
 
 
-def _make_width_table(evaluation: "Evaluation") -> Iterator[Block]:
-    """Make a table with a row for each number of coordinates."""
-    if curves := evaluation.by_width:
-        yield Heading("First coordinates alone, Spearman x 100", 2)
-        widths = next(iter(curves.values()))
-        rows = [(str(w), *(percent(curve[w]) for curve in curves.values())) for w in widths]
+def _make_task_table(evaluation: "Evaluation") -> Iterator[Block]:
+    """Make a table with a row for each task of mteb, and for the mean of a benchmark."""
+    rows = []
+    for score in evaluation.scores:
+        if score.metric == MAIN_SCORE:
+            protocol = evaluation.identities[score.identity]["protocol"]
+            metric = protocol.get("metric") or f"mean of {len(protocol['mean over'])} tasks"
+            rows.append((score.task, metric, percent(score.value)))
+    if rows:
+        yield Heading("Tasks of mteb, x 100", 2)
+        yield text_table(("task", "main score", ""), rows)
+
+
+def make_width_table(title: str, curves: ByWidth) -> Iterator[Block]:
+    """Make a table with a row for each number of coordinates; none without scores."""
+    if curves:
+        yield Heading(title, 2)
+        widths = dict.fromkeys(width for curve in curves.values() for width in curve)
+        rows = [(str(w), *(percent(curve.get(w)) for curve in curves.values())) for w in widths]
         yield text_table(("coordinates", *curves), rows)
 
 
@@ -122,8 +138,10 @@ def _count_histogram(evaluation: "Evaluation") -> dict[str, list[int]]:
     """Count the dev pairs in 40 equal bins of cosine, by bucket of gold; empty without pairs."""
     from cse_methods.evaluation.measures.geometry import histogram
 
-    dev = [pairs for pairs in evaluation.similarities if pairs.split == "dev"]
-    return dict(histogram(dev[0].cosines, dev[0].gold)) if dev else {}
+    for pairs in evaluation.examples:
+        if pairs.split == "dev" and pairs.gold is not None:
+            return dict(histogram(pairs.values, pairs.gold))
+    return {}
 
 
 def _describe_reading(evaluation: "Evaluation") -> Iterator[Block]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from operator import itemgetter
 from typing import Any
 
-from cse_methods.data.dev_selection import dev_metric
+from cse_methods.data.dev_selection import dev_metric, parse_width_metric, scores_by_width
 from cse_methods.names import TASKS, task_name
 from cse_methods.published.released import declared_training, teachers_of
 from cse_methods.tasks import GEOMETRY_METRICS
@@ -14,6 +14,7 @@ from cse_platform.leaderboard.records import Annotations, DevPoint, SeenIn
 from cse_platform.leaderboard.trial_details import SweepStart, TrialDetails
 from cse_platform.numbers import HASH_DIGITS, format_count, percent, utc
 from cse_platform.presentation.board_columns import COST_HEADS, STARRED, cost_cell
+from cse_platform.presentation.evaluation import make_width_table
 from cse_platform.presentation.tables import (
     Block,
     Column,
@@ -24,7 +25,7 @@ from cse_platform.presentation.tables import (
     text_table,
     to_table,
 )
-from cse_platform.tracking.events import TrialScore
+from cse_platform.tracking.events import MAIN_METRICS, TrialScore
 from cse_platform.tracking.history import EPOCH_MINUTES, EPOCHS
 from cse_platform.tracking.method_code import METHOD_SOURCE
 
@@ -293,9 +294,11 @@ def _build_curve_section(trial: TrialDetails) -> Iterator[Block]:
         """Format a metric; empty if it was not reported. NaN is stored as None."""
         if (value := point.metrics.get(name)) is None:
             return "NaN" if name in point.metrics else ""
-        return percent(value) if name.endswith(("_spearman", "_accuracy")) else f"{value:.4g}"
+        is_score = any(name.endswith(f"_{metric}") for metric in MAIN_METRICS)
+        return percent(value) if is_score else f"{value:.4g}"
 
     names = list(dict.fromkeys(name for point in trial.curve for name in point.metrics))
+    names = [name for name in names if parse_width_metric(name) is None]
     for group in dict.fromkeys(name.partition("/")[0] for name in names):
         shown = [name for name in names if name.partition("/")[0] == group]
         yield Heading(group, 3)
@@ -306,6 +309,10 @@ def _build_curve_section(trial: TrialDetails) -> Iterator[Block]:
                 for point in trial.curve
             ],
         )
+    for point in trial.curve:
+        if point.kept:
+            title = f"First coordinates alone at step {point.step}, Spearman on dev x 100"
+            yield from make_width_table(title, scores_by_width(point.metrics))
 
 
 _SEEN_IN: dict[SeenIn, str] = {

@@ -7,6 +7,7 @@ from typing import Any
 import ray
 
 from cse_methods.data.source import source_name
+from cse_methods.referenced_tasks.snapshots import with_snapshots
 from cse_platform.errors import SweepRefusedError
 from cse_platform.runner.failures import one_line
 from cse_platform.runner.model_tasks import score_kept_model
@@ -31,7 +32,7 @@ def evaluate_selected(state: SweepState, *, heed: Callable[[], None]) -> None:
         return
     # What scores depend on besides the trial and the tasks.
     settings = {"data": spec.data, "slicing_length": spec.evaluate.slicing_length}
-    tasks, under = spec.evaluate.asked, json.dumps(settings)
+    tasks, under = with_snapshots(spec.evaluate.asked), json.dumps(settings)
     chosen = chosen_trials(state.history, top=spec.evaluate.top)
     waiting = [trial for trial in chosen if not tasks.parts <= trial.evaluated.get(under, set())]
     state.scored = (len(chosen) - len(waiting), len(chosen))

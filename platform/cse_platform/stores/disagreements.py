@@ -35,8 +35,8 @@ class TrialResults:
     """The event that completes it."""
     scores: dict[str, tuple[datetime, float]] = field(default_factory=dict)
     """When each score was measured, and the value, by split, task, metric and identity."""
-    cosines: set[tuple[str, str]] = field(default_factory=set)
-    """The tasks and identities of which there are cosines."""
+    examples: set[tuple[str, str]] = field(default_factory=set)
+    """The tasks and identities of which there are values by example."""
 
     def follow(self, event: TrialEvent) -> None:
         """Add what an event of the trial tells; of several attempts, the first complete stays."""
@@ -53,14 +53,14 @@ class TrialResults:
                 self._add_scores(
                     {_name_score(score): (event.time, score.value) for score in event.scores}
                 )
-                self.cosines |= {(pairs.task, pairs.identity) for pairs in event.similarities}
+                self.examples |= {(each.task, each.identity) for each in event.examples}
 
     def add(self, other: "TrialResults") -> None:
         """Add what another journal of the folder tells."""
         if other.rank > self.rank:
             self.completed, self.curve, self.best = other.completed, other.curve, other.best
         self._add_scores(other.scores)
-        self.cosines |= other.cosines
+        self.examples |= other.examples
 
     @property
     def rank(self) -> tuple[bool, float]:
@@ -131,8 +131,8 @@ class Disagreements:
         """What is kept in the place of the attempts that are left out, by folder and trial."""
         self._evaluations = set[tuple[Path, str]]()
         """Folders and trials whose evaluations are left out."""
-        self._cosines: dict[tuple[str, str, str], Path] = {}
-        """The folders whose cosines are kept, by trial, task and identity."""
+        self._examples: dict[tuple[str, str, str], Path] = {}
+        """The folders whose values by example are kept, by trial, task and identity."""
         if len({*folders}) > 1:
             for trial, results in _read_results(journals).items():
                 self._settle_trial(
@@ -155,8 +155,8 @@ class Disagreements:
                     self._evaluations.add((folder, trial))
                 else:
                     kept[folder] = own.test
-                    for name in own.cosines:
-                        self._cosines.setdefault((trial, *name), folder)
+                    for name in own.examples:
+                        self._examples.setdefault((trial, *name), folder)
 
     def _note_difference(
         self,
@@ -193,12 +193,12 @@ class Disagreements:
                     if (folder, event.trial) in self._evaluations:
                         return None
                     own = [
-                        pairs
-                        for pairs in event.similarities
-                        if self._cosines.get((event.trial, pairs.task, pairs.identity), folder)
+                        each
+                        for each in event.examples
+                        if self._examples.get((event.trial, each.task, each.identity), folder)
                         == folder
                     ]
-                    event = event.model_copy(update={"similarities": tuple(own)})
+                    event = event.model_copy(update={"examples": tuple(own)})
                 if kept is not None and kept.best is not None and isinstance(event, TrialReused):
                     names = ("best_step", "best_value", "best_metrics")
                     best = {name: getattr(kept.best, name) for name in names}

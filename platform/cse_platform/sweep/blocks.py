@@ -15,11 +15,10 @@ from pydantic import (
     model_validator,
 )
 
-from cse_methods.data.own.naming import register_own_file
-from cse_methods.data.own.spec import OwnPairs
+from cse_methods.data.own.naming import register_own_set
 from cse_methods.errors import DataError, EvaluationError
 from cse_methods.settings import Positive, Settings, WholeNumber
-from cse_methods.tasks import Tasks, parse_tasks
+from cse_methods.tasks import OwnSet, Tasks, parse_tasks
 from cse_platform.databases import expand_url
 from cse_platform.secrets import hide
 from cse_platform.sweep.problems import Problem, ProblemsError, did_you_mean, format_value
@@ -107,14 +106,15 @@ class Evaluate(Settings):
     """Selects the trials to score on test sets, and the test sets."""
 
     top: Positive = Field(description="how many configurations, chosen on dev")
-    files: dict[str, OwnPairs] = Field(
+    files: dict[str, OwnSet] = Field(
         default={},
         exclude_if=lambda files: not files,
         description="own test sets by name; gathered from `tasks`",
     )
     tasks: tuple[str, ...] = Field(
         min_length=1,
-        description="`sts`, `transfer`, `ranking`, `geometry`, `long`, single ones, or own files",
+        description="`sts`, `transfer`, `ranking`, `geometry`, `long`, single ones, own files, or "
+        "tasks of mteb",
     )
     slicing_length: Annotated[WholeNumber, Field(ge=3)] | None = Field(
         default=None, description="read texts by segments of so many word pieces, as HiCL does"
@@ -127,13 +127,13 @@ class Evaluate(Settings):
             return values
         files = dict(values.get("files") or {})
         words = [
-            register_own_file(f"tasks.{number}", entry, files)
+            register_own_set(f"tasks.{number}", entry, files, dev=False)
             for number, entry in enumerate(values["tasks"])
         ]
         return {**values, "tasks": words, **({"files": files} if files else {})}
 
-    def with_files(self, change: Callable[[OwnPairs], OwnPairs]) -> Self:
-        """Return a copy with each own file changed, for example to an absolute path."""
+    def with_files(self, change: Callable[[OwnSet], OwnSet]) -> Self:
+        """Return a copy with each own set changed, for example to an absolute path."""
         files = {name: change(own) for name, own in self.files.items()}
         return self.model_copy(update={"files": files})
 

@@ -46,8 +46,12 @@ def pack_sweep(file: Path, overrides: list[str]) -> SweepBundle:
     sweeps, data = draft.finish(), draft.source.data
     known = set[str]()
     for stage in sweeps.stages:
-        known |= {corpus.name for corpus in stage.corpus} | {*stage.own_test_files}
-        known |= {own.file for own in stage.dev.files.values()}
+        known |= {corpus.name for corpus in stage.corpus}
+        sets = [
+            *stage.dev.files.values(),
+            *(stage.evaluate.files.values() if stage.evaluate else ()),
+        ]
+        known |= {path for own in sets for path in own.paths}
     travelled, files = dict[str, str](), dict[str, Path]()
     for path, text in iterate_leaves(data):
         if "notify" in path:
@@ -65,9 +69,11 @@ def pack_sweep(file: Path, overrides: list[str]) -> SweepBundle:
             )
         is_relative = is_file_name(text) and not Path(expand(text)).is_absolute()
         here = absolute_name(text, file.parent)
-        if is_relative and here in known and text not in travelled:
-            travelled[text] = str(PurePosixPath("files", str(len(files)), Path(text).name))
-            files[travelled[text]] = Path(here)
+        below = [Path(path) for path in known if Path(path).is_relative_to(here)]
+        if is_relative and below and text not in travelled:
+            place = PurePosixPath("files", str(len(files)), Path(text).name)
+            travelled[text] = str(place)
+            files |= {str(place / path.relative_to(here)): path for path in sorted(below)}
     wayout = "put it where all nodes of the cluster can read it, and give its absolute path there"
     for source in files.values():
         if not source.is_file():

@@ -2,12 +2,14 @@
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
 
 from cse_methods.errors import BrokenMethodError, UnknownMethodError
+from cse_methods.files.named import absolute_name
 from cse_platform.errors import SweepFileError
 from cse_platform.secrets import mask_url
 from cse_platform.sweep.checks import (
@@ -309,11 +311,12 @@ def _locate_data_files(spec: SweepSpec, folder: Path, inspection: Inspection) ->
 
     `folder` is that of the sweep file. Names that cannot be resolved become problems, and stay.
     """
+    name_absolutely = partial(absolute_name, folder=folder)
     absolute: dict[str, Callable[[], Any]] = {
         "corpus": lambda: tuple(entry.from_folder(folder) for entry in spec.corpus),
-        "dev": lambda: spec.dev.with_files(lambda own: own.from_folder(folder)),
+        "dev": lambda: spec.dev.with_files(lambda own: own.with_paths(name_absolutely)),
         "evaluate": lambda: (
-            spec.evaluate and spec.evaluate.with_files(lambda own: own.from_folder(folder))
+            spec.evaluate and spec.evaluate.with_files(lambda own: own.with_paths(name_absolutely))
         ),
     }
     files = {
@@ -325,7 +328,7 @@ def _locate_data_files(spec: SweepSpec, folder: Path, inspection: Inspection) ->
 def _list_data_files(spec: SweepSpec) -> list[str]:
     """List the names of a sweep's corpora and own sets, always in the same order."""
     tests = spec.evaluate.files if spec.evaluate else {}
-    own = [pairs.file for pairs in (*spec.dev.files.values(), *tests.values())]
+    own = [path for one in (*spec.dev.files.values(), *tests.values()) for path in one.paths]
     return [*(corpus.name for corpus in spec.corpus), *own]
 
 

@@ -3,7 +3,7 @@
 import logging
 import os
 from collections import defaultdict
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -31,7 +31,10 @@ from cse_methods.encoders.backbones import (
     resolve_backbone,
 )
 from cse_methods.errors import CseError
+from cse_methods.referenced_tasks.reference import Reference
+from cse_methods.referenced_tasks.snapshots import find_snapshot, library_version, read_rows
 from cse_methods.setting_text import yaml_text
+from cse_methods.tasks import OwnSet
 from cse_methods.training.schedule import Schedule
 from cse_platform.errors import NotInstalledError, SweepRefusedError
 from cse_platform.numbers import format_count
@@ -243,8 +246,10 @@ def with_data_source(spec: SweepSpec, inspection: Inspection) -> SweepSpec:
     source = inspection.run_check(("data",), lambda: data_source(spec.data), needs=("data",))
     data = str(source.absolute()) if isinstance(source, Path) else source
 
-    def read(key: str, own: OwnPairs) -> OwnPairs:
-        return inspection.run_check((key,), partial(with_checksum, own)) or own
+    def read(key: str, own: OwnSet) -> OwnSet:
+        if isinstance(own, OwnPairs):
+            return inspection.run_check((key,), partial(with_checksum, own)) or own
+        return inspection.run_check((key,), partial(find_snapshot, own)) or own
 
     dev = spec.dev.with_files(partial(read, "dev"))
     tests = spec.evaluate and spec.evaluate.with_files(partial(read, "evaluate"))
@@ -295,12 +300,27 @@ def list_downloads(
         missing += inspection.run_check(("corpus", index), look) or []
     dev = partial(missing_dev_data, spec.dev, spec.data)
     missing += inspection.run_check(("dev",), dev, needs=("dev", "data")) or []
+    refuse_tested = partial(_check_references, spec.dev.references.values())
+    inspection.run_check(("dev",), refuse_tested, needs=("dev",))
     if spec.evaluate is not None:
         from cse_methods.evaluation.test_sets.availability import missing_tests
 
         tests = partial(missing_tests, spec.evaluate.asked, spec.data)
         missing += inspection.run_check(("evaluate",), tests, needs=("evaluate", "data")) or []
+        check_tests = partial(_check_references, spec.evaluate.asked.referenced)
+        inspection.run_check(("evaluate",), check_tests)
     return list(dict.fromkeys(missing))
+
+
+def _check_references(references: Iterable[Reference]) -> None:
+    """Raise EvaluationError if mteb is missing, lacks a task whose data is not here, or tests on
+    the split to develop on.
+    """
+    is_here = library_version() is not None
+    if unknown := [one for one in references if not (is_here and find_snapshot(one))]:
+        from cse_methods.referenced_tasks.library import check_references  # torch and mteb
+
+        check_references(unknown)
 
 
 def describe_own_sets(spec: SweepSpec, *, among: Container[str] | None = None) -> list[str]:
@@ -311,11 +331,19 @@ def describe_own_sets(spec: SweepSpec, *, among: Container[str] | None = None) -
     tests = spec.evaluate.files if spec.evaluate else {}
     kinds = {"dev": spec.dev.files, "test": tests}
     return [
-        f"{kind} set {describe_own_pairs(own)}"
+        f"{kind} set {_describe_own_set(own)}"
         for kind, files in kinds.items()
         for own in files.values()
-        if among is None or own.file in among
+        if own.paths and (among is None or own.paths[0] in among)
     ]
+
+
+def _describe_own_set(own: OwnSet) -> str:
+    if isinstance(own, OwnPairs):
+        return describe_own_pairs(own)
+    rows = read_rows(own)
+    parts = ", ".join(f"{len(of_part)} {name.rpartition('/')[2]}" for name, of_part in rows.items())
+    return f"{own.task}: {parts} of {', '.join(own.paths)}"
 
 
 def find_unresolved_references(

@@ -14,6 +14,7 @@ from cse_methods.data.corpus_spec import CorpusSpec
 from cse_methods.data.source import data_source
 from cse_methods.encoders.backbones import backbone_width
 from cse_methods.errors import TrainingError
+from cse_methods.referenced_tasks.reference import is_reference
 from cse_platform.databases import sqlite_url
 from cse_platform.sweep.blocks import Resources, Search, StoreUrls
 from cse_platform.sweep.conditions import SIGNS, Condition
@@ -154,10 +155,14 @@ class Rehearsal:
                 split_at=corpus.split_at,
                 loss=corpus.loss,
                 weight=corpus.weight,
+                prompt=corpus.prompt,
             )
             own = corpus.model_copy(update={"first": first})
             corpora.append(own if corpus.columns or corpus.label is not None else builtin)
-        seeds = spec.seeds
+        evaluate, seeds = spec.evaluate, spec.seeds
+        if evaluate is not None:  # of tasks of mteb there is no small form
+            tasks = tuple(word for word in evaluate.tasks if not is_reference(word))
+            evaluate = evaluate.model_copy(update={"tasks": tasks}) if tasks else None
         if seeds.confirm is not None and seeds.further:
             confirm = seeds.confirm.model_copy(update={"seeds": seeds.further[:1]})
             seeds = seeds.model_copy(update={"confirm": confirm})
@@ -167,6 +172,7 @@ class Rehearsal:
             "backbone": ENCODER,
             "corpus": tuple(dict.fromkeys(corpora)),
             "data": spec.data if isinstance(data_source(spec.data), Path) else "builtin",
+            "evaluate": evaluate,
             "fixed": self.replace_point(brief | spec.fixed),
             "space": space,
             "search": self._build_search(space),

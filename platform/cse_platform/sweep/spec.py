@@ -212,8 +212,9 @@ class SweepSpec(Settings):
 
     @property
     def own_test_files(self) -> list[str]:
-        """The lab's own test files, which stay closed to trials."""
-        return [] if self.evaluate is None else [own.file for own in self.evaluate.files.values()]
+        """The lab's own files with what is scored in tests, which stay closed to trials."""
+        tests = () if self.evaluate is None else self.evaluate.files.values()
+        return [path for own in tests for path in own.scored_paths]
 
     @property
     def kept(self) -> int | None:

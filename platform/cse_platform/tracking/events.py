@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import (
     AfterValidator,
+    AliasChoices,
     AwareDatetime,
     ConfigDict,
     Field,
@@ -19,7 +20,15 @@ from pydantic import (
 
 from cse_methods.reports import LAST_STEP
 from cse_methods.settings import Settings
-from cse_methods.tasks import AVG_STS, AVG_TRANSFER, LONG_TASKS, STS_TASKS, TRANSFER_TASKS
+from cse_methods.tasks import (
+    AVG_STS,
+    AVG_TRANSFER,
+    LONG_TASKS,
+    MAIN_SCORE,
+    STS_TASKS,
+    TRANSFER_TASKS,
+    Statistic,
+)
 from cse_platform.sweep.blocks import Slug
 from cse_platform.sweep.problems import format_value
 from cse_platform.sweep.stores import complete_location, shorten_location
@@ -37,8 +46,8 @@ its process died. Only the first two say something about the configuration.
 Annotatable = Literal["trial", "configuration", "sweep"]
 """What people can annotate with notes, tags and stars."""
 
-MAIN_METRICS = frozenset({"spearman", "accuracy"})
-"""The metrics that papers report on test sets; each task has one of the two."""
+MAIN_METRICS = frozenset({"spearman", "accuracy", MAIN_SCORE})
+"""The metrics that papers report on test sets; each task has one of them."""
 
 MODEL_DIGITS = 16
 """Digits of a trial's key in the name of its model's folder."""
@@ -460,18 +469,23 @@ class TrialScore(Recorded):
     """Hash of everything that must be equal for scores to be comparable."""
 
 
-class PairSimilarities(Recorded):
-    """The cosine of every pair of a task, packed by `cse_platform.tracking.packing`."""
+class PackedExamples(Recorded):
+    """The value of every example of a task, packed by `cse_platform.tracking.packing`.
+
+    Earlier versions have written only cosines of pairs, whose statistic is Spearman's correlation.
+    """
 
     task: str
     split: Literal["dev", "test"]
     identity: str
-    cosines: str
+    statistic: Statistic = "spearman"
+    """What makes the score of the values."""
+    values: str = Field(validation_alias=AliasChoices("values", "cosines"))
     """float32."""
-    gold: str
-    """float64."""
+    gold: str | None
+    """float64: gold scores, or labels 0 and 1; None for a mean."""
     subsets: dict[str, Count]
-    """The number of pairs of each subset, in order."""
+    """The number of examples of each subset, in order."""
     data_sha256: str
 
 
@@ -488,7 +502,9 @@ class TrialEvaluated(TrialEvent):
     source: str | None = None
     """The source of the package's test data: builtin, hub, senteval or imported."""
     scores: tuple[TrialScore, ...]
-    similarities: tuple[PairSimilarities, ...]
+    examples: tuple[PackedExamples, ...] = Field(
+        validation_alias=AliasChoices("examples", "similarities")
+    )
     identities: dict[str, dict[str, Any]]
     """The settings that each identity is the hash of."""
     seconds: dict[str, float]

@@ -15,7 +15,7 @@ from cse_methods.data.source import source_name
 from cse_methods.tasks import Tasks
 from cse_platform.errors import StoreLostError
 from cse_platform.tracking.events import (
-    PairSimilarities,
+    PackedExamples,
     TestAccessed,
     TestSource,
     TrialEvaluated,
@@ -24,11 +24,11 @@ from cse_platform.tracking.events import (
 from cse_platform.tracking.provenance import user_and_host
 
 if TYPE_CHECKING:  # readers of the journal must not import code that opens test sets
-    from cse_methods.evaluation.results import Evaluation, Similarities
+    from cse_methods.evaluation.results import Evaluation, Examples
 
 
-MOST_PAIRS = 2**22
-"""Pairs of a task, whose cosines fill a line of a journal."""
+MOST_EXAMPLES = 2**22
+"""Examples of a task, whose values fill a line of a journal."""
 
 
 def pack(values: NDArray[np.floating[Any]]) -> str:
@@ -42,14 +42,14 @@ def compressed(packed: str) -> bytes:
     return b64decode(packed, validate=True)
 
 
-def unpack_cosines(compressed: bytes) -> NDArray[np.float32]:
-    """Unpack cosines, shape (pairs,), from the zlib of little-endian float32."""
-    return np.frombuffer(_decompress(compressed, 4 * MOST_PAIRS), "<f4").astype(np.float32)
+def unpack_values(compressed: bytes) -> NDArray[np.float32]:
+    """Unpack values, shape (examples,), from the zlib of little-endian float32."""
+    return np.frombuffer(_decompress(compressed, 4 * MOST_EXAMPLES), "<f4").astype(np.float32)
 
 
 def unpack_gold(compressed: bytes) -> NDArray[np.float64]:
-    """Unpack gold scores, shape (pairs,), from the zlib of little-endian float64."""
-    return np.frombuffer(_decompress(compressed, 8 * MOST_PAIRS), "<f8").astype(np.float64)
+    """Unpack gold scores, shape (examples,), from the zlib of little-endian float64."""
+    return np.frombuffer(_decompress(compressed, 8 * MOST_EXAMPLES), "<f8").astype(np.float64)
 
 
 def _decompress(compressed: bytes, most: int) -> bytes:
@@ -60,19 +60,25 @@ def _decompress(compressed: bytes, most: int) -> bytes:
     except zlib.error as error:
         raise StoreLostError(f"packed numbers are damaged ({error})") from error
     if len(content) > most or not unpacking.eof:
-        raise StoreLostError(f"packed numbers are torn, or of more than {MOST_PAIRS} pairs")
+        raise StoreLostError(f"packed numbers are torn, or of more than {MOST_EXAMPLES} examples")
     return content
 
 
-def compress_similarities(similarities: PairSimilarities) -> tuple[bytes, bytes, int]:
-    """Return the zlib data of the cosines and of the gold scores, and the number of pairs.
+def compress_examples(examples: PackedExamples) -> tuple[bytes, bytes | None, int]:
+    """Return the zlib data of the values and of the gold scores, and the number of examples.
 
-    Raises ValueError or StoreLostError if they are damaged, or of different numbers of pairs.
+    Raises ValueError or StoreLostError if they are damaged, of different numbers of examples, or
+    there are gold scores for a mean.
     """
-    cosines, gold = compressed(similarities.cosines), compressed(similarities.gold)
-    count, pairs = len(unpack_cosines(cosines)), sum(similarities.subsets.values())
-    _refuse_unlike_counts(similarities.task, count, len(unpack_gold(gold)), pairs)
-    return cosines, gold, count
+    values, gold = compressed(examples.values), None
+    counts = [len(unpack_values(values)), sum(examples.subsets.values())]
+    if examples.gold is not None:
+        gold = compressed(examples.gold)
+        counts.append(len(unpack_gold(gold)))
+    _refuse_unlike_counts(examples.task, *counts)
+    if (gold is None) != (examples.statistic == "mean"):
+        raise ValueError(f"{examples.task}: gold scores, and only a mean has none")
+    return values, gold, counts[0]
 
 
 def make_test_accesses(
@@ -85,13 +91,18 @@ def make_test_accesses(
 ) -> list[TestAccessed]:
     """Make the events of test sets that are about to be opened for a trial: one for each source.
 
-    A lab's own files are of the source `file`, whatever `data` is. There is no event if only the
-    geometry is measured, which opens no test set.
+    A lab's own files are of the source `file`, whatever `data` is, and tasks of mteb of the source
+    `hub`. There is no event if only the geometry is measured, which opens no test set.
     """
+    source = source_name(data)
+    files = tuple(one for one in tasks.referenced if one.is_own)
+    fetched = tuple(one for one in tasks.referenced if not one.is_own)
     parts: dict[TestSource, Tasks] = {
-        source_name(data): replace(tasks, own=()),
-        "file": Tasks(own=tasks.own),
+        source: replace(tasks, own=(), referenced=fetched if source == "hub" else ()),
+        "file": Tasks(own=tasks.own, referenced=files),
     }
+    if source != "hub":
+        parts["hub"] = Tasks(referenced=fetched)
     return [
         TestAccessed(
             sweep=sweep,
@@ -113,7 +124,7 @@ def evaluation_event(
 
     `source` is the source of the data: `builtin`, `hub` or `senteval`. `settings` are those of the
     sweep's evaluation; with other settings, it is a different evaluation. Raises ValueError if a
-    task has different numbers of cosines, gold scores and pairs in its subsets.
+    task has different numbers of values, gold scores and examples in its subsets.
     """
     return TrialEvaluated(
         sweep=sweep,
@@ -125,7 +136,7 @@ def evaluation_event(
             TrialScore(**{**asdict(score), "value": float(score.value)})
             for score in evaluation.scores
         ),
-        similarities=tuple(map(_pack_similarities, evaluation.similarities)),
+        examples=tuple(map(_pack_examples, evaluation.examples)),
         identities={identity: dict(parts) for identity, parts in evaluation.identities.items()},
         seconds=dict(evaluation.seconds),
     )
@@ -134,22 +145,21 @@ def evaluation_event(
 def _refuse_unlike_counts(task: str, *counts: int) -> None:
     if len(set(counts)) > 1:
         raise ValueError(
-            f"{task}: cosines, gold scores and pairs of the subsets must be as many, "
+            f"{task}: values, gold scores and examples of the subsets must be as many, "
             f"got {', '.join(map(str, counts))}"
         )
 
 
-def _pack_similarities(similarities: "Similarities") -> PairSimilarities:
-    pairs = sum(similarities.subsets.values())
-    _refuse_unlike_counts(
-        similarities.task, len(similarities.cosines), len(similarities.gold), pairs
-    )
-    return PairSimilarities(
-        task=similarities.task,
-        split=similarities.split,
-        identity=similarities.identity,
-        cosines=pack(similarities.cosines.astype(np.float32)),
-        gold=pack(similarities.gold.astype(np.float64)),
-        subsets=dict(similarities.subsets),
-        data_sha256=similarities.data_sha256,
+def _pack_examples(examples: "Examples") -> PackedExamples:
+    counts = [len(each) for each in (examples.values, examples.gold) if each is not None]
+    _refuse_unlike_counts(examples.task, *counts, sum(examples.subsets.values()))
+    return PackedExamples(
+        task=examples.task,
+        split=examples.split,
+        identity=examples.identity,
+        statistic=examples.statistic,
+        values=pack(examples.values.astype(np.float32)),
+        gold=None if examples.gold is None else pack(examples.gold.astype(np.float64)),
+        subsets=dict(examples.subsets),
+        data_sha256=examples.data_sha256,
     )

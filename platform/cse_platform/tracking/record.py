@@ -166,7 +166,7 @@ def make_evaluation(
             )
             for task, value in scores.items()
         ),
-        similarities=(),
+        examples=(),
         identities={identity: {"source": source}},
         seconds={},
     )

@@ -108,9 +108,9 @@ class Deletion:
         rows = {kind: count for kind, count in self.content.rows.items() if count}
         board = mask_url(self.url)
         parts = [(kind, str(count), board) for kind, count in rows.items()]
-        if self.content.cosines:
-            much = f"{rows['similarities']}, {format_size(self.content.cosines)}"
-            parts[list(rows).index("similarities")] = ("similarities", much, board)
+        if self.content.values:
+            much = f"{rows['values by example']}, {format_size(self.content.values)}"
+            parts[list(rows).index("values by example")] = ("values by example", much, board)
         if self.studied is not None:
             parts.append(("search study", f"{self.studied} trials", mask_url(self.search)))
         if self.mirrored is not None and self.mirrored.runs:

@@ -15,7 +15,7 @@ from cse_platform.stores.sql.tables import (
     ConfigurationRecord,
     DevPointRecord,
     DriverMessageRecord,
-    PairSimilaritiesRecord,
+    ExampleValuesRecord,
     ScoreRecord,
     SweepRecord,
     SweepRequestRecord,
@@ -37,8 +37,8 @@ class SweepContent:
     """Keys of trials to delete whose models were used to train other trials."""
     rows: Mapping[str, int] = field(default_factory=dict)
     """Numbers of rows to delete, by their kind."""
-    cosines: int = 0
-    """Size of the similarities to delete, in bytes."""
+    values: int = 0
+    """Size of the values by example to delete, in bytes."""
     annotated: tuple[tuple[Annotatable, str], ...] = ()
     """The trials, configurations and sweep to delete that have notes, tags or stars, by name."""
     shared: Mapping[str, Sequence[str]] = field(default_factory=dict)
@@ -69,7 +69,7 @@ def find_content(session: Session, sweep: SweepRecord) -> SweepContent:
     of_attempts: dict[str, type[Any]] = {
         "dev points": DevPointRecord,
         "scores": ScoreRecord,
-        "similarities": PairSimilaritiesRecord,
+        "values by example": ExampleValuesRecord,
     }
     attempts = select(AttemptRecord.id).where(AttemptRecord.trial_id.in_(going))
     trials = select(TrialRecord.key, AttemptRecord.model).join(TrialRecord.shown)
@@ -95,12 +95,12 @@ def find_content(session: Session, sweep: SweepRecord) -> SweepContent:
     shared: dict[str, list[str]] = {}
     for other, key in session.execute(others):
         shared.setdefault(other, []).append(key)
-    size = func.sum(func.length(PairSimilaritiesRecord.cosines))
-    cosines = session.scalar(select(size).where(PairSimilaritiesRecord.attempt_id.in_(attempts)))
+    size = func.sum(func.length(ExampleValuesRecord.packed))
+    values = session.scalar(select(size).where(ExampleValuesRecord.attempt_id.in_(attempts)))
     tested = func.count(TestAccessRecord.trial_id.distinct())
     return SweepContent(
         rows=rows,
-        cosines=int(cosines or 0),
+        values=int(values or 0),
         trials=models,
         annotated=annotated,
         shared=shared,

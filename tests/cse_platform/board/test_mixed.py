@@ -59,7 +59,7 @@ def test_what_lacks_tasks_is_named_beside_the_matrix_with_its_interval(reader, a
     assert (row.headline, row.rank) == ("avg_sts", None)
     interval = row.scores["stsb"].interval
     assert interval is not None
-    assert interval.over == "pairs"
+    assert interval.over == "examples"
     assert interval.low < row.scores["stsb"].mean < interval.high
 
 

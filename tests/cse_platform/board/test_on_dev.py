@@ -78,7 +78,7 @@ def test_it_is_the_comparison_of_their_scores_and_cosines(lab) -> None:
     expected = compare(sides[0], sides[1], tasks=["dev my-dev"], average=None, resamples=RESAMPLES)
     assert found.tasks == expected.tasks
     (task,) = found.tasks
-    assert (found.n_a, found.n_b, task.pairs) == (2, 1, 40)
+    assert (found.n_a, found.n_b, task.examples) == (2, 1, 40)
     assert task.effect == pytest.approx(
         rows["simcse"].dev_score.mean - rows["esimcse"].dev_score.mean
     )
@@ -98,7 +98,7 @@ def test_unlike_dev_sets_are_refused_and_models_that_score_otherwise(lab) -> Non
             return pairs._replace(cosines=-pairs.cosines)
 
         found = reader.compare_on_dev("simcse", "esimcse", other)
-    assert found.tasks[0].pairs is None
+    assert found.tasks[0].examples is None
     assert all("was recorded" in why for why in found.limits.without_pairs.values())
     assert found.limits.without_pairs
 
@@ -110,7 +110,7 @@ def test_without_a_model_it_is_over_seeds_and_says_why(lab) -> None:
     with open_leaderboard(lab) as reader:
         found = reader.compare_on_dev("simcse", "simcse", gone)
     (task,) = found.tasks
-    assert task.pairs is None
+    assert task.examples is None
     assert task.interval is not None and task.interval.over == "seeds"
     assert "is gone" in found.limits.without_pairs["simcse (A)"]
 

@@ -48,7 +48,7 @@ def own_board(board) -> str:
 
 
 def width(score: Estimate) -> float:
-    assert score.interval is not None and score.interval.over == "pairs"
+    assert score.interval is not None and score.interval.over == "examples"
     return score.interval.high - score.interval.low
 
 

@@ -34,7 +34,7 @@ def test_intervals_are_over_seeds_and_of_a_single_one_over_pairs(reader) -> None
     for score in row.scores.values():
         assert score.std is None
         assert score.interval is not None
-        assert score.interval.over == "pairs"
+        assert score.interval.over == "examples"
         assert score.interval.low < score.mean < score.interval.high
     assert row.headline == "avg_sts"
     widths = [s.interval.high - s.interval.low for s in row.scores.values() if s.interval]

@@ -3,9 +3,12 @@ from pathlib import Path
 from typing import Any
 
 from one_trial import FACTS, KEY, began, evaluated, life, one_run
+from own_tasks import write_folder
 
+from cse_methods.data.dev_selection import DevSelection
 from cse_methods.data.own.reading import load_own_pairs, with_checksum
 from cse_methods.data.own.spec import OwnPairs
+from cse_methods.referenced_tasks.snapshots import find_snapshot
 from cse_methods.registry import get_method
 from cse_platform.export.sweep_file import sweep_text
 from cse_platform.leaderboard import open_leaderboard
@@ -175,6 +178,17 @@ def test_an_own_dev_set_lies_there_or_has_its_hash(runs, fill) -> None:
         assert str(own.sha256) in said and "Put my-dev.tsv beside sweep.yaml" in said
         assert not Path(happened, "my-dev.tsv").exists()
         file.unlink(missing_ok=True)
+
+
+def test_own_files_of_a_task_lie_there(runs, fill) -> None:
+    entry = {"retrieval": write_folder(runs.parent / "there" / "faq")}
+    dev = DevSelection(checkpoint=entry, search=entry, also=()).with_files(find_snapshot)
+    fill(began(spec=began().spec | {"dev": dev.model_dump(mode="json")}), *life())
+    assert "retrieval:faq" not in one_run("reproduce", KEY).stderr
+    (read,) = load_sweep(FOLDER / "sweep.yaml").stages
+    carried = read.dev.references["retrieval:faq"]
+    assert carried.paths[2] == str((FOLDER / "dev.tsv").absolute())
+    assert find_snapshot(carried) == carried
 
 
 def test_texts_of_a_journal_from_elsewhere_stay_texts(fill) -> None:

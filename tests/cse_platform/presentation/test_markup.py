@@ -101,7 +101,7 @@ def test_latex_by_hand() -> None:
 @pytest.fixture
 def paper(written, comparison) -> str:
     """A document with every kind of table, and names that TeX would stumble over."""
-    score = estimate(0.76, 0.77, interval=Interval(0.7, 0.8, "pairs"))
+    score = estimate(0.76, 0.77, interval=Interval(0.7, 0.8, "examples"))
     nasty = row(
         {"sts12": score, "avg_sts": score},
         method="[a_b]",

@@ -19,7 +19,7 @@ from cse_platform.presentation.board_columns import Board, data_columns
 from cse_platform.presentation.comparison import verdict
 from cse_platform.presentation.tables import Column, to_csv
 
-ONE_SEED = "‡ Over the pairs of a single seed; other seeds may differ."
+ONE_SEED = "‡ Over the pairs, texts or queries of a single seed; other seeds may differ."
 
 
 def test_what_follows_in_words(comparison, lines) -> None:
@@ -40,7 +40,7 @@ def test_what_follows_in_words(comparison, lines) -> None:
     first, second = verdict(replace(comparison, average=None))
     assert first.startswith("rankcse is above simcse by 2.00 on sts12, ")
     assert second.startswith("rankcse and simcse cannot be distinguished") and "sts13" in second
-    over = replace(average, interval=Interval(0.01, 0.03, "pairs"))
+    over = replace(average, interval=Interval(0.01, 0.03, "examples"))
     alone = replace(comparison, n_b=1, average=over)
     [said_alone] = verdict(alone)
     assert said_alone.startswith("With one seed of simcse, rankcse is above simcse by 1.25 ")
@@ -54,7 +54,8 @@ def test_a_matrix_by_hand(lines, written) -> None:
     names = ("rankcse", "simcse", "hicl")
     effects = ((0.0, 0.02, 0.01), (-0.02, 0.0, -0.01), (-0.01, 0.01, 0.0))
     p = ((None, 0.004, 0.04), (0.004, None, 0.5), (0.04, 0.5, None))
-    matrix = Matrix(names, effects, p, p, STS_TASKS, Limits(left_out=("pcl",)))
+    limits = Limits(left_out=("pcl",))
+    matrix = Matrix(names, effects, p, p, STS_TASKS, limits, average="avg_sts")
     told = lines(matrix)
     assert told[:2] == ["Row minus column, avg_sts, x 100", "# row 1 2 3"]
     assert told[3:] == [
@@ -69,7 +70,10 @@ def test_a_matrix_by_hand(lines, written) -> None:
     assert told.count(ONE_SEED) == 1
     some = {("stsb", "sickr"): "mean over stsb, sickr", ("mr",): "mr"}
     for tasks, over in some.items():
-        assert lines(replace(matrix, tasks=tasks))[0] == f"Row minus column, {over}, x 100"
+        assert (
+            lines(replace(matrix, average=None, tasks=tasks))[0]
+            == f"Row minus column, {over}, x 100"
+        )
     head, first, *others = written(matrix, "csv").splitlines()
     assert (head, first) == ("a,b,effect,p,p_holm", "rankcse,simcse,0.02,0.004,0.004")
     assert len(others) == 5 and others[-1] == "hicl,simcse,0.01,0.5,0.5"
@@ -78,9 +82,9 @@ def test_a_matrix_by_hand(lines, written) -> None:
 def test_a_comparison_as_csv_has_a_line_for_each_task_and_the_average(written, comparison) -> None:
     first, _, average = csv.DictReader(io.StringIO(written(comparison, "csv")))
     expected = {"a": "rankcse", "b": "simcse", "n_a": "3", "n_b": "2", "task": "sts12",
-                "effect": "0.02", "p": "0.02", "p_holm": "0.04", "pairs": "3108"}  # fmt: skip
+                "effect": "0.02", "p": "0.02", "p_holm": "0.04", "examples": "3108"}  # fmt: skip
     assert expected.items() <= first.items()
-    assert (average["task"], average["effect"], average["pairs"]) == ("avg_sts", "0.0125", "")
+    assert (average["task"], average["effect"], average["examples"]) == ("avg_sts", "0.0125", "")
 
 
 def line(backbone: str, label: str, value: float, ours: Estimate | None = None) -> PaperLine:

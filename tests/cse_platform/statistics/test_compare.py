@@ -2,7 +2,7 @@ import math
 import warnings
 from collections.abc import Callable
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 import pytest
@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy.stats import spearmanr, t, ttest_ind
+from sklearn.metrics import average_precision_score
 
 from cse_platform.leaderboard.statistics.compare import (
     Limits,
@@ -23,8 +24,8 @@ from cse_platform.leaderboard.statistics.intervals import (
     Contender,
     Interval,
     TrainingDesign,
+    draw_scores,
     sample,
-    spearman_draws,
 )
 
 TASKS = ("stsb", "sickr")
@@ -32,7 +33,7 @@ Make = Callable[..., Contender]
 
 
 def without_pairs(contender: Contender) -> Contender:
-    return replace(contender, cosines={}, gold={})
+    return replace(contender, values={}, gold={})
 
 
 def test_single_seeds_differ_as_their_paired_draws_do_and_several_as_means(contender: Make) -> None:
@@ -40,19 +41,21 @@ def test_single_seeds_differ_as_their_paired_draws_do_and_several_as_means(conte
     found = compare(a, b, tasks=TASKS, average="avg_sts", resamples=1000, seed=7)
     differences = []
     for row in found.tasks:
-        cosines = np.concatenate([a.cosines[row.task], b.cosines[row.task]])
-        ours, theirs = spearman_draws(row.task, a.gold[row.task], cosines, resamples=1000, seed=7)
+        cosines = np.concatenate([a.values[row.task], b.values[row.task]])
+        ours, theirs = draw_scores(
+            row.task, "spearman", cosines, a.gold[row.task], resamples=1000, seed=7
+        )
         differences.append(ours - theirs)
     expected = [*differences, np.mean(differences, axis=0)]
     for row, drawn in zip([*found.tasks, found.average], expected, strict=True):
         low, high = np.quantile(drawn, (0.025, 0.975))
-        assert row.interval == Interval(pytest.approx(low), pytest.approx(high), "pairs")
+        assert row.interval == Interval(pytest.approx(low), pytest.approx(high), "examples")
         lesser = min((drawn <= 0).sum(), (drawn >= 0).sum())
         assert row.p == pytest.approx(min(1, 2 * (lesser + 1) / 1001))
     a, b = contender("a", [0.5, 1.5]), contender("b", [1.0])
     _, sampled = sample((b, a), ["stsb"], resamples=20, seed=7)
-    draws = spearman_draws("stsb", a.gold["stsb"], a.cosines["stsb"], resamples=20, seed=7)
-    assert sampled.over_pairs["stsb"] == pytest.approx(draws.mean(axis=0))
+    draws = draw_scores("stsb", "spearman", a.values["stsb"], a.gold["stsb"], resamples=20, seed=7)
+    assert sampled.over_examples["stsb"] == pytest.approx(draws.mean(axis=0))
     assert sampled.errors["stsb"].std() > 0  # two seeds have an error
 
 
@@ -75,9 +78,11 @@ def test_seeds_alone_have_welchs_interval_and_add_to_pairs_what_these_leave(cont
     a, b = contender("a", [0.5, 0.6, 0.7]), contender("b", [1.0])
     a = replace(a, scores={"stsb": [0.8, 0.8, 0.8]})
     [left, right] = sample((a, b), ["stsb"], resamples=300, seed=0)
-    low, high = np.quantile(left.over_pairs["stsb"] - right.over_pairs["stsb"], (0.025, 0.975))
+    low, high = np.quantile(
+        left.over_examples["stsb"] - right.over_examples["stsb"], (0.025, 0.975)
+    )
     row = compare(a, b, tasks=["stsb"], average=None, resamples=300).tasks[0]
-    assert row.interval == Interval(pytest.approx(low), pytest.approx(high), "pairs")
+    assert row.interval == Interval(pytest.approx(low), pytest.approx(high), "examples")
 
 
 DESIGN = TrainingDesign("simcse", "mini", (0, 1, 2))
@@ -142,13 +147,13 @@ def test_tests_of_a_comparison_are_those_by_hand(contender: Make) -> None:
     row = compare(a, b, tasks=["stsb"], average=None, resamples=10).tasks[0]
     across = [
         spearmanr(ours, theirs).statistic
-        for ours in a.cosines["stsb"]
-        for theirs in b.cosines["stsb"]
+        for ours in a.values["stsb"]
+        for theirs in b.values["stsb"]
     ]
     ours, theirs = np.mean(a.scores["stsb"]), np.mean(b.scores["stsb"])
     expected = williams(ours, theirs, float(np.mean(across)), 150)
     assert (row.williams_t, row.williams_p) == pytest.approx(expected)
-    assert row.pairs == 150
+    assert row.examples == 150
     a, b = contender("a", [0.8, 0.9]), contender("b", [0.9, 1.1])
     found = compare(a, b, tasks=TASKS, average="avg_sts", resamples=300)
     assert [row.p_holm for row in found.tasks] == holm([row.p for row in found.tasks])
@@ -164,13 +169,13 @@ def test_what_is_not_paired_and_what_one_seed_does_not_say(contender: Make) -> N
         found = compare(one, other, tasks=["mr"], average="avg", resamples=10)
         for row in (found.tasks[0], found.average):
             assert row.effect > 0.09
-            assert (row.interval, row.p, row.p_holm, row.pairs) == (None, None, None, None)
+            assert (row.interval, row.p, row.p_holm, row.examples) == (None, None, None, None)
         assert "one" in found.limits.single
     a, b = contender("a", [0.8, 0.9]), contender("b", [1.0, 1.1])
     b.gold["stsb"][0] += 1  # type: ignore[index]
     stsb, sickr = compare(a, b, tasks=TASKS, average=None, resamples=200).tasks
-    assert (stsb.pairs, stsb.williams_p) == (None, None)
-    assert sickr.pairs == 100
+    assert (stsb.examples, stsb.williams_p) == (None, None)
+    assert sickr.examples == 100
     bare = compare(without_pairs(a), without_pairs(b), tasks=TASKS, average=None, resamples=200)
     assert stsb.interval == bare.tasks[0].interval
     assert bare.limits == Limits(unpaired=("stsb", "sickr"))
@@ -227,11 +232,12 @@ def test_matrix_holds_what_single_comparisons_give(contender: Make) -> None:
 
 
 class Pairs(NamedTuple):
-    """The arguments of `spearman_draws`."""
+    """The arguments of `draw_scores`."""
 
     task: str
-    gold: NDArray[np.float64]
+    statistic: Literal["spearman", "average_precision"]
     cosines: NDArray[np.float32]
+    gold: NDArray[np.float64]
     groups: NDArray[np.intp] | None = None
 
 
@@ -241,7 +247,7 @@ def made_pairs(pairs: int, encoders: int, *, levels: int, seed: int = 0) -> Pair
     gold = rng.integers(0, levels, pairs) / 2
     cosines = (gold / levels + rng.normal(scale=0.3, size=(encoders, pairs))).astype(np.float32)
     cosines[-1] = np.round(cosines[-1], 1)
-    return Pairs("stsb", gold, cosines)
+    return Pairs("stsb", "spearman", cosines, gold)
 
 
 def plain_draws(task_pairs: Pairs, resamples: int, seed: int) -> NDArray[np.float64]:
@@ -275,7 +281,7 @@ def test_draws_are_scipys(pairs, encoders, levels, groups, seed) -> None:
     if groups is not None:
         labels = np.random.default_rng(seed).integers(0, groups, pairs)
         task_pairs = task_pairs._replace(groups=labels)
-    draws = spearman_draws(*task_pairs, resamples=5, seed=seed)
+    draws = draw_scores(*task_pairs, resamples=5, seed=seed)
     assert draws == pytest.approx(plain_draws(task_pairs, 5, seed), abs=1e-9)
 
 
@@ -294,21 +300,63 @@ MANY = 2**15 + 5
 )
 def test_draws_of_many_pairs_are_scipys(pairs, levels, groups, resamples) -> None:
     task_pairs = made_pairs(pairs, 2, levels=levels)._replace(groups=groups)
-    draws = spearman_draws(*task_pairs, resamples=resamples, seed=3)
+    draws = draw_scores(*task_pairs, resamples=resamples, seed=3)
     assert draws == pytest.approx(plain_draws(task_pairs, resamples, 3), abs=1e-9)
+
+
+@pytest.mark.parametrize("examples", [1, 7, 200])
+def test_draws_of_other_kinds_are_those_of_numpy_and_scikit_learn(examples) -> None:
+    rng = np.random.default_rng(examples)
+    labels = rng.integers(0, 2, examples).astype(float)
+    values = rng.normal(size=(2, examples)).astype(np.float32)
+    values[1] = np.round(values[1])  # ties
+    draws, rng = [], np.random.default_rng([5, *b"a"])
+    for drawn in rng.integers(0, examples, size=(BLOCK, examples))[:9]:
+        draws.append(drawn)
+    means = draw_scores("a", "mean", values, resamples=9, seed=5)
+    assert means == pytest.approx(np.array([[row[at].mean() for at in draws] for row in values]))
+    precisions = draw_scores("a", "average_precision", values, labels, resamples=9, seed=5)
+    at_labels = np.argsort(labels, kind="stable")  # labels are drawn in this order
+    drawn = [at_labels[at] for at in draws]
+    with warnings.catch_warnings(action="ignore"):  # a resample without label 1
+        expected = [[average_precision_score(labels[a], row[a]) for a in drawn] for row in values]
+    assert precisions == pytest.approx(np.array(expected))
+
+
+@pytest.mark.parametrize("statistic", ["mean", "average_precision"])
+def test_equal_encoders_seldom_differ_on_tasks_of_other_kinds(statistic) -> None:
+    rng, significant, runs = np.random.default_rng(3), 0, 80
+    for run in range(runs):
+        gold = (rng.random(100) < 0.3).astype(float)
+        both = rng.normal(size=100)
+        sides = []
+        for name in "ab":
+            values = 0.7 * both + 0.5 * rng.normal(size=100) + 1.5 * gold
+            value = float(average_precision_score(gold, values))
+            known = {"set": gold}
+            if statistic == "mean":
+                values, known = (values > 0).astype(float), {}
+                value = float(values.mean())
+            side = Contender(name, {"set": [value]}, {"set": values[None]}, known)
+            sides.append(replace(side, statistics={"set": statistic}))
+        found = compare(*sides, tasks=["set"], average=None, resamples=200, seed=run).tasks[0]
+        assert (found.williams_p, found.examples) == (None, 100)
+        significant += found.p < 0.05
+    # 3 to 7 %, and three standard errors of this simulation on each side.
+    assert 0 < significant / runs < 0.07 + 3 * np.sqrt(0.07 * 0.93 / runs)
 
 
 def test_draws_are_the_same_in_every_call_and_nan_counts_as_0() -> None:
     both = made_pairs(200, 2, levels=10)
-    alone = Pairs(both.task, both.gold, both.cosines[1:])
-    draws = spearman_draws(*both, resamples=100, seed=1)
-    assert np.array_equal(spearman_draws(*alone, resamples=100, seed=1)[0], draws[1])
-    assert np.array_equal(spearman_draws(*both, resamples=30, seed=1), draws[:, :30])
+    alone = both._replace(cosines=both.cosines[1:])
+    draws = draw_scores(*both, resamples=100, seed=1)
+    assert np.array_equal(draw_scores(*alone, resamples=100, seed=1)[0], draws[1])
+    assert np.array_equal(draw_scores(*both, resamples=30, seed=1), draws[:, :30])
     sickr = both._replace(task="sickr")  # another task, or seed, draws others
     for other, seed in ((sickr, 1), (both, 0)):
-        assert not np.array_equal(draws, spearman_draws(*other, resamples=100, seed=seed))
+        assert not np.array_equal(draws, draw_scores(*other, resamples=100, seed=seed))
     gold = np.arange(4.0)
-    with_nan = Pairs("stsb", gold, np.array([[-1, np.nan, 1, 2]], dtype=np.float32))
-    with_zero = Pairs("stsb", gold, np.array([[-1, 0, 1, 2]], dtype=np.float32))
-    draws = [spearman_draws(*pairs, resamples=20, seed=0) for pairs in (with_nan, with_zero)]
+    with_nan = both._replace(gold=gold, cosines=np.array([[-1, np.nan, 1, 2]], np.float32))
+    with_zero = both._replace(gold=gold, cosines=np.array([[-1, 0, 1, 2]], np.float32))
+    draws = [draw_scores(*pairs, resamples=20, seed=0) for pairs in (with_nan, with_zero)]
     assert np.array_equal(*draws)

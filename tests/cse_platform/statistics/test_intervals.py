@@ -37,7 +37,7 @@ def test_intervals_by_hand() -> None:
     low, high = ttest_1samp(values, 0).confidence_interval(0.95)
     assert seed_interval(values) == Interval(pytest.approx(low), pytest.approx(high), "seeds")
     # Of the draws 0, 1, …, 200 the 2.5 percentile is 5.
-    assert percentile_interval(np.arange(201.0)) == Interval(5, 195, "pairs")
+    assert percentile_interval(np.arange(201.0)) == Interval(5, 195, "examples")
 
 
 def test_errors_of_seeds_have_students_quantiles_on_each_task_and_on_average() -> None:

@@ -175,8 +175,8 @@ def test_what_no_base_has_is_refused_at_its_line(tmp_path: Path) -> None:
         ("high: 1,", "high: 2,", "line 9, space.base_mix_weight.high: expected at most 1, got 2"),
         ("consert]", "conserts]", "line 8, space.base.1: no method 'conserts'. Did you mean "
          "'consert'?"),
-        ("consert]", "hicl]", "line 8, space.base.1: hicl is no base here: its objective does not "
-         "hand over two views of each sentence"),
+        ("consert]", "hicl]", "line 8, space.base.1: hicl is no base here: it stands on a "
+         "base of its own"),
         (", when: {base: mixcse}", "", "line 9, space.base_mix_weight: no such key"),
         ("mini, batch", "mini, base_mix: 1, batch", "line 6, fixed.base_mix: method 'rankcse' has "
          "no setting 'base_mix'; did you mean 'base_mix_weight'?"),

@@ -166,8 +166,8 @@ def test_what_must_be_fetched_is_found_without_torch() -> None:
     code = (
         "import sys; from cse_methods.tasks import parse_tasks\n"
         "from cse_methods.evaluation.test_sets.availability import missing_tests\n"
-        "missing_tests(parse_tasks(['sts', 'geometry']), 'builtin')\n"
-        "heavy = {'torch', 'transformers', 'scipy'} & set(sys.modules)\n"
+        "missing_tests(parse_tasks(['sts', 'geometry', 'mteb:STS12']), 'builtin')\n"
+        "heavy = {'torch', 'transformers', 'scipy', 'mteb', 'datasets'} & set(sys.modules)\n"
         "assert not heavy, heavy"
     )
     python(code)

@@ -8,6 +8,7 @@ import cheap as _registers_it  # noqa: F401
 import pytest
 import ray
 from commands import invoke
+from own_tasks import write_folder
 from sweeps import CHEAP, write_sweep
 
 from cse_platform.cli.sweep import main
@@ -50,6 +51,16 @@ def test_the_file_is_resolved_and_its_own_sets_go_with_it(tmp_path: Path) -> Non
     assert set(files) == named
     assert {Path(name).name for name in named} == {"my-dev.tsv", "corpus.txt"}
     assert one.name == "tiny"
+
+
+def test_a_folder_of_a_retrieval_set_travels_with_what_is_read_of_it(tmp_path: Path) -> None:
+    write_folder(tmp_path / "faq")
+    (tmp_path / "faq/notes.txt").write_text("a secret\n")
+    faq = {"retrieval": "./faq"}
+    one = packed(tmp_path, dev={"checkpoint": faq, "search": faq, "also": []})
+    place = sweep_in(one)["dev"]["search"]["retrieval"]
+    read = ("corpus.jsonl", "queries.jsonl", "qrels/dev.tsv")
+    assert one.content.keys() - {SWEEP_FILE} == {f"{place}/{name}" for name in read}
 
 
 def test_stores_without_a_password_travel_and_nothing_else_of_the_folder(tmp_path: Path) -> None:

@@ -56,6 +56,9 @@ def test_what_is_large_is_replaced_and_it_writes_below_its_folder_alone() -> Non
     assert spec.seeds.confirm is not None
     assert (spec.seeds.confirm.top, spec.seeds.confirm.seeds) == (3, (0,))
     assert spec.evaluate == sweep().evaluate
+    large = alone(sweep(evaluate={"top": 2, "tasks": ["mteb:NFCorpus", "sts", "transfer"]}))
+    assert large.spec.evaluate == spec.evaluate
+    assert alone(sweep(evaluate={"top": 2, "tasks": ["mteb:NFCorpus"]})).spec.evaluate is None
     here = Path("runs").absolute()
     stores = ("leaderboard", "search", "mlflow")
     assert dict(spec.stores) == {name: f"sqlite:///{here}/{name}.db" for name in stores}

@@ -23,10 +23,10 @@ from sweep_events import NOON, sweep_started, trial_evaluated, trial_life, trial
 from cse_platform.cli.leaderboard import main
 from cse_platform.errors import JournalError
 from cse_platform.stores.sql.store import open_store
-from cse_platform.stores.sql.tables import PairSimilaritiesRecord, ScoreRecord, TrialRecord
+from cse_platform.stores.sql.tables import ExampleValuesRecord, ScoreRecord, TrialRecord
 from cse_platform.sweep.blocks import Slug
 from cse_platform.tracking import events, journal, output, packing
-from cse_platform.tracking.events import Event, PairSimilarities, Recorded
+from cse_platform.tracking.events import Event, PackedExamples, Recorded
 from cse_platform.tracking.journal import Journal, is_deleted, read_journal, read_journal_id
 from cse_platform.tracking.output import read_output
 from cse_platform.tracking.packing import pack
@@ -299,22 +299,22 @@ def test_every_event_that_is_written_is_read_back(tmp_path_factory, data) -> Non
 def test_packed_numbers_that_are_damaged_or_fill_the_memory_are_left_out(
     board, monkeypatch, caplog
 ) -> None:
-    monkeypatch.setattr(packing, "MOST_PAIRS", 1000)
+    monkeypatch.setattr(packing, "MOST_EXAMPLES", 1000)
     good = {
         "task": "sts12", "split": "test", "identity": "e1", "subsets": {"all": 3},
-        "cosines": pack(np.zeros(3, np.float32)), "gold": pack(np.zeros(3)), "data_sha256": "d",
+        "values": pack(np.zeros(3, np.float32)), "gold": pack(np.zeros(3)), "data_sha256": "d",
     }  # fmt: skip
     bomb = pack(np.zeros(10_000_000))
     bad = {
-        "cosines": {"cosines": bomb},
+        "values": {"values": bomb},
         "gold": {"gold": bomb},
-        "counts": {"cosines": pack(np.zeros(2, np.float32))},
+        "counts": {"values": pack(np.zeros(2, np.float32))},
         "subsets": {"subsets": {"all": 2**31 - 1}},
         "torn": {"gold": b64encode(b64decode(good["gold"])[:-4]).decode()},
-        "garbage": {"cosines": b64encode(b"no zlib").decode()},
-        "no base64": {"cosines": "é"},
+        "garbage": {"values": b64encode(b"no zlib").decode()},
+        "no base64": {"values": "é"},
         "other pairs of the set": {
-            "subsets": {"all": 2}, "cosines": pack(np.zeros(2, np.float32)),
+            "subsets": {"all": 2}, "values": pack(np.zeros(2, np.float32)),
             "gold": pack(np.zeros(2)),
         },
     }  # fmt: skip
@@ -322,8 +322,8 @@ def test_packed_numbers_that_are_damaged_or_fill_the_memory_are_left_out(
     for hours, changes in enumerate(({}, *bad.values())):
         time = NOON + timedelta(hours=hours)
         event = trial_evaluated("c0-42", {"test/sts12_spearman": 0.5}, time=time)
-        pairs = PairSimilarities(**{**good, **changes})
-        events.append(event.model_copy(update={"similarities": (pairs,)}))
+        pairs = PackedExamples(**{**good, **changes})
+        events.append(event.model_copy(update={"examples": (pairs,)}))
     tracemalloc.start()
     apply_events(board, events)
     assert tracemalloc.get_traced_memory()[1] < 20 << 20
@@ -331,7 +331,7 @@ def test_packed_numbers_that_are_damaged_or_fill_the_memory_are_left_out(
     said = [r.getMessage() for r in caplog.records if "skips a trial_evaluated" in r.getMessage()]
     assert len(said) >= 6  # each reason once
     with board.session() as session:
-        assert session.query(PairSimilaritiesRecord).count() == 1
+        assert session.query(ExampleValuesRecord).count() == 1
 
 
 def test_an_output_that_unpacks_to_more_than_the_memory_is_cut(tmp_path, monkeypatch) -> None:

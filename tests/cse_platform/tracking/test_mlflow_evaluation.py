@@ -11,7 +11,8 @@ from hypothesis.extra.numpy import arrays
 from mlflow_history import client_of, forget_position
 from sweep_events import NOON, opening, sweep_started, trial_evaluated, trial_life
 
-from cse_methods.evaluation.results import Evaluation, Score, Similarities
+from cse_methods.evaluation.results import Evaluation, Examples, Score
+from cse_platform.stores.mlflow import tags
 from cse_platform.stores.mlflow.mirror import MLflowMirror
 from cse_platform.tracking import events
 from cse_platform.tracking.events import Event, SweepFinished
@@ -20,8 +21,8 @@ from cse_platform.tracking.packing import (
     compressed,
     evaluation_event,
     pack,
-    unpack_cosines,
     unpack_gold,
+    unpack_values,
 )
 
 
@@ -129,10 +130,15 @@ COSINES = np.array([0.1, -1.0, 1.0], dtype=np.float32)
 GOLD = np.array([0.2, 3.6, 5.0])
 
 
-def similarities(**changes: object) -> Similarities:
-    given = {"task": "sts12", "split": "test", "identity": "e1", "cosines": COSINES, "gold": GOLD}
-    subsets = {"MSRvid": 2, "MSRpar": 1}
-    return Similarities(**(given | {"subsets": subsets, "data_sha256": "d1"} | changes))  # type: ignore[arg-type]
+def examples(**changes: object) -> Examples:
+    given: dict[str, object] = {
+        "task": "sts12",
+        "split": "test",
+        "identity": "e1",
+        "statistic": "spearman",
+    }
+    given |= {"values": COSINES, "gold": GOLD, "subsets": {"MSRvid": 2, "MSRpar": 1}}
+    return Examples(**(given | {"data_sha256": "d1"} | changes))  # type: ignore[arg-type]
 
 
 @settings(max_examples=20)
@@ -141,13 +147,38 @@ def similarities(**changes: object) -> Similarities:
     arrays(np.float64, st.integers(0, 50), elements=st.floats(0, 5)),
 )
 def test_cosines_and_gold_come_back_to_the_last_bit_from_any_byte_order(cosines, gold) -> None:
-    found = unpack_cosines(compressed(pack(cosines)))
+    found = unpack_values(compressed(pack(cosines)))
     assert found.dtype == np.float32
     assert np.array_equal(found, cosines)
     for order in "<>":
         found = unpack_gold(compressed(pack(gold.astype(f"{order}f8"))))
         assert found.dtype == np.float64
         assert np.array_equal(found, gold)
+
+
+def test_values_without_gold_and_those_of_earlier_versions_are_read() -> None:
+    accuracies = examples(task="mteb:Banking77", statistic="mean", gold=None)
+    evaluation = Evaluation(tasks=frozenset(), scores=(), examples=(accuracies, examples()))
+    event = evaluation_event(sweep="s", trial="t", evaluation=evaluation, source="hub")
+    told = event.model_dump(mode="json")
+    assert told["examples"][0]["gold"] is None
+    earlier = told.pop("examples")[1:]
+    earlier[0] = {name: value for name, value in earlier[0].items() if name != "statistic"}
+    earlier[0]["cosines"] = earlier[0].pop("values")
+    read = events.EVENT.validate_python({**told, "similarities": earlier})
+    assert isinstance(read, events.TrialEvaluated) and read.examples == event.examples[1:]
+
+
+def test_names_of_tasks_stay_apart_in_mlflow() -> None:
+    from mlflow.utils.validation import _validate_metric_name
+
+    task = "test/benchmark:MTEB(eng, v2)_main_score"
+    name = tags.clean_name(task)
+    _validate_metric_name(name)
+    assert name.replace("-:", "(").replace(":-", ")").replace(".:", ",") == task
+    assert tags.clean_name("test/mteb:MassiveIntent/de_main_score") == (
+        "test/mteb:MassiveIntent/de_main_score"
+    )
 
 
 def test_an_evaluation_survives_the_journal(tmp_path) -> None:
@@ -157,7 +188,7 @@ def test_an_evaluation_survives_the_journal(tmp_path) -> None:
             Score("sts12", "test", "spearman", 0.1 + 0.2, "e1"),
             Score("stsb", "dev", "uniformity", float("nan"), "e2"),
         ),
-        similarities=(similarities(),),
+        examples=(examples(),),
         identities={"e1": {"pooler": "cls", "lengths": [128]}},
         seconds={"encoding": 1.5},
     )
@@ -173,20 +204,20 @@ def test_an_evaluation_survives_the_journal(tmp_path) -> None:
     assert repr(back.scores) == repr(event.scores)  # a NaN does not equal itself
     assert back.model_copy(update={"scores": event.scores}) == event
     assert back.scores[0].value == 0.30000000000000004
-    [pairs] = back.similarities
-    assert np.array_equal(unpack_cosines(compressed(pairs.cosines)), COSINES)
+    [pairs] = back.examples
+    assert np.array_equal(unpack_values(compressed(pairs.values)), COSINES)
     assert np.array_equal(unpack_gold(compressed(pairs.gold)), GOLD)
     assert list(pairs.subsets.items()) == [("MSRvid", 2), ("MSRpar", 1)]
 
 
 def test_counts_that_differ_are_refused() -> None:
     refused: list[tuple[dict[str, object], str]] = [
-        ({"cosines": COSINES[:2]}, "2, 3, 3"),
+        ({"values": COSINES[:2]}, "2, 3, 3"),
         ({"gold": GOLD[:1]}, "3, 1, 3"),
         ({"subsets": {"MSRvid": 2}}, "3, 3, 2"),
     ]
     for changes, counts in refused:
-        pairs = (similarities(**changes),)
-        evaluation = Evaluation(tasks=frozenset(), scores=(), similarities=pairs)
+        pairs = (examples(**changes),)
+        evaluation = Evaluation(tasks=frozenset(), scores=(), examples=pairs)
         with pytest.raises(ValueError, match=rf"^sts12: .* must be as many, got {counts}$"):
             evaluation_event(sweep="s", trial="t", evaluation=evaluation, source="hub")

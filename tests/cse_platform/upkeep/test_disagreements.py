@@ -15,7 +15,7 @@ from cse_platform.cli.leaderboard import main
 from cse_platform.leaderboard import open_leaderboard
 from cse_platform.stores import disagreements
 from cse_platform.stores.rebuild import Rebuilt, rebuild
-from cse_platform.tracking.events import Event, PairSimilarities, TrialState
+from cse_platform.tracking.events import Event, PackedExamples, TrialState
 from cse_platform.tracking.packing import pack
 
 KEY = "c0ffee00"
@@ -177,14 +177,14 @@ def test_their_cosines_do_not_replace_ours(tmp_path, url) -> None:
     for name, hours, own in (("ours", 0, cosines), ("theirs", 9, cosines[::-1])):
         pairs = {
             "task": "sts12", "split": "test", "identity": "e1", "subsets": {"all": 3},
-            "cosines": pack(own), "gold": pack(np.arange(3.0)), "data_sha256": "d",
+            "values": pack(own), "gold": pack(np.arange(3.0)), "data_sha256": "d",
         }  # fmt: skip
         event = score(0.8, name, hours=hours)
-        evaluations[name] = event.model_copy(update={"similarities": (PairSimilarities(**pairs),)})
+        evaluations[name] = event.model_copy(update={"examples": (PackedExamples(**pairs),)})
     folders = [
         fill(tmp_path / name, life(0.5, name), [evaluations[name]]) for name in ("ours", "theirs")
     ]
     assert rebuild(url, folders).disagreements == []
     with open_leaderboard(url) as board:
-        shown = board.similarities(KEY, "sts12")
-    assert shown.cosines.tolist() == cosines.tolist()
+        shown = board.examples(KEY, "sts12")
+    assert shown.values.tolist() == cosines.tolist()

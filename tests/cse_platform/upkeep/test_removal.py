@@ -5,7 +5,7 @@ from sqlalchemy import select
 from stored_trials import apply_events, trials_of
 from sweep_events import check_counters, opening, sweep_started, trial_life, trial_reused
 
-from cse_methods.evaluation.results import Evaluation, Score, Similarities
+from cse_methods.evaluation.results import Evaluation, Examples, Score
 from cse_platform.stores.sql.removal import remove_sweep
 from cse_platform.stores.sql.store import Store
 from cse_platform.stores.sql.tables import JournalCursorRecord, find_sweep
@@ -24,11 +24,12 @@ def delete(board: Store, sweep: str, journal: str) -> SweepContent:
 
 
 def evaluated(sweep: str, trial: str, data: str) -> Event:
-    """An evaluation of the identity `data`, with similarities on pairs of that name."""
+    """An evaluation of the identity `data`, with values of examples of that name."""
     given = {"task": "sts12", "split": "test", "identity": data}
-    pairs = Similarities(
+    pairs = Examples(
         **given,
-        cosines=np.float32([0.5, 0.1]),
+        statistic="spearman",
+        values=np.float32([0.5, 0.1]),
         gold=np.float64([1, 2]),
         subsets={"all": 2},
         data_sha256=data,
@@ -36,7 +37,7 @@ def evaluated(sweep: str, trial: str, data: str) -> Event:
     evaluation = Evaluation(
         tasks=frozenset({"sts12"}),
         scores=(Score(**given, metric="spearman", value=0.5),),
-        similarities=(pairs,),
+        examples=(pairs,),
         identities={data: {"pooler": "cls"}},
     )
     return evaluation_event(sweep=sweep, trial=trial, evaluation=evaluation, source="hub")
@@ -102,7 +103,7 @@ def test_a_trial_that_another_sweep_holds_stays_whole(board, ran_there) -> None:
     before = contents(board)
     assert delete(board, "first", "j1").shared == {"second": ["c0-42"]}
     after = contents(board)
-    for table in ("trials", "points", "scores", "similarities", "evaluations"):
+    for table in ("trials", "points", "scores", "examples", "evaluations"):
         assert after[table] == [row for row in before[table] if "c1" not in row], table
     with board.session() as session:
         assert [trial.key for trial in trials_of(session, "second")] == ["c0-42"]

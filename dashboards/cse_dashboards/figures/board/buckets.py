@@ -17,9 +17,9 @@ from cse_dashboards.figures.labels import (
     left_out,
     row_styles,
 )
-from cse_dashboards.figures.picture import Drawn, Picture, make_panels
+from cse_dashboards.figures.picture import Drawn, Picture, fade, make_panels
 from cse_methods.evaluation.measures.buckets import in_buckets
-from cse_methods.evaluation.results import Similarities
+from cse_methods.evaluation.results import Examples
 from cse_methods.names import task_name
 from cse_platform.errors import QueryError
 from cse_platform.leaderboard.api import Leaderboard
@@ -31,12 +31,12 @@ def buckets(reader: Leaderboard, rows: Rows, task: str = "stsb") -> Picture:
     Each row is represented by its best seed on dev among those scored on the task.
     """
     labelled, left = first_rows(rows)
-    scored: dict[str, Similarities] = {}
+    scored: dict[str, Examples] = {}
     for label, row in labelled.items():
         if (trial := best_scored_trial(row, task)) is not None:
             with suppress(QueryError):  # imported scores have no stored cosines
-                scored[label] = reader.similarities(trial, task)
-    pairs = next((similarities.data_sha256 for similarities in scored.values()), None)
+                scored[label] = reader.examples(trial, task)
+    pairs = next((examples.data_sha256 for examples in scored.values()), None)
     comparable = {
         label: cosines for label, cosines in scored.items() if cosines.data_sha256 == pairs
     }
@@ -52,7 +52,11 @@ def buckets(reader: Leaderboard, rows: Rows, task: str = "stsb") -> Picture:
     if not comparable:
         why = f"no cosines on {task} of these rows: `evaluate: {{tasks: [sts]}}` {TO_EVALUATE} sts"
         return Picture(name, title, caption, missing=why)
-    pairs_by_label = {label: (pairs.cosines, pairs.gold) for label, pairs in comparable.items()}
+    pairs_by_label = {
+        label: (pairs.values, pairs.gold)
+        for label, pairs in comparable.items()
+        if pairs.gold is not None
+    }
     drawn = draw_buckets(pairs_by_label, row_styles(labelled), title=f"{title} test")
     return Picture(name, title, caption, *drawn)
 
@@ -86,7 +90,7 @@ def draw_buckets(
                     points=False,
                     meanline_visible=True,
                     line={"color": style.colour, "width": 1.2},
-                    fillcolor=style.faded(0.4),
+                    fillcolor=fade(style.colour, 0.4),
                     spanmode="hard",
                     hoverinfo="x+y",
                 )
@@ -94,7 +98,7 @@ def draw_buckets(
     figure = make_panels(
         panels,
         title=title,
-        axes=[("cosine", "gold score")] * len(panels),
+        axes=[("cosine", "" if index else "gold score") for index in range(len(panels))],
         shared_yaxes="all",
         horizontal_spacing=0.06,
         showlegend=False,

@@ -1,13 +1,15 @@
 """Differences between two methods, task by task."""
 
+from math import nan
+
 import pandas as pd
 import plotly.graph_objects as go
 
 from cse_dashboards.figures.labels import score_quantity
 from cse_dashboards.figures.picture import Drawn, Picture, colour, make_figure, replace_missing
 from cse_methods.names import TASKS, task_name
-from cse_platform.leaderboard.records import RANKING_METRICS
-from cse_platform.leaderboard.statistics.compare import Comparison, TaskComparison
+from cse_platform.leaderboard.records import RANKING_METRICS, task_of
+from cse_platform.leaderboard.statistics.compare import Comparison
 from cse_platform.numbers import probability
 from cse_platform.presentation.comparison import describe_limits
 
@@ -33,7 +35,17 @@ def draw_differences(comparison: Comparison) -> Drawn:
     metrics = {score_quantity(task.task).title.rpartition(", ")[2] for task in tasks}
     unit = metrics.pop() if len(metrics) == 1 else "× 100"
     name = f"{comparison.a} minus {comparison.b}"
-    data = pd.DataFrame([_make_record(task, comparison) for task in tasks])
+    records = []
+    for task in tasks:
+        about = task_of(task.task)
+        metric = task.task.removeprefix(about).removeprefix("_")
+        shown = metric.upper() if metric in RANKING_METRICS else metric
+        label = TASKS.get(task.task) or f"{task_name(about)} {shown}".rstrip()
+        ends = (task.interval.low, task.interval.high) if task.interval else (nan, nan)
+        effects = (100 * value for value in (task.effect, *ends, task.mean_a, task.mean_b))
+        # Corrected over the tasks; the average is one test.
+        records.append((label, *effects, task.p if task is comparison.average else task.p_holm))
+    data = pd.DataFrame(records, columns=["task", "difference", "low", "high", "a", "b", "p"])
     effect, low, high = (data[c].astype(float) for c in ("difference", "low", "high"))
     sure = (low > 0) | (high < 0)
     markers = go.Scatter(
@@ -69,18 +81,3 @@ def draw_differences(comparison: Comparison) -> Drawn:
     figure.update_yaxes(autorange="reversed")
     columns = {"a": comparison.a, "b": comparison.b, "difference": f"{name}, {unit}"}
     return Drawn(figure, data.rename(columns=columns))
-
-
-def _make_record(task: TaskComparison, comparison: Comparison) -> dict[str, object]:
-    name, _, metric = task.task.rpartition("_")
-    shown = metric.upper() if metric in RANKING_METRICS else metric
-    return {
-        "task": TASKS.get(task.task) or f"{task_name(name)} {shown}",
-        "difference": 100 * task.effect,
-        "low": 100 * task.interval.low if task.interval else None,
-        "high": 100 * task.interval.high if task.interval else None,
-        "a": 100 * task.mean_a,
-        "b": 100 * task.mean_b,
-        # Corrected over the tasks; the average is one test.
-        "p": task.p if task is comparison.average else task.p_holm,
-    }

@@ -1,6 +1,7 @@
 """The leaderboard as a plot: one line per row, best on top."""
 
 from collections.abc import Mapping, Sequence
+from math import nan
 from typing import Any
 
 import pandas as pd
@@ -13,7 +14,7 @@ from cse_dashboards.figures.labels import (
     data_of,
     dev_data,
     dev_quantity,
-    method_style,
+    method_colours,
     picture_per_data,
     score_quantity,
 )
@@ -26,14 +27,14 @@ from cse_platform.presentation.board_columns import Board
 KINDS: dict[str, dict[str, Any]] = {
     "mean over seeds, 95 % interval": {"symbol": "circle"},
     "mean over seeds, no interval": {"symbol": "square"},
-    "one seed, 95 % interval over pairs": {"symbol": "diamond"},
+    "one seed, 95 % interval over examples": {"symbol": "diamond"},
     "one seed, no interval": {"symbol": "triangle-up"},
     "chosen by its own values": {"symbol": "x"},
     "published": {"symbol": "circle-open", "line_width": 2},
 }
-"""The marker of each kind of row, in its method's colour. Intervals over the pairs of a single seed
-have a marker of their own, because they do not cover the spread over seeds, and so have scores that
-a value counts in which chose the row.
+"""The marker of each kind of row, in its method's colour. Intervals over the examples of a single
+seed have a marker of their own, because they do not cover the spread over seeds, and so have scores
+that a value counts in which chose the row.
 """
 _WHISKERS = {"color": colour(6), "thickness": 1.5, "width": 5}
 
@@ -74,15 +75,19 @@ def leaderboard_pictures(
         )
         data_by_row = [f"{row.dev.search} dev, {dev_data(row)}" for row in rows]
 
+    # Of all rows, so that a method has one colour in each picture and in the table above them.
+    colours = method_colours([*(row.method for row in rows), *(row.method for row in published)])
+
     def draw(data: str) -> Picture:
         ours = [row for row, own in zip(shown, data_by_row, strict=True) if own == data]
         if not scored and not theirs:
             scores, quantity = [row.dev_score for row in ours], dev_quantity(ours[0].dev.search)
-            return _make_picture(ours, scores, quantity, note)
+            return _make_picture(ours, scores, quantity, colours, note)
         papers = theirs if data == SENTEVAL else ()
         hollow = " Hollow: papers' own numbers, on the papers' data." if papers else ""
         scores = [row.scores[column] for row in ours]
-        return _make_picture(ours, scores, score_quantity(column), hollow + note, papers, column)
+        quantity = score_quantity(column)
+        return _make_picture(ours, scores, quantity, colours, hollow + note, papers, column)
 
     return picture_per_data([*data_by_row, *([SENTEVAL] if theirs else [])], draw)
 
@@ -91,6 +96,7 @@ def _make_picture(
     rows: Rows,
     scores: Sequence[Estimate],
     quantity: Quantity,
+    colours: Mapping[str, str],
     note: str,
     papers: Sequence[PublishedRow] = (),
     column: str = "",
@@ -111,6 +117,7 @@ def _make_picture(
         dict(zip(labels, scores, strict=True)),
         quantity,
         {label: row.method for label, row in zip(labels, rows, strict=True)},
+        colours,
         column=column,
         published=published,
     )
@@ -121,21 +128,19 @@ def _make_picture(
             " Crosses: a search chose the row by a value that counts here, so the mean is too high "
             "and the interval covers less than 95 %."
         )
-    if "pairs" in over:
-        means += " Diamonds: intervals over the pairs of a single seed; other seeds may differ."
+    if "examples" in over:
+        means += " Diamonds: intervals over the examples of a single seed; other seeds may differ."
     return Picture("leaderboard", "Leaderboard", f"{quantity.title}.{means}{note}", *drawn)
 
 
 def _label_rows(rows: Rows) -> list[str]:
     """Label rows by method and backbone, plus the configuration if that is not unique."""
     short = [f"{method_name(row.shown_method)} {backbone_name(row.shown_backbone)}" for row in rows]
-    if len(set(short)) == len(rows):
-        return short
-    longer = [
-        f"{name} @{row.configuration.hash[:8]}" for name, row in zip(short, rows, strict=True)
-    ]
-    if len(set(longer)) == len(rows):
-        return longer
+    hashes = [row.configuration.hash[:8] for row in rows]
+    longer = [f"{name} @{digits}" for name, digits in zip(short, hashes, strict=True)]
+    for labels in (short, longer):
+        if len(set(labels)) == len(rows):
+            return labels
     return [f"{name} ({n})" for n, name in enumerate(longer, start=1)]
 
 
@@ -143,52 +148,38 @@ def draw_leaderboard(
     scores: Mapping[str, Estimate],
     quantity: Quantity,
     methods: Mapping[str, str],
+    colours: Mapping[str, str],
     *,
     column: str = "",
     published: Published = (),
 ) -> Drawn:
-    """Draw means by label with 95 % intervals; published scores of `column` are hollow markers."""
-    ours: list[dict[str, Any]] = []
+    """Draw means by label with 95 % intervals; published scores of `column` are hollow markers.
+
+    `methods` are given by label, `colours` by method.
+    """
+    records, factor = list[tuple[Any, ...]](), quantity.factor
     for label, score in scores.items():
-        interval, factor = score.interval, quantity.factor
-        if interval is None:
-            certainty = "no interval"
-        else:
-            certainty = "95 % interval" + (" over pairs" if interval.over == "pairs" else "")
-        ours.append(
-            {
-                "row": label,
-                "method": methods[label],
-                "kind": "chosen by its own values"
-                if score.counts_choice
-                else f"{'one seed' if score.n == 1 else 'mean over seeds'}, {certainty}",
-                quantity.title: factor * score.mean,
-                "low": factor * interval.low if interval else None,
-                "high": factor * interval.high if interval else None,
-                "seeds": score.n,
-            }
-        )
-    papers = [
-        {
-            "row": label,
-            "method": row.method,
-            "kind": "published",
-            quantity.title: quantity.factor * row.scores[column],
-            "seeds": row.seeds,
-            "source": f"{method_name(row.system)} in {', '.join(row.sources)}"
-            + (f" ({row.label})" if row.label else ""),
-        }
-        for label, row in published
-    ]
+        kind, ends = "no interval", (nan, nan)
+        if interval := score.interval:
+            kind = "95 % interval" + " over examples" * (interval.over == "examples")
+            ends = factor * interval.low, factor * interval.high
+        kind = f"{'one seed' if score.n == 1 else 'mean over seeds'}, {kind}"
+        kind = "chosen by its own values" if score.counts_choice else kind
+        records.append((label, methods[label], kind, factor * score.mean, *ends, score.n, None))
+    for label, row in published:
+        source = f"{method_name(row.system)} in {', '.join(row.sources)}"
+        source += f" ({row.label})" if row.label else ""
+        mean = factor * row.scores[column]
+        records.append((label, row.method, "published", mean, nan, nan, row.seeds, source))
     columns = ["row", "method", "kind", quantity.title, "low", "high", "seeds", "source"]
-    data = pd.DataFrame([*ours, *papers], columns=columns).astype({"seeds": "Int64"})
+    data = pd.DataFrame(records, columns=columns).astype({"seeds": "Int64"})
     best = data.drop_duplicates("row")  # ours come first
     order = list(best.sort_values(quantity.title, kind="stable")["row"])
     traces = []
     for kind, symbol in KINDS.items():
         if (own := data[data["kind"] == kind]).empty:
             continue
-        traces.append(_make_markers(kind, own, own[quantity.title].astype(float)))
+        traces.append(_make_markers(kind, own, own[quantity.title].astype(float), colours))
         # The entry of the legend has a colour that no method has.
         marker = {"size": 10, "color": colour(6), **symbol}
         traces.append(
@@ -210,7 +201,9 @@ def draw_leaderboard(
     return Drawn(figure, data)
 
 
-def _make_markers(kind: str, data: pd.DataFrame, means: "pd.Series[float]") -> go.Scatter:
+def _make_markers(
+    kind: str, data: pd.DataFrame, means: "pd.Series[float]", colours: Mapping[str, str]
+) -> go.Scatter:
     up, down = data["high"].astype(float) - means, means - data["low"].astype(float)
     notes = data["source"] if kind == "published" else [f"seeds: {n}" for n in data["seeds"]]
     return go.Scatter(
@@ -220,11 +213,7 @@ def _make_markers(kind: str, data: pd.DataFrame, means: "pd.Series[float]") -> g
         error_x={"array": replace_missing(up), "arrayminus": replace_missing(down), **_WHISKERS},
         hovertext=list(notes),
         mode="markers",
-        marker={
-            "size": 10,
-            "color": [method_style(method).colour for method in data["method"]],
-            **KINDS[kind],
-        },
+        marker={"size": 10, "color": data["method"].map(colours).tolist(), **KINDS[kind]},
         hovertemplate="%{y}: %{x:.2f}, %{hovertext}<extra></extra>",
         legendgroup=kind,
         showlegend=False,

@@ -70,20 +70,14 @@ def draw_ranking_scores(
     scores: Mapping[str, Scores], columns: Sequence[str], styles: Mapping[str, Style]
 ) -> Drawn:
     """Draw a panel per measure and a bar per method: mean over seeds, ± standard deviation."""
-    data = pd.DataFrame(
-        [
-            {
-                "method": label,
-                "measure": score_quantity(column).title,
-                "mean": 100 * estimates[column].mean,
-                "std": None if (std := estimates[column].std) is None else 100 * std,
-                "seeds": estimates[column].n,
-            }
-            for column in columns
-            for label, estimates in scores.items()
-            if column in estimates
-        ]
-    )
+    records = []
+    for column in columns:
+        measure = score_quantity(column).title
+        for label, estimates in scores.items():
+            if score := estimates.get(column):
+                std = None if score.std is None else 100 * score.std
+                records.append((label, measure, 100 * score.mean, std, score.n))
+    data = pd.DataFrame(records, columns=["method", "measure", "mean", "std", "seeds"])
     panels = {}
     for title in (score_quantity(column).title for column in columns):
         own = data[data["measure"] == title]

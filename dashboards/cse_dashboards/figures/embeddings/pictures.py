@@ -13,21 +13,13 @@ from cse_dashboards.figures.embeddings.heat_map import heat_map
 from cse_dashboards.figures.embeddings.projection import By, projection
 from cse_dashboards.figures.embeddings.sentences import Trials, dev_of, vectors_of
 from cse_dashboards.figures.embeddings.spread import spread
+from cse_dashboards.figures.labels import ENCODED, Encoded
 from cse_dashboards.figures.picture import Drawn, Picture
 from cse_methods.errors import CseError
 
-TITLES = {
-    "heat_map": "Similarity of sentences",
-    "projection": "Sentences by length",
-    "spread": "Sentences on the sphere",
-    "diversity": "Positives before and after whitening",
-    "buckets_stsb_dev": "Cosines by gold score, STS-B dev",
-    "case_study": "Ranking case study",
-}
-
 
 def embeddings_picture(
-    name: str,
+    name: Encoded,
     embeddings: Embeddings,
     trials: Trials,
     *,
@@ -38,14 +30,14 @@ def embeddings_picture(
     """Make one figure, or say why there is none.
 
     Args:
-        name: a key of `TITLES`.
+        name: a key of `ENCODED`.
         embeddings: encodes the sentences.
         trials: whose models are shown, by label.
         sentences: those of the heat map; by default, it chooses its own.
         by: how the projection is made; UMAP must be installed.
         query: of the case study; by default, it chooses its own.
     """
-    draw: dict[str, Callable[[Embeddings, Trials], tuple[Drawn, str]]] = {
+    draw: dict[Encoded, Callable[[Embeddings, Trials], tuple[Drawn, str]]] = {
         "heat_map": partial(heat_map, sentences=sentences),
         "projection": partial(projection, by=by),
         "spread": spread,
@@ -53,7 +45,7 @@ def embeddings_picture(
         "buckets_stsb_dev": dev_buckets,
         "case_study": partial(case_study, query=query),
     }
-    title, file = TITLES[name], name
+    title, file = ENCODED[name], str(name)
     if name == "projection":
         title, file = f"{title}, {by.upper()}", f"{name}_{by}"
     try:
@@ -74,5 +66,5 @@ def embeddings_pictures(
         dev = dev_of(embeddings, trials)
         vectors_of(embeddings, trials, [*dev.first, *dev.second, *sentences])
     by: By = "umap" if find_spec("umap") else "pca"
-    for name in TITLES:
+    for name in ENCODED:
         yield embeddings_picture(name, embeddings, trials, sentences=sentences, by=by, query=query)

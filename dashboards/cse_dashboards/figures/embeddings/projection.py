@@ -1,6 +1,5 @@
 """Sentences in a plane, coloured by their length (CompCSE, figure 5)."""
 
-from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from typing import Literal
 
@@ -26,7 +25,10 @@ By = Literal["pca", "umap"]
 
 
 def projection(embeddings: Embeddings, trials: Trials, by: By) -> tuple[Drawn, str]:
-    """Draw the sentences of STS-B dev in a plane under each model; `umap` needs an extra."""
+    """Draw the sentences of STS-B dev in a plane under each model, coloured by length.
+
+    `umap` needs an extra.
+    """
     if by == "umap" and find_spec("umap") is None:
         raise LacksError("UMAP is not installed: pip install 'cse-platform[umap]', or ask for PCA")
     dev = dev_of(embeddings, trials)
@@ -34,37 +36,15 @@ def projection(embeddings: Embeddings, trials: Trials, by: By) -> tuple[Drawn, s
     encoded, absent = vectors_of(embeddings, trials, shown)
     planes = {label: (_by_umap if by == "umap" else by_pca)(v) for label, v in encoded.items()}
     many = f"All {total}" if total == len(shown) else f"{len(shown)} of the {total}"
-    return draw_projection(shown, planes), (
+    caption = (
         f"{many} sentences of {dev_name(dev)} in two dimensions by cosine, coloured by their "
         "number of words; where short ones lie together, length was learned (after CompCSE, "
         "figure 5)."
         f"{absent}"
     )
-
-
-def _by_umap(vectors: Array) -> Plane:
-    """Project vectors to a plane with UMAP, which keeps neighbours by cosine; deterministic.
-
-    The axes have no meaning of their own. N must be well above UMAP's 15 neighbours.
-
-    Raises:
-        ImportError: if `umap-learn` is not installed.
-
-    Source:
-        McInnes et al. 2018, with the library's own settings.
-    """
-    from umap import UMAP
-
-    # One job: with more, UMAP is not deterministic, whatever the seed.
-    points = UMAP(metric="cosine", random_state=0, n_jobs=1).fit_transform(unit(vectors))
-    return Plane(np.asarray(points, dtype=np.float64), ("UMAP 1, no unit", "UMAP 2, no unit"))
-
-
-def draw_projection(sentences: Sequence[str], planes: Mapping[str, Plane]) -> Drawn:
-    """Draw the sentences' positions, coloured by length, with a panel per model."""
     parts = {
         name: pd.DataFrame(plane.points.round(4), columns=["x", "y"]).assign(
-            model=name, sentence=sentences, words=[len(sentence.split()) for sentence in sentences]
+            model=name, sentence=shown, words=[len(sentence.split()) for sentence in shown]
         )
         for name, plane in planes.items()
     }
@@ -95,4 +75,23 @@ def draw_projection(sentences: Sequence[str], planes: Mapping[str, Plane]) -> Dr
         coloraxis={"colorscale": SHORT_TO_LONG, "colorbar": {"title": {"text": "words"}}},
     )
     figure.update_xaxes(zeroline=False).update_yaxes(zeroline=False)
-    return Drawn(figure, pd.concat(parts.values())[["model", "sentence", "words", "x", "y"]])
+    columns = ["model", "sentence", "words", "x", "y"]
+    return Drawn(figure, pd.concat(parts.values())[columns]), caption
+
+
+def _by_umap(vectors: Array) -> Plane:
+    """Project vectors to a plane with UMAP, which keeps neighbours by cosine; deterministic.
+
+    The axes have no meaning of their own. N must be well above UMAP's 15 neighbours.
+
+    Raises:
+        ImportError: if `umap-learn` is not installed.
+
+    Source:
+        McInnes et al. 2018, with the library's own settings.
+    """
+    from umap import UMAP
+
+    # One job: with more, UMAP is not deterministic, whatever the seed.
+    points = UMAP(metric="cosine", random_state=0, n_jobs=1).fit_transform(unit(vectors))
+    return Plane(np.asarray(points, dtype=np.float64), ("UMAP 1, no unit", "UMAP 2, no unit"))

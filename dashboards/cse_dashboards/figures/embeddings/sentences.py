@@ -27,7 +27,7 @@ class LacksError(DashboardError):
 def dev_of(embeddings: Embeddings, trials: Trials) -> PairSet:
     """Return the dev pairs that all trials are shown on."""
     if not trials:
-        raise LacksError("no trial is complete, so there is no model to look into")
+        raise LacksError("none of these rows kept a model; `cse-leaderboard show TRIAL` says why")
     return embeddings.dev(next(iter(trials.values())))
 
 

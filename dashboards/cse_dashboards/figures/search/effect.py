@@ -4,28 +4,19 @@ from collections.abc import Sequence
 
 import plotly.graph_objects as go
 
-from cse_dashboards.figures.labels import HOVER, Quantity, dev_quantity, search_notes
-from cse_dashboards.figures.picture import (
-    Drawn,
-    Picture,
-    colour,
-    fade_colour,
-    file_name,
-    make_figure,
-)
+from cse_dashboards.figures.labels import Quantity, dev_quantity, search_notes
+from cse_dashboards.figures.picture import Drawn, Picture, colour, file_name, make_figure
 from cse_dashboards.figures.search.study import (
-    TRIAL_COLUMN,
-    nothing_searched,
-    scores_of,
-    weighted_note,
-)
-from cse_dashboards.figures.search.values import (
     axis_of,
     by_value,
     do_recur,
     is_number,
+    mark_trials,
+    nothing_searched,
     on_axis,
     scored_with,
+    scores_of,
+    weighted_note,
 )
 from cse_platform.leaderboard.records import Trial
 from cse_platform.leaderboard.sweeps import SearchHistory
@@ -73,17 +64,7 @@ def draw_effect(
     shown, factor = scored_with(trials, name), quantity.factor
     data = scores_of(shown, quantity, name)
     data[name] = data[name].map(on_axis)
-    traces = [
-        go.Scatter(
-            name="trial",
-            x=data[name].tolist(),
-            y=data[quantity.title].tolist(),
-            ids=data[TRIAL_COLUMN].astype(str).tolist(),
-            mode="markers",
-            marker={"color": fade_colour(0, 0.55), "size": 8},
-            hovertemplate=HOVER,
-        )
-    ]
+    traces = [mark_trials(data, name, quantity.title)]
     if do_recur(results.values(), dimension):
         of_trials = [results[value] for value in data[name]]
         data[MEAN] = [factor * at.mean for at in of_trials]

@@ -4,15 +4,14 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from cse_dashboards.figures.labels import HOVER, search_notes
-from cse_dashboards.figures.picture import (
-    Drawn,
-    Picture,
-    colour,
-    fade_colour,
-    make_band,
-    make_figure,
+from cse_dashboards.figures.picture import Drawn, Picture, colour, fade, make_band, make_figure
+from cse_dashboards.figures.search.study import (
+    TRIAL_COLUMN,
+    StudiedSearch,
+    mark_trials,
+    sample_note,
+    scores_of,
 )
-from cse_dashboards.figures.search.study import TRIAL_COLUMN, StudiedSearch, sample_note, scores_of
 
 BEST, TRIALS = "best so far", "trials"
 HOVER_TRIALS = "%{x} trials: %{y:.2f}<extra></extra>"
@@ -29,15 +28,6 @@ def search_history_picture(search: StudiedSearch) -> Picture:
     data[BEST] = data[score].cummax()
     # The line has the ids of the best trial: where it meets a marker, both show the same note.
     holder = data[TRIAL_COLUMN].where(~data[BEST].duplicated()).ffill().astype(int)
-    marks = go.Scatter(
-        name="trial",
-        x=data[TRIAL_COLUMN].tolist(),
-        y=data[score].tolist(),
-        ids=data[TRIAL_COLUMN].astype(str).tolist(),
-        mode="markers",
-        marker={"color": fade_colour(0, 0.6), "size": 7},
-        hovertemplate=HOVER,
-    )
     best = go.Scatter(
         name=BEST,
         x=data[TRIAL_COLUMN].tolist(),
@@ -47,7 +37,9 @@ def search_history_picture(search: StudiedSearch) -> Picture:
         line={"color": colour(5), "shape": "hv"},
         hovertemplate=HOVER,
     )
-    figure = make_figure(marks, best, title=title, x=TRIAL_COLUMN, y=score)
+    figure = make_figure(
+        mark_trials(data, TRIAL_COLUMN, score), best, title=title, x=TRIAL_COLUMN, y=score
+    )
     figure.update_xaxes(nticks=min(len(scored), 10))  # more would be parts of a trial
     notes = search_notes(scored, search.quantity.factor)
     return Picture(name, title, caption + sample_note(search.history), figure, data, trials=notes)
@@ -85,6 +77,6 @@ def expected_best_picture(search: StudiedSearch) -> Picture:
         go.Scatter(name=line, x=x, y=y, mode="lines", line=style, hovertemplate=HOVER_TRIALS)
         for line, (x, y, style) in lines.items()
     ]
-    band = make_band(sizes, low, high, fill=fade_colour(5))
+    band = make_band(sizes, low, high, fill=fade(colour(5)))
     figure = make_figure(*band, *traces, title=title, x=TRIALS, y=score)
     return Picture(name, title, caption, *Drawn(figure, data))

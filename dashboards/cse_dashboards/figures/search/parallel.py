@@ -3,7 +3,7 @@
 import plotly.graph_objects as go
 
 from cse_dashboards.figures.labels import HOVER, number, search_notes, value_text
-from cse_dashboards.figures.picture import Drawn, Picture, fade_colour, make_figure
+from cse_dashboards.figures.picture import Drawn, Picture, colour, fade, make_figure
 from cse_dashboards.figures.search.study import StudiedSearch, nothing_searched, scores_of
 from cse_methods.names import hyperparameter_name
 from cse_platform.search.findings import pick_evenly, sort_by_value
@@ -48,7 +48,7 @@ def parallel_coordinates(search: StudiedSearch) -> Picture:
             x=list(range(len(axes))),
             y=line,
             mode="lines",
-            line={"color": fade_colour(0, round(0.05 + 0.6 * line[0] ** 2, 3)), "width": 1.5},
+            line={"color": fade(colour(4), round(0.2 + 0.7 * line[0] ** 2, 3)), "width": 1.5},
             meta={"trial": str(trial)},
             hovertemplate=HOVER,
         )
@@ -57,7 +57,7 @@ def parallel_coordinates(search: StudiedSearch) -> Picture:
     beside = {"xanchor": "right", "xshift": -4, "showarrow": False, "font": {"size": 11}}
     figure = make_figure(*lines, title=title, x="", y="", showlegend=False, hovermode="closest")
     for at, (_, ticks) in enumerate(axes):
-        figure.add_vline(x=at, line={"width": 1, "color": fade_colour(6, 0.8)})
+        figure.add_vline(x=at, line={"width": 1, "color": fade(colour(6), 0.8)})
         for text, height in ticks.items():
             figure.add_annotation({"x": at, "y": height, "text": text, **beside})
     titles, ends = [title for title, _ in axes], [-0.25, len(axes) - 0.75]

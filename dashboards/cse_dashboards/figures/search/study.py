@@ -1,15 +1,23 @@
-"""A search prepared for its figures, and what their captions say when trials are missing."""
+"""A search prepared for its figures: its trials, their results by value, and axes for values."""
 
-from collections.abc import Sequence
+import math
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
+from statistics import fmean, variance
+from typing import Any
 
 import pandas as pd
+import plotly.graph_objects as go
 
-from cse_dashboards.figures.labels import Quantity, dev_quantity
-from cse_dashboards.figures.search.values import by_value
+from cse_dashboards.figures.labels import HOVER, Quantity, dev_quantity, number
+from cse_dashboards.figures.picture import colour, fade
 from cse_platform.leaderboard.records import Trial
 from cse_platform.leaderboard.sweeps import SearchHistory
 from cse_platform.search.findings import LEAST_SEARCHED, SearchFindings, search_findings
+from cse_platform.sweep.space.dimensions import Choices, Dimension
+from cse_platform.values import canonical_json
 
 TRIAL_COLUMN, KEY_COLUMN = "trial", "key"
 PAIR = ("tau2", "tau3")
@@ -62,6 +70,16 @@ def scores_of(trials: Sequence[Trial], quantity: Quantity, *names: str) -> pd.Da
     return data
 
 
+def mark_trials(data: pd.DataFrame, x: str, y: str) -> go.Scatter:
+    """Draw a marker for each line of `scores_of`, which leads to its trial."""
+    sides = {"x": data[x].tolist(), "y": data[y].tolist()}
+    marker = {"color": fade(colour(0), 0.8), "size": 7}
+    ids = data[TRIAL_COLUMN].astype(str).tolist()
+    return go.Scatter(
+        name="trial", mode="markers", marker=marker, ids=ids, hovertemplate=HOVER, **sides
+    )
+
+
 def sample_note(history: SearchHistory) -> str:
     """Format a caption note if some trials are not shown."""
     if not history.is_sample:
@@ -96,3 +114,101 @@ def pair_of(history: SearchHistory, x: str | None, y: str | None) -> Sequence[st
     free = [name for name in usual if name not in (x, y)]
     filled = [name if name is not None else free.pop(0) for name in (x, y) if name or free]
     return list(dict.fromkeys(filled))
+
+
+LEAST_TICKS = 3
+"""Fewest ticks of a log axis that coarse ones must give."""
+
+
+@dataclass(frozen=True)
+class AtValue:
+    """Results of a search at one value of a hyperparameter, as fractions."""
+
+    mean: float
+    """The mean over configurations, each the mean of its seeds, weighted if trials are a sample."""
+    std: float | None
+    """The standard deviation over seeds, pooled within configurations; None if none has two."""
+    configurations: int
+
+
+def is_number(value: Any) -> bool:
+    """Whether a value belongs on a numeric axis."""
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def on_axis(value: Any) -> Any:
+    """Return numbers and texts as they are, anything else as JSON."""
+    return value if is_number(value) or isinstance(value, str) else canonical_json(value)
+
+
+def scored_with(trials: Sequence[Trial], *names: str) -> list[Trial]:
+    """Return the complete trials with a score that have all of these hyperparameters."""
+    return [
+        trial
+        for trial in trials
+        if trial.state == "COMPLETE"
+        and trial.best_value is not None
+        and all(name in trial.searched_values for name in names)
+    ]
+
+
+def by_value(trials: Sequence[Trial], *names: str) -> dict[tuple[Any, ...], AtValue]:
+    """Group the results of complete trials by their values of these hyperparameters."""
+    groups: dict[Any, dict[str, list[Trial]]] = defaultdict(lambda: defaultdict(list))
+    for trial in scored_with(trials, *names):
+        point = tuple(on_axis(trial.searched_values[name]) for name in names)
+        groups[point][trial.configuration].append(trial)
+    results = {}
+    for point, configurations in groups.items():
+        values = [[trial.best_value or 0.0 for trial in seeds] for seeds in configurations.values()]
+        weights = [[trial.weight for trial in seeds] for seeds in configurations.values()]
+        several = [seeds for seeds in values if len(seeds) > 1]
+        freedom = sum(len(seeds) - 1 for seeds in several)
+        squares = sum(variance(seeds) * (len(seeds) - 1) for seeds in several)
+        results[point] = AtValue(
+            mean=fmean(map(fmean, values, weights), map(fmean, weights)),
+            std=math.sqrt(squares / freedom) if freedom else None,
+            configurations=len(configurations),
+        )
+    return results
+
+
+def do_recur(results: Collection[AtValue], dimension: Dimension) -> bool:
+    """Whether values of a hyperparameter are shared by several configurations.
+
+    Choices are; values of a range are if each is tried twice on average.
+    """
+    tried = sum(at.configurations for at in results)
+    return isinstance(dimension, Choices) or 2 * len(results) <= tried
+
+
+def axis_of(dimension: Dimension, values: Iterable[Any]) -> Mapping[str, Any]:
+    """Lay out the axis of a hyperparameter for the values that are shown.
+
+    Values that are not all numbers are categories, in the order of the file. The ticks of a log
+    axis are full numbers, as Plotly writes `2` for 0.2 and 20, or none over less than a power of
+    ten.
+    """
+    shown = set(map(on_axis, values))
+    if not all(map(is_number, shown)):
+        choices = dimension.choices if isinstance(dimension, Choices) else []
+        order = list(map(on_axis, choices))
+        return {"type": "category", "categoryorder": "array", "categoryarray": order}
+    if isinstance(dimension, Choices):
+        return {"tickvals": sorted(shown)}
+    if not dimension.log:
+        return {"type": "linear", "exponentformat": "e"}
+    ticks = _choose_log_ticks(min(shown), max(shown))
+    return {"type": "log", "tickvals": ticks, "ticktext": list(map(number, ticks))}
+
+
+def _choose_log_ticks(low: float, high: float) -> list[float]:
+    """Choose ticks from `low` to `high`: powers of ten, or also 2 and 5 of each, or all digits;
+    the ends themselves if these are fewer than two.
+    """
+    powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    for digits, least in (((1,), LEAST_TICKS), ((1, 2, 5), LEAST_TICKS), (range(1, 10), 2)):
+        ticks = [float(f"{digit}e{power}") for power in powers for digit in digits]
+        if len(inside := [tick for tick in ticks if low <= tick <= high]) >= least:
+            return inside
+    return sorted({low, high})

@@ -12,13 +12,15 @@ from scipy.spatial import QhullError
 
 from cse_dashboards.figures.labels import Quantity, dev_quantity
 from cse_dashboards.figures.picture import Drawn, Picture, colour, make_figure
-from cse_dashboards.figures.search.study import nothing_searched, pair_of, weighted_note
-from cse_dashboards.figures.search.values import (
+from cse_dashboards.figures.search.study import (
     axis_of,
     by_value,
     do_recur,
     is_number,
+    nothing_searched,
+    pair_of,
     scored_with,
+    weighted_note,
 )
 from cse_platform.leaderboard.records import Trial
 from cse_platform.leaderboard.sweeps import SearchHistory
@@ -76,17 +78,13 @@ def draw_surface(
         traces, axes = [_make_cells(means, sides, bar)], [{"type": "category"}] * 2
     else:
         axes = [dict(axis_of(space[name], side)) for name, side in zip((x, y), sides, strict=True)]
+        line = {"width": 1, "color": colour(6)}
         points = go.Scatter(
             name="configurations",
             x=[across for across, _ in means],
             y=[down for _, down in means],
             mode="markers",
-            marker={
-                "color": list(means.values()),
-                "size": 9,
-                "line": {"width": 1, "color": colour(6)},
-                **bar,
-            },
+            marker={"color": list(means.values()), "size": 9, "line": line, **bar},
             hovertemplate="%{x}, %{y}: %{marker.color:.2f}<extra></extra>",
         )
         numeric = all(is_number(value) for side in sides for value in side)

@@ -22,6 +22,7 @@ from cse_dashboards.figures.training.dev_curves import (
     SeedCurves,
     at_kept,
     curves_of,
+    mark_kept,
     over_seeds,
     seeds_having,
 )
@@ -94,18 +95,8 @@ def draw_alignment_uniformity(
         if all(kept):
             x, y = map(fmean, kept)
             records.append((label, KEPT, None, x, y))
-            traces.append(
-                go.Scatter(
-                    name=f"{label}, kept checkpoints",
-                    x=[x],
-                    y=[y],
-                    mode="markers",
-                    marker={"symbol": "star", "size": 15, "color": style.colour},
-                    legendgroup=label,
-                    showlegend=False,
-                    hovertemplate="kept checkpoints: uniformity %{x:.3f}, alignment %{y:.3f}",
-                )
-            )
+            hover = "kept checkpoints: uniformity %{x:.3f}, alignment %{y:.3f}"
+            traces.append(mark_kept(label, [x], [y], colour=style.colour, hovertemplate=hover))
     figure = make_figure(
         *traces,
         title="Alignment and uniformity on dev",

@@ -11,7 +11,6 @@ from cse_dashboards.figures.labels import (
     STEP,
     Rows,
     Style,
-    curve_notes,
     first_rows,
     left_out,
     metric_quantity,
@@ -23,6 +22,7 @@ from cse_dashboards.figures.picture import (
     PALETTE,
     Drawn,
     Picture,
+    fade,
     file_name,
     make_band,
     make_figure,
@@ -76,7 +76,12 @@ def _make_picture(
         why = f"no dev curve has {metric} yet; `dev:` in a sweep file says what is measured"
         return Picture(name, title, caption, missing=why)
     drawn = draw_dev_curves(curves, metric, styles, keys)
-    return Picture(name, title, caption, *drawn, trials=curve_notes(keys))
+    notes = {
+        key[:HASH_DIGITS]: (key[:HASH_DIGITS], f"{label}, seed {seed}")
+        for label, seeds_of_label in keys.items()
+        for seed, key in seeds_of_label.items()
+    }
+    return Picture(name, title, caption, *drawn, trials=notes)
 
 
 def draw_dev_curves(
@@ -111,7 +116,7 @@ def draw_dev_curves(
         steps = means[STEP].tolist()
         if (means["seeds"] > 1).any():
             ends = (means[end].tolist() for end in ("lowest seed", "highest seed"))
-            traces += make_band(steps, *ends, fill=style.faded(), legendgroup=label)
+            traces += make_band(steps, *ends, fill=fade(style.colour), legendgroup=label)
         traces += [
             go.Scatter(
                 name=label,
@@ -123,21 +128,34 @@ def draw_dev_curves(
                 meta={"trial": own[0][:HASH_DIGITS]} if len(own) == 1 else None,
                 legendgroup=label,
             ),
-            go.Scatter(
-                name=f"{label}, kept checkpoint",
-                x=stars[STEP].tolist(),
-                y=stars[quantity.title].tolist(),
-                mode="markers",
-                marker={"symbol": "star", "size": 12, "color": style.colour},
+            mark_kept(
+                label,
+                stars[STEP].tolist(),
+                stars[quantity.title].tolist(),
+                colour=style.colour,
                 ids=[key[:HASH_DIGITS] for key in stars["key"]],
-                legendgroup=label,
-                showlegend=False,
             ),
         ]
     title = f"{quantity.name} by step"
     figure = make_figure(*traces, title=title, x=STEP, y=quantity.title, hovermode="x unified")
     columns = ["method", "point", *columns, "lowest seed", "highest seed", "seeds", "key"]
     return Drawn(figure, pd.concat(parts)[columns])
+
+
+def mark_kept(
+    label: str, x: Sequence[float], y: Sequence[float], *, colour: str, **given: object
+) -> go.Scatter:
+    """Mark kept checkpoints by stars that belong to the line of this label."""
+    return go.Scatter(
+        name=f"{label}, {KEPT}",
+        x=x,
+        y=y,
+        mode="markers",
+        marker={"symbol": "star", "size": 13, "color": colour},
+        legendgroup=label,
+        showlegend=False,
+        **given,
+    )
 
 
 def curves_of(

@@ -13,6 +13,7 @@ from cse_dashboards.figures.picture import (
     make_panels,
     replace_missing,
 )
+from cse_methods.data.dev_selection import parse_width_metric
 from cse_platform.leaderboard.records import DevPoint
 
 LOSS = "train/loss"
@@ -39,10 +40,13 @@ def losses_picture(curve: Sequence[DevPoint]) -> Picture:
 
 
 def other_metrics_picture(curve: Sequence[DevPoint], metric: str) -> Picture:
-    """Plot every metric of dev and training but `metric` and the losses against the step."""
+    """Plot every metric of dev and training against the step, but `metric`, the losses and dev
+    scores by width.
+    """
     names = dict.fromkeys(name for point in curve for name in point.metrics)
     left, apart = (metric, LOSS), ("perf/", f"{LOSS}_")
     shown = [name for name in names if name not in left and not name.startswith(apart)]
+    shown = [name for name in shown if parse_width_metric(name) is None]
     return _draw_panels(
         "other_metrics", "Other metrics by step", "On dev, and of training.", curve, shown
     )

@@ -9,6 +9,7 @@ const NARROW = 560; // pixels
 const LOW = 320; // pixels of a plot beside which a title takes two lines
 const WIDE = 900; // pixels of a low plot with its legend beside it
 const BESIDE = { orientation: "v", x: 1.01, y: 1.1, yanchor: "top", maxheight: 200, tracegroupgap: 0, font: { size: 11 } };
+const LETTERS = 44; // of a line of a legend below a narrow plot
 const PANEL = 340; // pixels of a panel's height, where panels stand one below another
 const COARSE = matchMedia("(pointer: coarse)");
 const DARK = matchMedia("(prefers-color-scheme: dark)");
@@ -72,7 +73,7 @@ async function drawPicture(picture) {
   const dressed = { ...layout, template: pictureTemplate(pictureTheme()), title: undefined };
   // The title, for which there is room above, is that of the card.
   dressed.margin = { ...layout.margin, t: (layout.margin?.t ?? 56) - 32 };
-  if (plot.clientHeight < LOW) breakTitles(dressed);
+  if (plot.clientHeight < LOW) breakTitles(dressed, "y");
   if (plot.clientHeight < LOW && plot.clientWidth > WIDE) dressed.legend = BESIDE;
   // A finger that moves over a figure scrolls the page.
   if (COARSE.matches) dressed.dragmode = false;
@@ -96,7 +97,8 @@ function narrowed(data, layout) {
     if (holder?.colorbar) holder.colorbar = { ...holder.colorbar, ...above, title: { ...holder.colorbar.title, side: "top" } };
   }
   layout.margin = { ...layout.margin, l: Math.min(layout.margin.l ?? 64, 48), r: Math.min(layout.margin.r ?? 24, 64) };
-  breakTitles(layout);
+  breakTitles(layout, "xy");
+  for (const trace of data) trace.name = trace.name && breakName(trace.name);
   const names = layout.yaxis?.categoryarray;
   if (names) {
     const broken = names.map((name) => name.replace(/ (\S+)$/, "<br>$1"));
@@ -105,14 +107,24 @@ function narrowed(data, layout) {
   stack(layout);
 }
 
-function breakTitles(layout) {
-  for (const axis of axesOf(layout)) {
-    if (axis.title?.text) axis.title = { ...axis.title, text: axis.title.text.replaceAll(", ", ",<br>"), font: { size: 12 } };
+// Titles of axes are small, and those of these sides have a line for each part.
+function breakTitles(layout, sides) {
+  for (const [name, axis] of Object.entries(layout)) {
+    if (!/^[xy]axis\d*$/.test(name) || !axis.title?.text) continue;
+    const text = sides.includes(name[0]) ? axis.title.text.replaceAll(", ", ",<br>") : axis.title.text;
+    axis.title = { ...axis.title, text, font: { size: 12 } };
   }
 }
 
-function axesOf(layout) {
-  return Object.keys(layout).filter((name) => /^[xy]axis\d*$/.test(name)).map((name) => layout[name]);
+// Names have lines that fit below a narrow plot.
+function breakName(name) {
+  const lines = [];
+  for (const part of name.split(", ")) {
+    const longer = `${lines.at(-1)}, ${part}`;
+    if (lines.length && longer.length <= LETTERS) lines[lines.length - 1] = longer;
+    else lines.push(part);
+  }
+  return lines.join(",<br>");
 }
 
 function stack(layout) {
@@ -131,13 +143,13 @@ function stack(layout) {
   layout.height = PANEL * across.length;
 }
 
-// The legend stands below the title of the axis, in room of its own.
+// The legend stands below the title of the axis, in room of its own for all of its entries.
 async function makeRoom(plot) {
-  const legend = plot.querySelector(".legend .bg");
-  if (!legend) return;
-  const room = legend.getBBox().height;
+  const entries = plot.querySelector(".legend .scrollbox");
+  if (!entries) return;
+  const room = Math.ceil(entries.getBBox().height) + 8;
   const { height, margin } = plot._fullLayout;
-  await Plotly.relayout(plot, { height: height + room, "margin.b": Math.max(margin.b, 64) + room });
+  await Plotly.relayout(plot, { height: height + room, "margin.b": Math.max(margin.b, 64) + room, "legend.maxheight": room });
 }
 
 const near = new IntersectionObserver((seen) => {

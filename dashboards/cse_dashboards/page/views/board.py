@@ -1,9 +1,9 @@
 """The leaderboard, at first without ranks, and the papers' tables; as pages and as files."""
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, get_args
+from typing import Any
 
 from flask import Response, render_template
 
@@ -13,7 +13,8 @@ from cse_dashboards.page.address import BoardAddress, PapersAddress, PaperTableA
 from cse_dashboards.page.site import pages, read_address, reader, site
 from cse_dashboards.page.words import arrange_columns
 from cse_methods.names import backbone_name, method_name, paper_page
-from cse_platform.leaderboard.records import FamilyName, LeaderboardRow, family_of
+from cse_platform.leaderboard.published.rows import PublishedRow
+from cse_platform.leaderboard.records import FAMILIES, LeaderboardRow, family_of
 from cse_platform.leaderboard.sorting import sort_rows
 from cse_platform.leaderboard.statistics.compare import Comparison
 from cse_platform.presentation.board import board_document, wide_board_tables
@@ -43,11 +44,12 @@ def show_board() -> str:
     """Render everything that needs no resampling."""
     address = read_address(BoardAddress)
     quick = _read_rows(address, ranked=False)
+    benchmarks = (name for row in quick for name in row.benchmarks)
     known = site().standings.known(_make_ranking_key(address), quick)
     return render_template(
         "board.html",
         catalogue=reader().catalogue(),
-        families=get_args(FamilyName),
+        families=dict.fromkeys([*FAMILIES, *benchmarks]),
         waiting=known is None and bool(quick),
         **_build_context(address, quick if known is None else known, whole=known is not None),
     )
@@ -55,7 +57,7 @@ def show_board() -> str:
 
 @pages.get("/parts/standing/")
 def standing() -> str:
-    """Render the board with ranks, intervals over pairs and the figure."""
+    """Render the board with ranks, intervals over examples and the figure."""
     address = read_address(BoardAddress)
     shown = _build_context(address, _rank_rows(address), whole=True)
     return render_template("part.html", title="Leaderboard", body="board_tables.html", **shown)
@@ -113,11 +115,9 @@ def _build_board(
 
     `marked` adds marks of significance, which need resampling.
     """
-    published = (
-        reader().published(backbone=address.backbone, method=address.method)
-        if address.published
-        else ()
-    )
+    published: Sequence[PublishedRow] = ()
+    if address.published:
+        published = reader().published(backbone=address.backbone, method=address.method)
     kept = []
     for row in rows:
         values = (f"{name}={value}" for name, value in row.configuration.values.items())
@@ -181,6 +181,18 @@ def _find_paper_pages(tables: list[Table]) -> dict[str, str]:
 
 @pages.get("/papers")
 def show_papers() -> str:
+    """Render the frame of the list, which takes seconds when it is first asked for."""
+    return render_template(
+        "papers.html",
+        address=read_address(PapersAddress),
+        title="Papers",
+        downloads=DOWNLOADS,
+        file="papers",
+    )
+
+
+@pages.get("/parts/listed/papers")
+def papers_listed() -> str:
     """Render the list of the papers' tables, with links to those with printed numbers."""
     listed = reader().papers()
     printed = {(progress.paper, progress.table) for progress in listed if progress.is_printed}
@@ -196,15 +208,9 @@ def show_papers() -> str:
                     name = replace(name, link=address.link())
                 rows.append((name, *rest))
             groups.append(tuple(rows))
-        tables.append(replace(table, groups=tuple(groups)))
-    return render_template(
-        "papers.html",
-        address=read_address(PapersAddress),
-        title="Papers",
-        tables=tables,
-        downloads=DOWNLOADS,
-        file="papers",
-    )
+        title = table.title.replace(paper, method_name(paper), 1)
+        tables.append(replace(table, title=title, groups=tuple(groups)))
+    return render_template("part.html", title="Papers", body="paper_tables.html", tables=tables)
 
 
 @pages.get("/papers/<paper>/<table>")

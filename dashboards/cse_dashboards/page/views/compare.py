@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import get_args
 
 from flask import redirect, render_template
 from werkzeug.wrappers import Response as BaseResponse
@@ -17,7 +16,14 @@ from cse_methods.names import method_name, task_name
 from cse_methods.tasks import STS_TASKS
 from cse_platform.errors import ComparisonError, NotFoundError, QueryError
 from cse_platform.leaderboard.comparisons import named_rows, shared_tasks, summarize_row
-from cse_platform.leaderboard.records import FamilyName, LeaderboardRow, family_named, is_own
+from cse_platform.leaderboard.records import (
+    FAMILIES,
+    FamilyName,
+    LeaderboardRow,
+    family_named,
+    is_of_mteb,
+    is_own,
+)
 from cse_platform.leaderboard.statistics.compare import Comparison
 from cse_platform.numbers import probability, signed_percent
 from cse_platform.presentation.board_columns import ALPHA, interval_cell, score_cell, shown_dev_set
@@ -133,6 +139,7 @@ def show_compare() -> str:
     unknown = [entry for entry in requested if entry.unknown]
     unclear = [entry for entry in requested if len(entry.candidates) > 1]
     known = reader().rows(address.filters, tasks=address.tasks, ranked=False)
+    benchmarks = (name for row in known for name in row.benchmarks)
     return render_template(
         "compare.html",
         address=address,
@@ -142,7 +149,7 @@ def show_compare() -> str:
         described={reference: describe_row(summarize_row(row)) for reference, row in rows.items()},
         offers={entry.reference: list(_make_offers(address, entry)) for entry in unclear},
         catalogue=reader().catalogue(),
-        families=get_args(FamilyName),
+        families=dict.fromkeys([*FAMILIES, *benchmarks]),
         known=[row.reference for row in known],
         complete=complete,
         differing=text_table(("", *named), differ, title="What differs"),
@@ -273,10 +280,7 @@ def _make_offers(address: CompareAddress, requested: RequestedRow) -> Iterator[t
         score = next(iter(row.scores.values()), None)
         if references.count(row.reference) > 1 and score is not None:
             identity = score.identity[:IDENTITY_DIGITS]
-            yield (
-                address.link(identity=identity),
-                f"{described}, evaluation {identity}",
-            )
+            yield address.link(identity=identity), f"{described}, evaluation {identity}"
         else:
             replaced = {requested.reference: row.reference}
             rows = [replaced.get(name, name) for name in address.rows]
@@ -309,4 +313,4 @@ def _choose_pair(
             )
     pair = rows[address.x or x], rows[address.y or y]
     shared, _ = shared_tasks(dict(zip("xy", pair, strict=True)), address.tasks)
-    return pair, [task for task in shared if task in STS_TASKS or is_own(task)]
+    return pair, [task for task in shared if task in STS_TASKS or is_own(task) or is_of_mteb(task)]

@@ -49,22 +49,17 @@ def annotate_sweep(name: str) -> BaseResponse:
     )
 
 
-@controls.post("/trials/<key>/annotation")
-def annotate_trial(key: str) -> BaseResponse:
-    """Write the note, the tags and the star of a trial."""
+@controls.post("/trials/<key>/annotation", defaults={"whole": False})
+@controls.post("/trials/<key>/configuration/annotation", defaults={"whole": True})
+def annotate_trial(key: str, whole: bool) -> BaseResponse:
+    """Write the note, the tags and the star of a trial, or of its whole configuration."""
     details = reader().trial(key)
+    reference, before = details.key, details.written
+    if whole:
+        reference = f"{details.method}@{details.configuration.hash}"
+        before = details.of_configuration
     return _act_and_redirect(
-        partial(_write_annotation, details.key, details.written), f"/trials/{details.key}"
-    )
-
-
-@controls.post("/trials/<key>/configuration/annotation")
-def annotate_configuration(key: str) -> BaseResponse:
-    """Write the note, the tags and the star of the configuration of a trial."""
-    details = reader().trial(key)
-    reference = f"{details.method}@{details.configuration.hash}"
-    return _act_and_redirect(
-        partial(_write_annotation, reference, details.of_configuration), f"/trials/{details.key}"
+        partial(_write_annotation, reference, before), f"/trials/{details.key}"
     )
 
 

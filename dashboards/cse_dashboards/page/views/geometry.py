@@ -2,19 +2,10 @@
 
 from flask import render_template
 
-from cse_dashboards.figures.labels import PANELS, best_trials
+from cse_dashboards.figures.labels import ENCODED, PANELS, Encoded, trials_with_models
 from cse_dashboards.figures.picture import Picture
-from cse_dashboards.page.address import Encoded, GeometryAddress
+from cse_dashboards.page.address import GeometryAddress
 from cse_dashboards.page.site import pages, read_address, reader, site
-
-WHAT: dict[Encoded, str] = {
-    "heat_map": "Similarities of chosen sentences",
-    "projection": "Projection of the STS-B dev sentences",
-    "spread": "Uniformity: the STS-B dev sentences on the sphere",
-    "diversity": "Diversity of positives, before and after whitening",
-    "buckets_stsb_dev": "Cosines of STS-B dev by gold score",
-    "case_study": "A query and its targets, ranked",
-}
 
 
 @pages.get("/geometry")
@@ -26,8 +17,8 @@ def show_geometry() -> str:
         address=address,
         catalogue=reader().catalogue(),
         rows=rows,
-        models=list(best_trials(rows)),
-        what=WHAT,
+        models=list(trials_with_models(reader(), rows)),
+        what=ENCODED,
     )
 
 
@@ -48,11 +39,11 @@ def geometry_numbers() -> str:
     return render_template("pictures.html", title="Geometry", pictures=pictures)
 
 
-@pages.get(f"/parts/<any({', '.join(WHAT)}):what>/geometry")
+@pages.get(f"/parts/<any({', '.join(ENCODED)}):what>/geometry")
 def geometry_encoded(what: Encoded) -> str:
     """Render a figure that needs kept models; a successful picture is cached."""
     address = read_address(GeometryAddress)
-    trials = best_trials(reader().rows(address.filters, ranked=False))
+    trials = trials_with_models(reader(), reader().rows(address.filters, ranked=False))
     question = (what, address.model_copy(update={"show": None}))
     with site().encoding:
         picture = site().pictures.known(question, trials) or _draw_encoded(what, address, trials)

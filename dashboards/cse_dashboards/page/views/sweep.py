@@ -16,7 +16,7 @@ from cse_dashboards.figures.labels import STEP, Quantity, metric_quantity
 from cse_dashboards.page.address import SweepAddress, SweepsAddress
 from cse_dashboards.page.site import mlflow_server, pages, read_address, read_overview, reader, site
 from cse_dashboards.page.words import arrange_columns, task_words
-from cse_methods.data.dev_selection import dev_metric
+from cse_methods.data.dev_selection import dev_metric, parse_width_metric
 from cse_methods.names import hyperparameter_name
 from cse_platform.errors import NotFoundError, QueryError
 from cse_platform.leaderboard.records import Filters, LeaderboardRow, Trial
@@ -128,19 +128,15 @@ def trials_file(name: str) -> Response:
 
 
 def _build_progress(address: SweepAddress, overview: SweepOverview) -> dict[str, Any]:
+    # A sweep that runs then has nothing left to do but to score trials on test sets.
+    no_trial_left = overview.left == 0 and not overview.counts["RUNNING"]
     return {
         "address": address,
         "overview": overview,
         "running": reader().running(address.name) if overview.counts["RUNNING"] else [],
         "runs": overview.state == "RUNNING",
-        "scoring": _is_scoring(overview),
+        "scoring": no_trial_left and reader().sweep_spec(overview.name).get("evaluate") is not None,
     }
-
-
-def _is_scoring(overview: SweepOverview) -> bool:
-    """Whether a sweep that runs has nothing left to do but to score trials on test sets."""
-    no_trial_left = overview.left == 0 and not overview.counts["RUNNING"]
-    return no_trial_left and reader().sweep_spec(overview.name).get("evaluate") is not None
 
 
 def _build_trials_table(address: SweepAddress, overview: SweepOverview) -> dict[str, Any]:
@@ -180,13 +176,12 @@ def _list_columns(overview: SweepOverview) -> list[TrialsColumn]:
     """List all columns except the number, with errors only if a trial can have one."""
     varying, _ = _read_hyperparameters(overview)
     measured = {name: metric_quantity(name) for name in _list_measured(overview)}
-    titles = {"score": task_words(f"dev {overview.dev} × 100"), "step": STEP}
     stopped = overview.counts["FAIL"] or overview.counts["PRUNED"]
-    after = [name for name in AFTER if stopped or name != "error"]
+    shown = [*BEFORE, *varying, *(name for name in AFTER if stopped or name != "error")]
+    titles = {name: hyperparameter_name(name) for name in shown}
+    titles |= {"score": task_words(f"dev {overview.dev} × 100"), "step": STEP}
     return [
-        *(TrialsColumn(name, titles.get(name, name)) for name in BEFORE),
-        *(TrialsColumn(name, hyperparameter_name(name), searched=True) for name in varying),
-        *(TrialsColumn(name, titles.get(name, name)) for name in after),
+        *(TrialsColumn(name, titles[name], name in varying) for name in shown),
         *(TrialsColumn(name, of.title, quantity=of) for name, of in measured.items()),
     ]
 
@@ -233,18 +228,25 @@ SEEDS = 8
 """Trials to read per shown configuration, if trials are filtered."""
 BEST = 8
 """Number of configurations that are shown with their dev curves."""
+BEST_COLUMNS = ("method", "backbone", "configuration", "searched", "dev")
+"""First columns of their table: what they are and what they are sorted by."""
 
 
 @pages.get("/parts/curves/sweeps/<name>")
 def sweep_curves(name: str) -> str:
     """Render the dev curves of the best configurations and of the running trials."""
     from cse_dashboards.figures.training.dev_curves import dev_curve_pictures
+    from cse_dashboards.figures.training.widths import rows_by_width
 
     address, overview = read_address(SweepAddress, name=name), read_overview(name)
     usual = dev_metric(overview.dev)
     metric = address.metric or usual
     measured = [name for name in _list_measured(overview) if not name.startswith("test/")]
     running = reader().running(name, curves=True) if overview.state == "RUNNING" else []
+    rows = _read_best_rows(address)
+    pictures = dev_curve_pictures(reader(), rows, metric, running)
+    if any(parse_width_metric(name) for name in measured):
+        pictures.append(rows_by_width(reader(), rows))
     return render_template(
         "curves.html",
         title=f"{name}: dev curves",
@@ -252,7 +254,7 @@ def sweep_curves(name: str) -> str:
         part="curves",
         metric=metric,
         metrics=list(dict.fromkeys((usual, *measured, metric))),
-        pictures=dev_curve_pictures(reader(), _read_best_rows(address), metric, running),
+        pictures=pictures,
     )
 
 
@@ -267,7 +269,7 @@ def sweep_best(name: str) -> str:
         address=address,
         overview=overview,
         references=[row.reference for row in rows],
-        tables=[arrange_columns(table) for table in tables],
+        tables=[arrange_columns(table, front=BEST_COLUMNS) for table in tables],
     )
 
 
@@ -344,11 +346,9 @@ def sweep_stamp(name: str) -> dict[str, Any]:
     stamp = state, position = reader().stamps(name)[name]
     runs = state == "RUNNING"
 
-    def count_trials() -> tuple[int, int]:
-        overview = read_overview(name)
-        return overview.trials, overview.ended
-
-    trials, ended = site().counts.ask(name, stamp, count_trials)
+    trials, ended = site().counts.ask(
+        name, stamp, lambda: (read_overview(name).trials, read_overview(name).ended)
+    )
     return {
         "runs": runs,
         "state": state,

@@ -1,13 +1,13 @@
 """The page of a trial, and the data of any picture as a CSV file."""
 
 import shlex
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from urllib.parse import quote
 
 from flask import Response, current_app, g, render_template, request
 
-from cse_dashboards.figures.labels import method_style
+from cse_dashboards.figures.labels import Style, method_colours
 from cse_dashboards.figures.picture import Picture
 from cse_dashboards.figures.training.dev_curves import draw_dev_curves
 from cse_dashboards.figures.training.measured import (
@@ -15,16 +15,17 @@ from cse_dashboards.figures.training.measured import (
     machine_picture,
     other_metrics_picture,
 )
+from cse_dashboards.figures.training.widths import width_picture
 from cse_dashboards.page.address import TrialAddress
 from cse_dashboards.page.site import pages, read_address, reader, site
-from cse_methods.data.dev_selection import dev_metric
+from cse_methods.data.dev_selection import dev_metric, scores_by_width
 from cse_methods.names import method_name
 from cse_platform.errors import NotFoundError
 from cse_platform.export.journal_files import find_output
+from cse_platform.leaderboard.records import BENCHMARK
 from cse_platform.leaderboard.trial_details import TrialDetails
 from cse_platform.presentation.tables import Block, Heading
 from cse_platform.presentation.trial import score_grid, trial_page
-from cse_platform.tracking.events import TrialScore
 from cse_platform.tracking.output import read_output
 
 MOST_LINES, MOST_PRINTED = 200, 20_000
@@ -37,14 +38,10 @@ def show_trial(key: str) -> str:
     read_address(TrialAddress, key=key)
     details = reader().trial(key)
     # Its place in each of its sweeps: the neighbours, and the best trial, which may be this one.
-    places = [
-        (
-            place,
-            *reader().neighbours(place.sweep, place.number),
-            reader().best_of_sweep(place.sweep),
-        )
-        for place in details.sweeps
-    ]
+    places = []
+    for place in details.sweeps:
+        around = reader().neighbours(place.sweep, place.number)
+        places.append((place, *around, reader().best_of_sweep(place.sweep)))
     better = [best for *_, best in places if best is not None and best.key != details.key]
     where = f" --store {shlex.quote(site().opened.shown_url)}"
     printed = _read_last_lines(details)
@@ -56,27 +53,27 @@ def show_trial(key: str) -> str:
     )
     metric = dev_metric(details.dev.search)
     searched = details.configuration.searched
+    tested = [score for score in details.main_scores if score.split == "test"]
     return render_template(
         "trial.html",
         details=details,
         searched={n: v for n, v in details.configuration.values.items() if n in searched},
-        tested=_choose_headline(details),
+        tested=min(
+            tested, key=lambda score: not score.task.startswith(("avg_", BENCHMARK)), default=None
+        ),
         places=places,
         sections=_group_blocks(blocks),
         scores=score_grid([*details.main_scores, *details.scores]),
         where=where,
-        first=[_draw_curve(details, metric), losses_picture(details.curve)],
+        first=[
+            _draw_curve(details, metric),
+            losses_picture(details.curve),
+            *_draw_widths(details),
+        ],
         others=other_metrics_picture(details.curve, metric),
         machine=machine_picture(details.curve),
         printed=printed,
     )
-
-
-def _choose_headline(details: TrialDetails) -> TrialScore | None:
-    """Choose the test score of the first screen: an average, else the first one; None without."""
-    tested = [score for score in details.main_scores if score.split == "test"]
-    averages = [score for score in tested if score.task.startswith("avg_")]
-    return next(iter([*averages, *tested]), None)
 
 
 def _group_blocks(blocks: Iterable[Block]) -> dict[str, list[Block]]:
@@ -108,10 +105,25 @@ def _draw_curve(details: TrialDetails, metric: str) -> Picture:
     caption = "A star marks the best checkpoint."
     if all(point.metrics.get(metric) is None for point in details.curve):
         return Picture(name, title, caption, missing=f"this trial reported no {metric}")
-    label, seed = f"{method_name(details.method)}, seed {details.seed}", details.seed
+    styles, seed = _style_trial(details), details.seed
+    [label] = styles
     curves, keys = {label: {seed: details.curve}}, {label: {seed: details.key}}
-    drawn = draw_dev_curves(curves, metric, {label: method_style(details.method)}, keys)
+    drawn = draw_dev_curves(curves, metric, styles, keys)
     return Picture(name, title, caption, *drawn)
+
+
+def _draw_widths(details: TrialDetails) -> Iterator[Picture]:
+    """Yield the picture of dev scores by width, if the trial was scored at several."""
+    by_width = next((scores_by_width(p.metrics) for p in details.curve if p.kept), {})
+    if by_width:
+        styles = _style_trial(details)
+        yield width_picture(dict.fromkeys(styles, by_width), styles)
+
+
+def _style_trial(details: TrialDetails) -> dict[str, Style]:
+    """Return the style of the trial's line, by its label."""
+    label = f"{method_name(details.method)}, seed {details.seed}"
+    return {label: Style(method_colours([details.method])[details.method])}
 
 
 def csv_address(picture: Picture) -> str:

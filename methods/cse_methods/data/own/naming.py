@@ -1,4 +1,4 @@
-"""Registers own files in settings: a setting holds a file's name, and `files` holds its path."""
+"""Registers own sets in settings: a setting holds a name, and `files` what the set is read from."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -7,20 +7,26 @@ from typing import Any
 from pydantic import ValidationError
 
 from cse_methods.data.own.spec import OwnPairs, is_pairs_file
-from cse_methods.errors import SettingError
+from cse_methods.errors import EvaluationError, SettingError
+from cse_methods.referenced_tasks.reference import Reference, is_reference, parse_reference
 from cse_methods.tasks import own_name_problem
 
 
-def register_own_file(setting: str, entry: Any, files: dict[str, Any]) -> Any:
-    """Return the name of an entry; if it is a path or a mapping, add it to `files`.
+def register_own_set(setting: str, entry: Any, files: dict[str, Any], *, dev: bool) -> Any:
+    """Return the name of an entry; if it is a path, a mapping or a reference, add it to `files`.
 
-    Any other entry is returned unchanged, a name that `files` has already among them.
+    Any other entry is returned unchanged: a name that `files` has already, and in a list of tests
+    (not `dev`) a reference to a library.
 
     Raises:
-        SettingError: for the `setting`, such as `also.1`, if the entry is no file of pairs
-            or cannot have its name. A ValidationError of the entry is its cause.
+        SettingError: for the `setting`, such as `also.1`, if the entry is no file of pairs and no
+            reference, or cannot have its name. A ValidationError of the entry is its cause.
     """
-    if isinstance(entry, str) and entry not in files and is_pairs_file(entry):
+    if isinstance(entry, str) and entry in files:
+        return entry
+    if is_reference(entry) and (dev or isinstance(entry, Mapping)):
+        return _register_reference(setting, entry, files, dev=dev)
+    if isinstance(entry, str) and is_pairs_file(entry):
         entry = {"file": entry}
     if not isinstance(entry, Mapping):
         return entry
@@ -46,3 +52,19 @@ def register_own_file(setting: str, entry: Any, files: dict[str, Any]) -> Any:
         )
     files[own.set_name] = own
     return own.set_name
+
+
+def _register_reference(setting: str, entry: Any, files: dict[str, Any], *, dev: bool) -> str:
+    try:
+        own = parse_reference(entry, dev=dev)
+    except EvaluationError as error:
+        raise SettingError(setting, str(error)) from None
+    if own.kind == "benchmark":
+        raise SettingError(setting, f"{own.task} is no dev set; name tasks of its one by one")
+    other = files.get(own.task)
+    other = Reference.model_validate(other) if isinstance(other, Mapping) else other
+    if other is not None and other != own:
+        way_out = "add another `name:`" if own.is_own else "write it alike"
+        raise SettingError(setting, f"{own.task} is named twice, for other data; {way_out}")
+    files[own.task] = own
+    return own.task

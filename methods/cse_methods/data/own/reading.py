@@ -13,6 +13,7 @@ from cse_methods.errors import DataError
 from cse_methods.files.cells import is_id, parse_number, read_texts
 from cse_methods.files.named import nearest_file_hint
 from cse_methods.files.tables import FileRow, FileTable, read_table, shorten
+from cse_methods.referenced_tasks.reference import Reference
 
 FEWEST_PAIRS = 10
 """Minimum number of pairs; of fewer, a correlation says nothing."""
@@ -46,14 +47,18 @@ def with_checksum(spec: OwnPairs) -> OwnPairs:
     return spec.model_copy(update={"sha256": load_own_pairs(spec).sha256})
 
 
-def refuse_dev_as_test(dev: Iterable[OwnPairs], tests: Iterable[OwnPairs]) -> None:
-    """Raise a DataError if a test set has the checksum of a dev set, and thus the same pairs."""
-    seen = {own.sha256: own for own in dev}
+def refuse_dev_as_test(
+    dev: Iterable[OwnPairs | Reference], tests: Iterable[OwnPairs | Reference]
+) -> None:
+    """Raise a DataError if a test set has the checksum of a dev set, and thus the same rows."""
+    seen = {own.sha256: own for own in dev if own.paths}
     for own in tests:
-        if own.sha256 in seen:
+        if own.paths and own.sha256 in seen:
+            same = "pairs" if isinstance(own, OwnPairs) else "rows"
             raise DataError(
-                f"{own.file} holds the same pairs as the dev set {seen[own.sha256].file}: a "
-                "test set must not guide training; name another file"
+                f"{own.paths[-1]} holds the same {same} as the dev set "
+                f"{seen[own.sha256].paths[-1]}: a test set must not guide training; name another "
+                "file"
             )
 
 
@@ -75,16 +80,14 @@ def refuse_absent(spec: OwnPairs) -> None:
         raise DataError(f"{spec.file}: no such file of pairs{hint}")
 
 
-def local_file(spec: OwnPairs) -> Path:
-    """Return the path of the file, fetched from the hub if needed. Raises DataError if it is
-    missing.
-    """
-    refuse_absent(spec)
-    return HubFile.at(spec.file).fetch() if "://" in spec.file else Path(spec.file)
+def local_file(path: str) -> Path:
+    """Return the path of an own file, which is fetched if it is on the hub."""
+    return HubFile.at(path).fetch() if "://" in path else Path(path)
 
 
 def _read_pairs(spec: OwnPairs) -> tuple[list[GradedPair], Scale]:
-    path = local_file(spec)
+    refuse_absent(spec)
+    path = local_file(spec.file)
     rows = read_cells(read_table(path, spec), spec)
     sides = []
     for index, side in enumerate(("first", "second")):

@@ -1,12 +1,13 @@
 """The settings that name a file of a lab's own pairs."""
 
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any, Self
 
 from pydantic import field_validator
 
-from cse_methods.files.named import absolute_name, bare_name, is_file_name
+from cse_methods.files.named import bare_name, is_file_name
 from cse_methods.files.table_settings import ColumnName, TableSettings
+from cse_methods.referenced_tasks.reference import is_reference
 from cse_methods.settings import setting
 
 
@@ -46,17 +47,25 @@ class OwnPairs(TableSettings):
         return scale
 
     @property
+    def paths(self) -> tuple[str, ...]:
+        """The files that are read: one."""
+        return (self.file,)
+
+    @property
+    def scored_paths(self) -> tuple[str, ...]:
+        """Those with what is scored."""
+        return (self.file,)
+
+    @property
     def set_name(self) -> str:
         """Name of the set in metrics, on the leaderboard and in MLflow."""
         return bare_name(self.file) if self.name is None else self.name
 
-    def from_folder(self, folder: Path) -> Self:
-        """Return a copy with the file's absolute path; a relative path starts at the sweep file's
-        `folder`.
-        """
-        return self.model_copy(update={"file": absolute_name(self.file, folder)})
+    def with_paths(self, change: Callable[[str], str]) -> Self:
+        """Return a copy with the path changed."""
+        return self.model_copy(update={"file": change(self.file)})
 
 
 def is_pairs_file(word: str) -> bool:
     """Whether a value in a sweep file names a file of pairs on this machine or on the hub."""
-    return is_file_name(word) or word.startswith("hf://")
+    return word.startswith("hf://") or (is_file_name(word) and not is_reference(word))

@@ -9,6 +9,7 @@ from cse_methods.data.senteval import missing_senteval
 from cse_methods.data.source import data_source
 from cse_methods.errors import DataError
 from cse_methods.evaluation.test_sets.reviews import missing_reviews
+from cse_methods.referenced_tasks.snapshots import missing_references
 from cse_methods.tasks import GEOMETRY_TASK, TRANSFER_TASKS, Tasks
 
 _FOLDERS: dict[str, str] = {
@@ -29,7 +30,8 @@ def missing_tests(tasks: Tasks, data: str | None) -> list[str]:
     """
     for own in tasks.own:
         refuse_absent(own)
-    missing = missing_reviews(tasks.long, data)
+    missing = missing_references(tasks.referenced)
+    missing += missing_reviews(tasks.long, data)
     wanted = list(dict.fromkeys((*tasks.sts, *tasks.ranking, *tasks.transfer)))
     source = data_source(data)
     if isinstance(source, Path):

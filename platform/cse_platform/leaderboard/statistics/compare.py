@@ -44,13 +44,14 @@ class TaskComparison:
     p_holm: float | None = None
     """The p after Holm's correction over the tasks, without the average."""
     williams_t: float | None = None
-    """Williams's T2 for two correlations with the same gold; None without pairs and for the
-    average.
+    """Williams's T2 for two correlations with the same gold; None without pairs, for the average,
+    and for scores that are no correlations.
     """
     williams_p: float | None = None
     """Two-sided, with n - 3 degrees of freedom for n pairs."""
     williams_p_holm: float | None = None
-    pairs: int | None = None
+    examples: int | None = None
+    """The number of pairs, texts or queries that both have values of."""
 
 
 @dataclass(frozen=True)
@@ -102,7 +103,7 @@ class Limits:
     single: tuple[str, ...] = ()
     """Names with a single seed, whose spread over seeds no interval and no p covers."""
     unpaired: tuple[str, ...] = ()
-    """Tasks without cosines of the same pairs: compared over seeds only."""
+    """Tasks without values of the same examples: compared over seeds only."""
     pairs_seeds: bool = False
     """Whether configurations of one method on one backbone are compared seed by seed."""
     ungrouped: tuple[str, ...] = ()
@@ -154,6 +155,8 @@ class Matrix:
     limits: Limits = Limits()
     rows: tuple[ComparedRow, ...] = ()
     """The rows in the order of `names`."""
+    average: str | None = None
+    """The name of the mean over the tasks, if it has one."""
 
 
 _NEARLY_ONE = 1 - 1e-12
@@ -237,12 +240,12 @@ def compare(
     left, right = sample((a, b), tasks, resamples=resamples, seed=seed, progress=progress)
     rows = [_compare_task(task, left, right, [task]) for task in tasks]
     for index, row in enumerate(rows):
-        if not a.shares_pairs(b, row.task):
+        if not a.shares_examples(b, row.task):
             continue
-        rows[index] = replace(row, pairs=(pairs := len(a.gold[row.task])))
-        if pairs >= 4:
+        rows[index] = replace(row, examples=(pairs := a.values[row.task].shape[1]))
+        if pairs >= 4 and a.statistic(row.task) == "spearman":
             gold = _compute_unit_ranks(a.gold[row.task][None])
-            ours, theirs = (_compute_unit_ranks(side.cosines[row.task]) for side in (a, b))
+            ours, theirs = (_compute_unit_ranks(side.values[row.task]) for side in (a, b))
             # The mean correlation is the product of the means: over seeds, or over pairs of seeds.
             correlations = float(ours @ gold), float(theirs @ gold), float(ours @ theirs)
             statistic, p = williams(*correlations, n=pairs)
@@ -261,6 +264,7 @@ def compare_all(
     contenders: Sequence[Contender],
     *,
     tasks: Sequence[str],
+    average: str | None = None,
     resamples: int,
     progress: Progress | None = None,
 ) -> Matrix:
@@ -279,6 +283,7 @@ def compare_all(
         _build_square(len(sampled), pairs, holm(ps)),
         tuple(tasks),
         _find_limits(contenders, tasks),
+        average=average,
     )
 
 
@@ -326,10 +331,15 @@ def _find_limits(contenders: Sequence[Contender], tasks: Sequence[str]) -> Limit
     pairs = list(combinations(contenders, 2))
     return Limits(
         single=tuple(contender.name for contender in contenders if contender.seeds == 1),
-        unpaired=tuple(t for t in tasks if not all(a.shares_pairs(b, t) for a, b in pairs)),
+        unpaired=tuple(t for t in tasks if not all(a.shares_examples(b, t) for a, b in pairs)),
         pairs_seeds=any(a.shares_seeds(b) for a, b in pairs),
         ungrouped=tuple(
-            t for t in tasks if any(t in each.gold and t not in each.groups for each in contenders)
+            t
+            for t in tasks
+            if any(
+                t in each.gold and t not in each.groups and each.statistic(t) == "spearman"
+                for each in contenders
+            )
         ),
     )
 

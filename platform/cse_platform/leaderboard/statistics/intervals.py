@@ -1,9 +1,10 @@
 """95 % intervals of means, of their differences and of ranks: Student's over seeds, and the paired
-bootstrap of Spearman's correlation over pairs, which sorts the pairs only once.
+bootstrap over the examples of a task: pairs, texts or queries.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from hashlib import sha256
 from math import fsum, sqrt
 from typing import Any, Literal, NamedTuple
@@ -13,12 +14,13 @@ from numpy.typing import NDArray
 from scipy.special import stdtrit  # Student's quantiles; scipy.stats takes a second to import
 
 from cse_methods.data.shared_sentences import Groups, number_by_appearance
+from cse_methods.tasks import Statistic
 
 RESAMPLES = {"board": 2_000, "comparison": 10_000}
 """The number of draws: for the ranks and intervals of a board, and for a comparison of rows."""
-Spread = Literal["seeds", "pairs"]
-"""What an interval covers: seeds, by Student's t, or pairs, by a bootstrap for a single seed, which
-does not cover the spread over seeds.
+Spread = Literal["seeds", "examples"]
+"""What an interval covers: seeds, by Student's t, or the examples of a task, by a bootstrap for a
+single seed, which does not cover the spread over seeds.
 """
 
 
@@ -94,7 +96,7 @@ def _compute_standard_error(values: Sequence[float]) -> float:
     return sqrt(fsum((value - mean) ** 2 for value in values) / (n - 1)) / sqrt(n)
 
 
-def percentile_interval(draws: NDArray[np.floating[Any]], over: Spread = "pairs") -> Interval:
+def percentile_interval(draws: NDArray[np.floating[Any]], over: Spread = "examples") -> Interval:
     """Compute the 2.5 to 97.5 percentile interval of draws, shape (resamples,).
 
     That of a score over resamples of its pairs covers the choice of the pairs in the test set, but
@@ -234,42 +236,44 @@ BLOCK = 64
 """Resamples per block, so that the counts and ranks of 5,000 pairs fit in a core's cache."""
 Ints = NDArray[np.signedinteger[Any]]
 Progress = Callable[[int, int], None]
-"""Called with the number of correlations computed since the last call, and the total."""
+"""Called with the number of scores computed since the last call, and the total."""
 
 
-def spearman_draws(
+def draw_scores(
     task: str,
-    gold: Floats,
-    cosines: NDArray[np.floating[Any]],
+    statistic: Statistic,
+    values: NDArray[np.floating[Any]],
+    gold: Floats | None = None,
     groups: Groups | None = None,
     *,
     resamples: int,
     seed: int,
     progress: Callable[[int], None] | None = None,
 ) -> Floats:
-    """Compute Spearman of each encoder in resamples of a task's groups of pairs, with replacement.
+    """Compute each encoder's score in resamples of a task's groups of examples, with replacement.
 
-    A resample is a vector of counts: how often each pair was drawn. Pairs of one group are drawn
-    together, so that resamples of unequal groups differ in size. The values are sorted only once:
-    in each resample, their mid-ranks follow from running sums of the counts. The correlation of
-    these ranks, weighted by the counts, is exactly what scipy.stats.spearmanr gives for the
-    resampled pairs, as all sums are of integers.
+    A resample is a vector of counts: how often each example was drawn. Examples of one group are
+    drawn together, so that resamples of unequal groups differ in size. Values are sorted only once,
+    as ranks and precisions in each resample follow from running sums of the counts. Spearman's
+    correlation is exactly what scipy.stats.spearmanr gives for the resampled pairs, as all sums are
+    of integers; an average precision is that of scikit-learn, in which ties share a threshold.
 
     The resamples depend only on `seed` and the task's id, gold and groups: all encoders get the
     same ones, in this call and any other, and fewer resamples are a prefix of more.
 
-    A draw is 0 if all gold values or all cosines in its resample are equal.
+    A draw is 0 if all gold scores or all values in its resample are equal, or no label is 1.
 
     Args:
         task: the task's id.
-        gold: graded similarities, shape (pairs,).
-        cosines: shape (encoders, pairs); NaN counts as 0, as in scores.
-        groups: the group of each pair, shape (pairs,); by default, every pair is a group of its
-            own.
+        statistic: what makes a score of the values.
+        values: shape (encoders, examples); in a correlation NaN counts as 0, as in scores.
+        gold: gold scores, or labels 0 and 1, shape (examples,); None for a mean.
+        groups: the group of each example, shape (examples,); by default, every example is a group
+            of its own.
         resamples: the number of draws.
         seed: of the resamples.
-        progress: called after each block with the number of correlations computed since the last
-            call; they sum to encoders x resamples.
+        progress: called after each block with the number of scores computed since the last call;
+            they sum to encoders x resamples.
 
     Returns:
         Shape (encoders, resamples), in [-1, 1].
@@ -278,18 +282,26 @@ def spearman_draws(
         Efron and Tibshirani 1993, An Introduction to the Bootstrap, sections 6 and 13. Davison and
         Hinkley 1997, Bootstrap Methods and their Application, section 3.8, for groups.
     """
-    # Equal gold sorts equally, so that the counts refer to the same pairs in every call; in this
-    # order, pairs of equal gold are adjacent.
-    by_gold = np.argsort(gold, kind="stable")
-    gold_order, encoders = _Order(gold[by_gold]), [_Order(row[by_gold]) for row in cosines]
-    apart = np.arange(len(by_gold))
-    groups = apart if groups is None else number_by_appearance(groups[by_gold])
-    draws = np.empty((len(encoders), resamples))
+    order = np.arange(values.shape[1])
+    if statistic == "mean":
+        compute = partial(_compute_means, values.astype(np.float64))
+    else:
+        assert gold is not None
+        # Equal gold sorts equally, so that the counts refer to the same pairs in every call; in
+        # this order, pairs of equal gold are adjacent.
+        order = np.argsort(gold, kind="stable")
+        gold, values = gold[order], values[:, order]
+        if statistic == "spearman":
+            compute = partial(_compute_correlations, _Order(gold), list(map(_Order, values)))
+        else:
+            compute = partial(_compute_precisions, gold, values)
+    groups = np.arange(len(order)) if groups is None else number_by_appearance(groups[order])
+    draws = np.empty((len(values), resamples))
     rng = np.random.default_rng([seed, *task.encode()])
     for start in range(0, resamples, BLOCK):
         counts = _draw_counts(groups, rng)
         block = draws[:, start : start + BLOCK]
-        block[:] = _compute_correlations(counts, gold_order, encoders)[:, : block.shape[1]]
+        block[:] = compute(counts)[:, : block.shape[1]]
         if progress is not None:
             progress(block.size)
     return draws
@@ -364,7 +376,33 @@ def _sum_cubes(counts: Ints) -> Floats:
     return sums
 
 
-def _compute_correlations(counts: Ints, gold: _Order, encoders: Sequence[_Order]) -> Floats:
+def _compute_means(values: Floats, counts: Ints) -> Floats:
+    """Compute the mean in each resample of a block, shape (encoders, BLOCK)."""
+    means: Floats = values @ counts.astype(np.float64) / counts.sum(axis=0)
+    return means
+
+
+def _compute_precisions(labels: Floats, values: NDArray[Any], counts: Ints) -> Floats:
+    """Compute the average precision in each resample of a block, shape (encoders, BLOCK).
+
+    It is the mean, over the drawn examples with label 1, of the share of label 1 among the examples
+    with no lower value; 0 if there is none.
+    """
+    times = counts.astype(np.float64)
+    precisions = np.zeros((len(values), counts.shape[1]))
+    for precision, row in zip(precisions, values, strict=True):
+        falling = np.argsort(-row, kind="stable")
+        ends = np.append(np.flatnonzero(np.diff(row[falling])), len(row) - 1)
+        drawn = np.cumsum(times[falling], axis=0)[ends]
+        positive = np.cumsum(times[falling] * labels[falling, None], axis=0)[ends]
+        gained = np.diff(positive, axis=0, prepend=0)
+        # Before the first example that was drawn, nothing is gained.
+        products = (gained * positive / np.maximum(drawn, 1)).sum(axis=0)
+        np.divide(products, positive[-1], out=precision, where=positive[-1] > 0)
+    return precisions
+
+
+def _compute_correlations(gold: _Order, encoders: Sequence[_Order], counts: Ints) -> Floats:
     """Compute Spearman in each resample of a block, shape (encoders, BLOCK); 0 if undefined."""
     pairs: Ints = counts.sum(axis=0, dtype=counts.dtype)
     cubes = pairs.astype(np.float64) ** 3
@@ -409,16 +447,19 @@ class Contender:
     name: str
     scores: Mapping[str, Sequence[float]]
     """The scores by task, one per seed; seeds have the same order in all tasks."""
-    cosines: Mapping[str, NDArray[np.floating[Any]]] = field(default_factory=dict)
-    """The cosines by task, shape (seeds, pairs); tasks for which a seed has none are absent."""
+    values: Mapping[str, NDArray[np.floating[Any]]] = field(default_factory=dict)
+    """The values by example by task, shape (seeds, examples); tasks for which a seed has none are
+    absent."""
     gold: Mapping[str, Floats] = field(default_factory=dict)
-    """The gold scores by task, shape (pairs,)."""
+    """The gold scores or labels by task, shape (examples,); those of a mean are absent."""
     groups: Mapping[str, Groups] = field(default_factory=dict)
     """The groups of pairs that share a sentence by task, shape (pairs,), where they are known;
     equal for all contenders on the same pairs.
     """
     design: TrainingDesign | None = None
     """None if it is not known; the contender is then not compared seed by seed."""
+    statistics: Mapping[str, Statistic] = field(default_factory=dict)
+    """What makes a score of the values by task; Spearman's correlation if it is absent."""
 
     @property
     def seeds(self) -> int:
@@ -429,13 +470,23 @@ class Contender:
         known = self.design is not None and self.design == other.design
         return known and self.seeds >= FEWEST_PAIRED_SEEDS
 
-    def shares_pairs(self, other: "Contender", task: str) -> bool:
-        """Whether both have cosines of the same pairs, judged by their gold scores."""
-        return (
-            task in self.cosines
-            and task in other.cosines
-            and np.array_equal(self.gold[task], other.gold[task])
-        )
+    def statistic(self, task: str) -> Statistic:
+        """Return what makes a score of the values of a task."""
+        return self.statistics.get(task, "spearman")
+
+    def shares_examples(self, other: "Contender", task: str) -> bool:
+        """Whether both have values of the same examples, judged by their gold scores.
+
+        Those of a mean have none, and are judged by their number: a caller compares no scores on
+        other data.
+        """
+        if not self.values.keys() & other.values.keys() >= {task}:
+            return False
+        if self.statistic(task) != other.statistic(task):
+            return False
+        if self.statistic(task) == "mean":
+            return len(self.values[task][0]) == len(other.values[task][0])
+        return bool(np.array_equal(self.gold[task], other.gold[task]))
 
 
 @dataclass(frozen=True, eq=False)
@@ -449,11 +500,11 @@ class Sampled:
     """Normal draws of the errors of the means over seeds, by task, shape (resamples,); 0 for one
     seed.
     """
-    over_pairs: Mapping[str, Floats]
-    """The means over seeds in resamples of the pairs, by task, shape (resamples,)."""
+    over_examples: Mapping[str, Floats]
+    """The means over seeds in resamples of the examples, by task, shape (resamples,)."""
     deviations: Mapping[str, Floats]
-    """The scores of each seed in resamples of the pairs minus their mean over resamples, by task,
-    shape (seeds, resamples); tasks with pairs only.
+    """The scores of each seed in resamples of the examples minus their mean over resamples, by
+    task, shape (seeds, resamples); tasks with values by example only.
     """
     seed: int
 
@@ -473,32 +524,40 @@ def sample(
 ) -> list[Sampled]:
     """Draw scores for each contender, which has a score for every task, of which there is one.
 
-    Contenders on the same pairs share the resamples of these.
+    Contenders on the same examples share the resamples of these.
     """
-    correlations = sum(each.seeds * sum(t in each.cosines for t in tasks) for each in contenders)
-    total = resamples * correlations
+    scores_drawn = sum(each.seeds * sum(t in each.values for t in tasks) for each in contenders)
+    total = resamples * scores_drawn
     step = None if progress is None else lambda done: progress(done, total)
-    over_pairs: list[dict[str, Floats]] = [{} for _ in contenders]
+    over_examples: list[dict[str, Floats]] = [{} for _ in contenders]
     deviations: list[dict[str, Floats]] = [{} for _ in contenders]
     for task in tasks:
         groups: list[list[int]] = []
         for index, contender in enumerate(contenders):
-            if task in contender.cosines:
-                alike = (g for g in groups if contenders[g[0]].shares_pairs(contender, task))
+            if task in contender.values:
+                alike = (g for g in groups if contenders[g[0]].shares_examples(contender, task))
                 if (group := next(alike, None)) is None:
                     groups.append(group := [])
                 group.append(index)
         for members in groups:
-            cosines = np.concatenate([contenders[member].cosines[task] for member in members])
+            values = np.concatenate([contenders[member].values[task] for member in members])
             first = contenders[members[0]]
-            pairs = task, first.gold[task], cosines, first.groups.get(task)
-            draws = spearman_draws(*pairs, resamples=resamples, seed=seed, progress=step)
+            draws = draw_scores(
+                task,
+                first.statistic(task),
+                values,
+                first.gold.get(task),
+                first.groups.get(task),
+                resamples=resamples,
+                seed=seed,
+                progress=step,
+            )
             ends = np.cumsum([contenders[member].seeds for member in members])[:-1]
             for member, own in zip(members, np.split(draws, ends), strict=True):
-                over_pairs[member][task] = own.mean(axis=0)
+                over_examples[member][task] = own.mean(axis=0)
                 deviations[member][task] = own - own.mean(axis=1, keepdims=True)
     sampled = []
-    for contender, drawn, deviated in zip(contenders, over_pairs, deviations, strict=True):
+    for contender, drawn, deviated in zip(contenders, over_examples, deviations, strict=True):
         by_seed = np.array([contender.scores[task] for task in tasks], dtype=np.float64).T
         errors = np.zeros((len(tasks), resamples))
         if contender.seeds > 1:
@@ -532,11 +591,11 @@ def difference(a: Sampled, b: Sampled, tasks: Sequence[str]) -> tuple[Floats, Sp
     a task without shared pairs, because the spread is then unknown.
     """
     several = [side for side in (a, b) if side.contender.seeds > 1]
-    paired = [task for task in tasks if a.contender.shares_pairs(b.contender, task)]
+    paired = [task for task in tasks if a.contender.shares_examples(b.contender, task)]
     if len(several) < 2 and len(paired) < len(tasks):
         return None
     by_task = [
-        a.over_pairs[task] - b.over_pairs[task]
+        a.over_examples[task] - b.over_examples[task]
         if task in paired
         else np.full(len(a.errors[task]), a.average([task]).mean() - b.average([task]).mean())
         for task in tasks
@@ -566,4 +625,4 @@ def difference(a: Sampled, b: Sampled, tasks: Sequence[str]) -> tuple[Floats, Sp
         centre = draws.mean()
         draws = centre + (draws - centre + sqrt(1 - explained / spread) * errors) * factors
     # With a single seed on either side, the draws do not cover the spread of its seeds.
-    return draws, "seeds" if len(several) == 2 else "pairs"
+    return draws, "seeds" if len(several) == 2 else "examples"

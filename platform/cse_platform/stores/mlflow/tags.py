@@ -34,8 +34,16 @@ def text(value: Any, *, limit: int) -> str:
     return value if len(value) <= limit else f"{value[: limit - 1]}…"
 
 
+_BRACKETS = str.maketrans({"(": "-:", ")": ":-", ",": ".:"})
+"""What stands for characters in names of tasks that MLflow refuses; it is in no such name."""
+
+
 def clean_name(name: str) -> str:
-    """Convert a name to the characters, path form and length that MLflow accepts."""
+    """Convert a name to the characters, path form and length that MLflow accepts.
+
+    No two names of tasks become one.
+    """
+    name = name.translate(_BRACKETS)
     path = posixpath.normpath(re.sub(r"[^\w\-./ :]", "_", name, flags=re.ASCII)).lstrip("/.")
     return path[:NAME_LENGTH] or "_"
 

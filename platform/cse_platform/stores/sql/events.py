@@ -21,6 +21,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.orm import Session
 from sqlalchemy.sql.dml import Insert
 
+from cse_methods.referenced_tasks.reference import is_reference
 from cse_platform.errors import StoreLostError
 from cse_platform.secrets import mask_text
 from cse_platform.stores.sql.attempts import show_best_attempts
@@ -36,10 +37,10 @@ from cse_platform.stores.sql.tables import (
     DriverMessageRecord,
     EarlyEventRecord,
     EvaluationRecord,
+    ExampleSetRecord,
+    ExampleValuesRecord,
     GroupRecord,
     MachineRecord,
-    PairSetRecord,
-    PairSimilaritiesRecord,
     ScoreRecord,
     SweepRecord,
     SweepRequestRecord,
@@ -55,6 +56,7 @@ from cse_platform.stores.sql.tables import (
 from cse_platform.sweep.spec import SweepSpec
 from cse_platform.tracking.events import (
     EVENT,
+    MAIN_METRICS,
     AnnotationWritten,
     DriverMessage,
     Event,
@@ -74,7 +76,7 @@ from cse_platform.tracking.events import (
     copy_shared_fields,
 )
 from cse_platform.tracking.history import stored_confirmed, stored_dev
-from cse_platform.tracking.packing import compress_similarities
+from cse_platform.tracking.packing import compress_examples
 
 _log = logging.getLogger(__name__)
 
@@ -544,7 +546,7 @@ def _write_points(session: Session) -> None:
     rows.clear()
 
 
-_DEV_SCORE = re.compile(r"dev/(?P<task>[\w.-]+)_(?P<metric>spearman|accuracy)")
+_DEV_SCORE = re.compile(rf"dev/(?P<task>.+)_(?P<metric>{'|'.join(sorted(MAIN_METRICS))})")
 
 
 def finish_trial(session: Session, journal: str, event: TrialFinished) -> None:
@@ -618,6 +620,8 @@ def add_identities(session: Session, event: TrialEvaluated) -> None:
     """Store the settings behind each identity of an evaluation; fill in a missing source."""
     for identity, settings in event.identities.items():
         source = settings.get("source", event.source)
+        if source == "builtin" and is_reference(settings.get("task")):
+            source = "hub"
         values = {"settings": settings, "source": source}
         insert_once(session, EvaluationRecord, {"identity": identity}, values)
         stored = session.get_one(EvaluationRecord, identity)
@@ -626,27 +630,29 @@ def add_identities(session: Session, event: TrialEvaluated) -> None:
 
 
 def add_evaluation(session: Session, journal: str, event: TrialEvaluated) -> None:
-    """Store scores and similarities, replacing those of an earlier evaluation of equal identity."""
+    """Store scores and values by example, replacing those of an earlier evaluation of equal
+    identity.
+    """
     trial = trial_of(session, event.trial)
     key = {"trial_id": trial.id, "journal": journal}
     attempt = insert_record(session, AttemptRecord, key, {}).id
     rows = _make_score_rows(event.trial, attempt, event.scores, measured=event.time)
     insert_rows(session, ScoreRecord, SCORE_KEY, rows, replaced="older")
-    for similarities in event.similarities:
-        cosines, gold, count = compress_similarities(similarities)
-        pairs = similarities.model_dump(include={"task", "split", "subsets"})
-        pairs |= {"pairs": count, "gold": gold}
-        sha256 = {"data_sha256": similarities.data_sha256}
-        is_new = insert_once(session, PairSetRecord, sha256, pairs)
-        query = select(PairSetRecord.pairs).filter_by(**sha256)
+    for examples in event.examples:
+        values, gold, count = compress_examples(examples)
+        of_set = examples.model_dump(include={"task", "split", "subsets"})
+        of_set |= {"examples": count, "gold": gold}
+        sha256 = {"data_sha256": examples.data_sha256}
+        is_new = insert_once(session, ExampleSetRecord, sha256, of_set)
+        query = select(ExampleSetRecord.examples).filter_by(**sha256)
         if not is_new and (known := session.scalar(query)) != count:
             raise StoreLostError(
-                f"{similarities.task} has {count} pairs, and data {similarities.data_sha256} "
-                f"has {known}"
+                f"{examples.task} has {count} examples, and data {examples.data_sha256} has {known}"
             )
-        key = {"attempt_id": attempt} | similarities.model_dump(include={"task", "identity"})
-        row = {**key, **sha256, "cosines": cosines, "measured": event.time}
-        insert_rows(session, PairSimilaritiesRecord, tuple(key), [row], replaced="older")
+        key = {"attempt_id": attempt} | examples.model_dump(include={"task", "identity"})
+        row = {**key, **sha256, "statistic": examples.statistic, "packed": values}
+        row["measured"] = event.time
+        insert_rows(session, ExampleValuesRecord, tuple(key), [row], replaced="older")
 
 
 SCORE_KEY = ("attempt_id", "task", "split", "metric", "identity")
@@ -660,10 +666,11 @@ def _make_score_rows(
     A score outside [-1, 1] whose metric is a fraction is dropped with a warning.
     """
     rows = []
-    for score in scores:
+    for place, score in enumerate(scores):
         free = score.metric in FREE_METRICS and math.isfinite(score.value)
         if free or -1 <= score.value <= 1:
-            rows.append(score.model_dump() | {"attempt_id": attempt, "measured": measured})
+            of_attempt = {"attempt_id": attempt, "measured": measured, "place": place}
+            rows.append(score.model_dump() | of_attempt)
         else:
             name = f"{score.split}/{score.task}_{score.metric}={score.value}"
             _log.warning("trial %s: %s is not a fraction and was not stored", trial, name)

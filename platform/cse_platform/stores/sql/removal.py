@@ -15,11 +15,11 @@ from cse_platform.stores.sql.tables import (
     ConfigurationRecord,
     EarlyEventRecord,
     EvaluationRecord,
+    ExampleSetRecord,
+    ExampleValuesRecord,
     GroupRecord,
     JournalCursorRecord,
     MachineRecord,
-    PairSetRecord,
-    PairSimilaritiesRecord,
     ScoreRecord,
     SweepRecord,
     SweepRequestRecord,
@@ -59,8 +59,8 @@ def remove_sweep(session: Session, name: str, journal: str) -> None:
     session.execute(delete(EarlyEventRecord).where(EarlyEventRecord.journal == journal))
     users: list[tuple[Any, list[Any]]] = [
         (MachineRecord.id, [AttemptRecord.machine_id]),
-        (PairSetRecord.data_sha256, [PairSimilaritiesRecord.data_sha256]),
-        (EvaluationRecord.identity, [ScoreRecord.identity, PairSimilaritiesRecord.identity]),
+        (ExampleSetRecord.data_sha256, [ExampleValuesRecord.data_sha256]),
+        (EvaluationRecord.identity, [ScoreRecord.identity, ExampleValuesRecord.identity]),
     ]
     for named, by in users:
         used = (named.not_in(select(column).where(column.is_not(None))) for column in by)

@@ -298,12 +298,12 @@ class TrialRecord(Base):
         secondaryjoin="ScoreRecord.attempt_id == AttemptRecord.id",
         order_by="ScoreRecord.measured",
     )
-    similarities: Mapped[list["PairSimilaritiesRecord"]] = read_only(
+    examples: Mapped[list["ExampleValuesRecord"]] = read_only(
         **_OF_SHOWN_MODEL,
-        secondaryjoin="PairSimilaritiesRecord.attempt_id == AttemptRecord.id",
+        secondaryjoin="ExampleValuesRecord.attempt_id == AttemptRecord.id",
     )
-    """Scores and similarities of the model that is shown. Several journals can have one of equal
-    identity, of which the last measured one counts.
+    """Scores and values by example of the model that is shown. Several journals can have one of
+    equal identity, of which the last measured one counts.
     """
     test_accesses: Mapped[list["TestAccessRecord"]] = read_only()
 
@@ -434,6 +434,8 @@ class ScoreRecord(Base):
     """The identity of the evaluation; for a trial's own dev scores, that of the dev sets."""
     value: Mapped[float]
     measured: Mapped[datetime]
+    place: Mapped[int] = mapped_column(default=0)
+    """Its place among the scores of its evaluation, which are in the order of the tasks."""
 
 
 class EvaluationRecord(Base):
@@ -447,36 +449,41 @@ class EvaluationRecord(Base):
     """The source of the data: builtin, hub, senteval, file or imported; NULL if unknown."""
 
 
-class PairSetRecord(Base):
-    """The gold scores of the pairs of a task, stored once for all trials."""
+class ExampleSetRecord(Base):
+    """The gold scores of the examples of a task, stored once for all trials."""
 
-    __tablename__ = "pair_sets"
-    __table_args__ = (CheckConstraint("pairs > 0", "pairs"),)
+    __tablename__ = "example_sets"
+    __table_args__ = (CheckConstraint("examples > 0", "examples"),)
 
     data_sha256: Mapped[str] = mapped_column(primary_key=True)
     task: Mapped[str]
     split: Mapped[str]
-    pairs: Mapped[int]
+    examples: Mapped[int]
     subsets: Mapped[dict[str, Any]]
-    """The number of pairs of each subset, in order."""
-    gold: Mapped[bytes]
-    """zlib of little-endian float64."""
+    """The number of examples of each subset, in order."""
+    gold: Mapped[bytes | None]
+    """zlib of little-endian float64; NULL for a mean."""
 
 
-class PairSimilaritiesRecord(Base):
-    """The cosines that a trial gives to the pairs of one task, from one journal."""
+class ExampleValuesRecord(Base):
+    """The values of a trial's score on one task by example, from one journal."""
 
-    __tablename__ = "pair_similarities"
+    __tablename__ = "example_values"
+    __table_args__ = (
+        CheckConstraint("statistic IN ('mean', 'spearman', 'average_precision')", "statistic"),
+    )
 
     attempt_id: Mapped[KeyOfAttempt]
     task: Mapped[str] = mapped_column(primary_key=True)
     identity: Mapped[str] = mapped_column(primary_key=True)
-    data_sha256: Mapped[str] = mapped_column(ForeignKey("pair_sets.data_sha256"))
-    cosines: Mapped[bytes]
-    """zlib of little-endian float32."""
+    data_sha256: Mapped[str] = mapped_column(ForeignKey("example_sets.data_sha256"))
+    statistic: Mapped[str]
+    """What makes the score of the values."""
+    packed: Mapped[bytes]
+    """The values: zlib of little-endian float32."""
     measured: Mapped[datetime]
 
-    pair_set: Mapped[PairSetRecord] = read_only()
+    example_set: Mapped[ExampleSetRecord] = read_only()
 
 
 class TestAccessRecord(Base):

@@ -1,0 +1,90 @@
+from math import exp, log
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from pydantic import ValidationError
+from started_papers import NUMBERED, configured
+
+from cse_methods.data.corpora import Corpus
+from cse_methods.encoders.loading import load_encoder
+from cse_methods.losses.debiased import debiased_loss, noise_logits
+from cse_methods.papers.multicsr import MultiCSR, weigh_triples
+from cse_methods.training.student import Batch, Student
+
+COLUMNS = (NUMBERED[:3], NUMBERED[3:6], NUMBERED[5:8])
+NLI = {"name": "a.csv", "columns": ["x", "y", "z"]}
+AXES = torch.eye(2, dtype=torch.float64)
+
+
+def test_negatives_that_are_too_alike_are_left_out_and_own_positives_never() -> None:
+    """The frozen model finds a hard negative like each anchor, one of them its own."""
+    frozen = (AXES, AXES.flip(0), torch.tensor([[1.0, 0], [1, 1]], dtype=torch.float64))
+    assert weigh_triples(*frozen, phi=0.9).tolist() == [[1, 0, 0, 1], [0, 1, 1, 1]]
+    assert weigh_triples(*frozen, phi=0.5).tolist() == [[1, 0, 0, 0], [0, 1, 1, 0]]
+    assert weigh_triples(*frozen, phi=1).min() == 1
+    # Logits 2, 0 | 0, 2 and 0, 2 | 2, 0; what is left beside the positive is e^2, or e^2 and 1.
+    logits = noise_logits(AXES, AXES, AXES.flip(0), temperature=0.5)
+    weights = torch.tensor([[1, 0, 0, 1], [0, 1, 1, 1]], dtype=torch.float64)
+    rows = (log(exp(2) + exp(2)) - 2, log(exp(2) + exp(2) + 1) - 2)
+    found = debiased_loss(logits, weights, form="infonce")
+    assert found.item() == pytest.approx(sum(rows) / 2)
+    # The logit of a false negative is 0, that of its pair in the released form as well.
+    shares = [[exp(2), 1, 1, exp(2)], [1, exp(2), exp(2), 1]]
+    parts = [[share / sum(row) for share in row] for row in shares]
+    entropies = [
+        log(part if column == row else 1 - part)
+        for row, own in enumerate(parts)
+        for column, part in enumerate(own)
+    ]
+    found = debiased_loss(logits, weights, form="bce")
+    assert found.item() == pytest.approx(-sum(entropies) / 8)
+
+
+def test_where_every_negative_is_false_the_loss_is_0() -> None:
+    views = [torch.randn(3, 4, requires_grad=True) for _ in range(3)]
+    weights = weigh_triples(*[torch.ones(3, 4)] * 3, phi=0.9)
+    assert weights.tolist() == [[float(a == b) for b in range(6)] for a in range(3)]
+    loss = debiased_loss(noise_logits(*views, temperature=0.05), weights, form="infonce")
+    loss.backward()
+    assert loss.item() == 0
+    assert all(view.grad is not None and not view.grad.any() for view in views[:2])
+
+
+def test_the_complementary_model_weighs_the_rows_of_the_batch(
+    tiny_bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CSE_CACHE", str(tmp_path))
+    frozen = load_encoder(str(tiny_bert), pooler="cls")
+    rows = [2, 0]
+    seen = [frozen.encode([column[row] for row in rows], max_length=32) for column in COLUMNS]
+    cosines = torch.cosine_similarity(seen[0][:, None], torch.cat(seen[1:])[None], dim=2)
+    phi = float(cosines.median()) + 1e-4  # of eight pairs, half are above or equal
+    complementary = {"model": str(tiny_bert), "pooler": "cls"}
+    settings: dict[str, Any] = {"corpus": NLI, "complementary_model": complementary, "phi": phi}
+    config = configured("multicsr", tiny_bert, dropout=0.0, temperature=0.5, **settings)
+    assert config.encoders() == (str(tiny_bert),) * 2
+    student = Student.from_config(config).train()
+    objective = MultiCSR(config, Corpus("nli", COLUMNS[0], "some", COLUMNS))
+    assert len(list(tmp_path.glob("teachers/*.npy"))) == 3
+    template = student.encoder.template
+    views = [
+        student.encode(student.pieces([column[row] for row in rows], template), template)[0]
+        for column in COLUMNS
+    ]
+    logits = noise_logits(*views, temperature=0.5)
+    weights = weigh_triples(*seen, phi=phi)
+    assert 0 < weights.sum() < 8
+    expected = debiased_loss(logits, weights, form="infonce")
+    found = objective(student, Batch(["", ""], np.array(rows)))["contrastive"]
+    torch.testing.assert_close(found, expected)
+    assert objective.evaluation_encoder(student) is student.encoder
+    assert not objective.state_dict()
+
+
+def test_the_corpus_must_have_three_columns() -> None:
+    for corpus, has in [("builtin", "single sentences"), (NLI | {"columns": ["x", "y"]}, "2 col")]:
+        with pytest.raises(ValidationError, match=f"has {has}.* and 3 columns are needed"):
+            configured("multicsr", corpus=corpus, complementary_model="mini")
