@@ -234,11 +234,13 @@ def test_the_order_in_which_trials_arrive_does_not_matter(filled) -> None:
     """Trials that choose may be stored before those that make it a choice, or after them."""
     whole = sweep({"a": ({42: 0.8}, {0: 0.7, 1: 0.6}), "b": ({42: 0.5}, {})})
     second = sweep({"a": ({0: 0.7}, {}), "b": ({0: 0.4}, {})}, "second")
+    alone = contents(filled(whole))["configurations"]
     expected = contents(filled([*whole, *second]))["configurations"]
     for size in (1, 5):  # events a transaction
         store = filled([])
         for start in range(0, len(whole), size):
             apply_events(store, whole[start : start + size], journal="j")
+        assert contents(store)["configurations"] == alone
         apply_events(store, second, journal="k")
         assert contents(store)["configurations"] == expected
 
