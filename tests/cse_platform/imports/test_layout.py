@@ -182,6 +182,9 @@ def test_files_and_the_command(tmp_path, runs, stored) -> None:
     assert (
         '"wall_seconds":3600.0' in journal and '"dev/gsts_spearman":0.4,"train/loss":2.0' in journal
     )
+    tie = [WHOLE | {"step": 5, "dev.stsb": 0.7}, {"run": "a", "step": 10, "dev.stsb": 0.7}]
+    bring(pd.DataFrame(tie), runs, "tie")  # of equal best points, the earliest is the model's
+    assert '"best_step":5' in (runs / "imports" / "tie.jsonl").read_text()
     before = stored("csv")
     invoke(main, "rebuild", "--only", "leaderboard", "--runs", runs)
     assert stored("csv") == before
