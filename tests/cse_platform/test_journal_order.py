@@ -46,6 +46,8 @@ def test_an_older_copy_of_a_leaderboard_is_filled(board) -> None:
         sink.apply("j1", entries[3:])
     position = sink.position("j1")
     sink.apply("j1", entries[position:])
+    sink.apply_whole("j1", entries[:2])  # by a process that read the journal before
+    assert sink.position("j1") == len(entries)
     with board.session() as session:
         assert {point.step for point in dev_curves(session, ["c0-42"])["c0-42"]} == {0, 10}
 
@@ -174,6 +176,25 @@ def test_of_equal_attempts_the_one_of_the_later_journal_is_shown_in_any_order(bo
         assert shown == {f"c{number}-42": [0.1, 0.2] for number in range(len(ties))}, order
         assert journals == [(state or "RUNNING", "b") for state in ties], order
         empty(board)
+
+
+def test_an_attempt_went_as_far_as_its_furthest_step_and_a_sweep_began_with_its_first_start(
+    board,
+) -> None:
+    later = sweep_started("a").model_copy(update={"time": START + timedelta(hours=1)})
+    told = {
+        name: [
+            sweep_started(name).model_copy(update={"time": START}),
+            *trial_life(0, dict.fromkeys(steps, value), sweep=name, state=None),
+        ]
+        for name, steps, value in (("a", (20, 10), 0.2), ("b", (15,), 0.3))
+    }
+    deal(board, told, [])
+    deal(board, {"a": [*told["a"], later]}, [])
+    with board.session() as session:
+        [row] = trials_of(session, "a")
+        assert (row.state, row.journal) == ("RUNNING", "a")
+    assert Leaderboard(board).sweep("a").started == START
 
 
 def test_scores_of_the_model_that_is_shown_are_shown(board) -> None:

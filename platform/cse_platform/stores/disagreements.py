@@ -180,6 +180,8 @@ class Disagreements:
         It replaces the names of sweeps, and returns None for what is left out. The start of a trial
         stays, which links it to its sweep.
         """
+        if not (self._attempts or self._evaluations or self._examples):
+            return lambda _, event: journal.rename(event)
 
         def change(end: int, event: Event) -> Event | None:
             if isinstance(event, TrialEvent):

@@ -41,7 +41,7 @@ def test_all_that_is_wrong_is_told_at_once_by_row_and_column(tmp_path, monkeypat
         WHOLE | {"run": "h", "step": 0, "method": True},
         {"run": "i", "seed": 2**32, "step": 10, "dev.sickr": "0,7"},
         WHOLE | {"run": "j", "state": "pruned", "test.sts12": 0.5, "finished": "2026-01-05 JST"},
-        WHOLE | {"run": "k", "seed": 8, "test.avg_sts": 0.6} | {f"test.{t}": 0.5 for t in STS},
+        WHOLE | {"run": "k", "seed": 8, "test.avg_sts": 0.501} | {f"test.{t}": 0.5 for t in STS},
         WHOLE | {"run": "l", "finished": "1970-01-20T10:54:00Z"},
         {"run": "m", "state": "running", "dev.stsb": 99, "seed": "?"},
     ]  # fmt: skip
@@ -80,7 +80,7 @@ def test_all_that_is_wrong_is_told_at_once_by_row_and_column(tmp_path, monkeypat
         ),
         ("row 13 (j), test.sts12: only complete runs have test scores", ""),
         ("row 13 (j), finished: expected a time such as ", ""),
-        ("row 14 (k), test.avg_sts: 0.6 is not the mean of its tasks, 0.5000", ""),
+        ("row 14 (k), test.avg_sts: 0.501 is not the mean of its tasks, 0.5000", ""),
         ("row 15 (l), finished: 1970-01-20 10:54:00+00:00 is not of this century", ""),
     ):
         line = next((line for line in told if line.startswith(start)), "")
@@ -144,13 +144,14 @@ def test_cells_mean_one_value_however_they_are_written(tmp_path, runs) -> None:
         "l": [[1, 0.5], (1.0, 0.5), "[1, 0.5]"],
         "n": ["007", 7],
         "p": [0.5, ".5", "+.5", "5.e-1"],
+        "r": [0.123451, 0.123452],
     }
     rows = [
         WHOLE | {"method": "theirs", "run": f"{name}{n}", "state": "failed", f"param.{name}": cell}
         for name, written in cells.items()
         for n, cell in enumerate(written)
     ]
-    assert bring(pd.DataFrame(rows, dtype=object), runs, "others").new == 5
+    assert bring(pd.DataFrame(rows, dtype=object), runs, "others").new == 7
     with open_leaderboard(runs) as board:
         rows = board.rows(per_configuration=True)
         values = {row.method: row.configuration.values for row in rows}
@@ -181,6 +182,9 @@ def test_files_and_the_command(tmp_path, runs, stored) -> None:
     assert (
         '"wall_seconds":3600.0' in journal and '"dev/gsts_spearman":0.4,"train/loss":2.0' in journal
     )
+    tie = [WHOLE | {"step": 5, "dev.stsb": 0.7}, {"run": "a", "step": 10, "dev.stsb": 0.7}]
+    bring(pd.DataFrame(tie), runs, "tie")  # of equal best points, the earliest is the model's
+    assert '"best_step":5' in (runs / "imports" / "tie.jsonl").read_text()
     before = stored("csv")
     invoke(main, "rebuild", "--only", "leaderboard", "--runs", runs)
     assert stored("csv") == before

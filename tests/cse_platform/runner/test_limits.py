@@ -60,8 +60,9 @@ def test_a_trial_that_takes_or_is_silent_for_too_long(clock) -> None:
     assert clock.pass_time(limits, 11, quiet, busy) == {quiet}
     limits, [live] = limits_of(clock, silent_for="1min", timeout="1h"), new_trials(1)
     assert not limits.find_broken([live])
-    clock.now += 100_000  # while the driver is held up
-    assert not limits.find_broken([live])
+    for seconds in (100, 100_000):  # while the driver is held up
+        clock.now += seconds
+        assert not limits.find_broken([live])
     assert clock.pass_time(limits, 61, live) == {live}
 
 

@@ -95,6 +95,13 @@ def test_a_node_that_fails_what_does_well_elsewhere_is_bad_and_what_failed_is_na
     assert len(failed) <= 6
 
 
+def test_a_node_is_bad_once_chance_explains_its_failures_in_one_of_100_000_cases() -> None:
+    nodes = BadNodes()
+    run(nodes, "good", "a", well=True)  # so the rate of failure elsewhere is estimated as 1/3
+    told = [run(nodes, f"bad {number}", "b", well=False) for number in range(11)]
+    assert [len(failed) for failed in told] == [0] * 10 + [11]  # (1/3)^10 is 0.000017
+
+
 def test_no_node_is_bad_while_none_does_better_or_for_one_trial() -> None:
     nodes = BadNodes()
     for number in range(50):

@@ -158,6 +158,14 @@ PRUNERS: list[tuple[dict[str, Any], int | None]] = [
 """Each with the step at which it stops the worst of three."""
 
 
+def test_a_trial_is_patient_for_as_many_points_as_it_says() -> None:
+    """A rise of the first of the last two points is still waited for."""
+    for scores, stops in (([0.5, 0.6, 0.6], False), ([0.5, 0.6, 0.6, 0.6], True)):
+        search = opened(new_spec(pruner={"kind": "patient", "patience": 2}))
+        asked(search, 1)
+        assert any(tell_live(search, lived(0, [0.9, *scores]))) is stops
+
+
 def test_step_0_and_a_fall_after_the_peak_say_nothing_about_what_was_trained() -> None:
     """Step 0 is the highest of some curves; and a trial is no worse for what comes after its best.
 

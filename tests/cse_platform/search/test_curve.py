@@ -208,4 +208,5 @@ def test_a_collapsed_curve_is_explained() -> None:
     assert explain_collapse(0.5, fine) is None and explain_collapse(0.5, {}) is None
     assert "not a number" in str(explain_collapse(math.nan, fine))
     assert "not a number" in str(explain_collapse(0.5, fine | {"train/loss": math.nan}))
-    assert "collapsed" in str(explain_collapse(0.5, fine | {"dev/uniformity": -0.001}))
+    assert "collapsed" in str(explain_collapse(0.5, fine | {"dev/uniformity": -0.04}))
+    assert explain_collapse(0.5, fine | {"dev/uniformity": -0.06}) is None

@@ -42,6 +42,14 @@ def test_seeds_that_differ_are_repeated_within_limits() -> None:
     assert choose_repeat(many, running=(), trials=100) != chosen
 
 
+def test_no_configuration_gets_more_than_ten_seeds() -> None:
+    def with_seeds(count: int) -> dict[str, list[float]]:
+        return {str(place): [0.55, 0.65] * (count // 2) for place in range(12)}
+
+    assert choose_repeat(with_seeds(8), running=(), trials=1000) is not None
+    assert choose_repeat(with_seeds(10), running=(), trials=1000) is None
+
+
 @pytest.mark.parametrize("noise", [0.0, 0.0005])
 def test_almost_nothing_is_spent_where_seeds_differ_little(noise: float) -> None:
     further = [search_randomly(seed, noise=noise)[1] for seed in range(10)]

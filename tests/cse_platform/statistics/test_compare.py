@@ -23,8 +23,12 @@ from cse_platform.leaderboard.statistics.intervals import (
     BLOCK,
     Contender,
     Interval,
+    Sampled,
     TrainingDesign,
+    difference,
     draw_scores,
+    freedom_of_difference,
+    percentile_interval,
     sample,
 )
 
@@ -181,6 +185,49 @@ def test_what_is_not_paired_and_what_one_seed_does_not_say(contender: Make) -> N
     assert bare.limits == Limits(unpaired=("stsb", "sickr"))
 
 
+def test_what_resampling_the_pairs_explains_of_the_spread_over_seeds_counts_once() -> None:
+    """V = V_P + S - p / n = 0.0001 + 0.000167 - 0.000125, with Student's 3 degrees of freedom."""
+    scores, spread, draws = [0.70, 0.72, 0.74, 0.76], 0.002 / 3 / 4, 20_000
+    values, gold = {"stsb": np.zeros((4, 4))}, {"stsb": np.arange(4.0)}
+    a, b = (Contender(name, {"stsb": scores}, values, gold) for name in "ab")
+    rng, zeros = np.random.default_rng(1), np.zeros(draws)
+    by_seed = np.array([[1.0], [-1.0], [1.0], [-1.0]]) * math.sqrt(0.0005 * 3 / 4) + zeros
+    ours = Sampled(
+        a,
+        scores={"stsb": np.array(scores)},
+        errors={"stsb": rng.normal(scale=math.sqrt(spread), size=draws)},
+        over_examples={"stsb": rng.normal(0.73, 0.01, draws)},
+        deviations={"stsb": by_seed},
+        seed=0,
+    )
+    same = {"stsb": zeros}
+    theirs = Sampled(b, {"stsb": np.full(4, 0.6)}, same, same, {"stsb": 0 * by_seed}, seed=0)
+    interval = percentile_interval(*difference(ours, theirs, ["stsb"]))
+    reach = t.ppf(0.975, 3) * math.sqrt(0.0001 + spread - 0.000125)
+    assert (interval.high - interval.low) / 2 == pytest.approx(reach, rel=0.05)
+    # A half of V over seeds: Welch's 8, at most twice 4, times (1 / 0.5)^2.
+    assert freedom_of_difference((1.0, 1.0), (4, 4), 0.5) == 32
+
+
+def test_a_test_of_two_correlations_needs_four_pairs() -> None:
+    rows = {"a": [0.1, 0.3, 0.2, 0.4], "b": [0.2, 0.1, 0.0, 1.0]}
+    for pairs in (3, 4):
+        gold = {"stsb": np.arange(float(pairs))}
+        sides = (
+            Contender(name, {"stsb": [0.5]}, {"stsb": np.array([row[:pairs]])}, gold)
+            for name, row in rows.items()
+        )
+        [row] = compare(*sides, tasks=["stsb"], average=None, resamples=10).tasks
+        assert (row.williams_t is not None) == (pairs == 4)
+
+
+def test_sums_of_ranks_of_40_000_pairs_are_exact() -> None:
+    rising = np.arange(40_000.0)
+    both = np.array([rising, -rising])
+    drawn = draw_scores("stsb", "spearman", both, rising, resamples=2, seed=0)
+    assert drawn.tolist() == [[1, 1], [-1, -1]]
+
+
 def test_williams_and_holm_by_hand() -> None:
     # |R| = 1 - .25 - .16 - .01 + 2 * .5 * .4 * .1 = .62 and the mean is .45, so
     # T = .1 * sqrt(102 * 1.1 / (2 * 102 / 100 * .62 + .45**2 * .9**3))
@@ -193,6 +240,8 @@ def test_williams_and_holm_by_hand() -> None:
     # r_a sqrt((n - 3) / (1 - r_a^2)).
     assert williams(0.6, -0.6, -1.0, 28)[0] == pytest.approx(0.6 * 5 / 0.8, rel=1e-3)
     assert williams(1.0, -1.0, -1.0, 28) == (math.inf, 0.0)
+    # Nearly equal predictions, computed in exact fractions: |R| = 2.81199e-7.
+    assert williams(0.6, 0.599, 0.999999, 103)[0] == pytest.approx(18.857886)
     # Rising: .01 * 4, .02 * 3, .03 * 2 raised to the .06 before it, .6 * 1.
     assert holm([0.03, 0.6, 0.01, 0.02]) == pytest.approx([0.06, 0.6, 0.04, 0.06])
     assert holm([0.5, 0.9]) == pytest.approx([1.0, 1.0])

@@ -28,6 +28,7 @@ def test_borders_and_the_winners_curse_by_hand() -> None:
         (["high", "high", "high", "high"], TENTH, None),  # fewer than five
         (["high", "high", "high", "high", None], THIRD, None),
         (["high"] * 5, THIRD, ("high", 5)),
+        (["high"] * 4 + [None], {"high": 0.25}, None),  # by chance in 1.6 of 100 searches
         (["high"] * 5, {"low": 0.5, "high": 0.5}, None),
     ):
         assert border_side(sides, chances=chances) == found

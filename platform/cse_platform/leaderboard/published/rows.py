@@ -498,12 +498,13 @@ def find_gap(
     """
     if column is None or score is None or not is_comparable(score, ours.dev):
         return None
+    setup = ours.setup
     rows = [
         row
         for row in published
         if row.split == "test"
         and column in row.scores.keys() - row.unstated
-        and has_settings_of(row, ours.setup)
+        and has_settings_of(row, setup)
     ]
     if not rows:
         return None
@@ -553,13 +554,13 @@ def has_settings_of(published: PublishedRow, ours: ConfigurationSetup) -> bool:
     """
     if ours.released is not None:
         return _is_of_released(published, ours.released)
+    if published.configuration is None or published.method != ours.method:
+        return False
     stated, corpus = published.settings.get(SELECTED_ON), published.corpus
     values = {**ours.values, BACKBONE: ours.backbone}
-    wanted = {BACKBONE: published.backbone, **(published.configuration or {})}
+    wanted = {BACKBONE: published.backbone, **published.configuration}
     return (
-        published.configuration is not None
-        and published.method == ours.method
-        and ours.dev_search in (PAPERS_DEV if stated is None else {stated})
+        ours.dev_search in (PAPERS_DEV if stated is None else {stated})
         and TRANSDUCTIVE not in ours.corpus
         and (corpus is None or set(corpus.split("+")) == set(ours.corpus.split("+")))
         and all(

@@ -104,7 +104,7 @@ class PastCurves:
             finals = np.array([state[-1, 0] for state in self._states])
             self._table = shares, states, finals, np.array(self._configurations)
         shares, states, finals, configurations = self._table
-        reached = (shares <= share + 1e-9).sum(axis=1)
+        reached = (shares <= share).sum(axis=1)
         lengths = np.array(self._lengths)
         rows = np.flatnonzero((reached > 0) & (abs(np.log(lengths / steps)) <= math.log(LONGER)))
         there = states[rows, reached[rows] - 1]

@@ -16,10 +16,10 @@ from functools import cache
 from typing import Any, Literal, TypeVar
 
 from pydantic import ValidationError
-from sqlalchemy import Row, bindparam, delete, exists, or_, select
+from sqlalchemy import bindparam, delete, exists, or_, select
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.orm import Session
-from sqlalchemy.sql.dml import ReturningInsert
+from sqlalchemy.sql.dml import Insert
 
 from cse_methods.referenced_tasks.reference import is_reference
 from cse_platform.errors import StoreLostError
@@ -518,20 +518,25 @@ def _make_link(session: Session, journal: str, event: TrialBegun) -> dict[str, A
 
 def add_points(session: Session, journal: str, events: Sequence[TrialPoint]) -> None:
     """Store dev points in few queries; the first value stored for a step stays."""
-    attempts = attempts_of(session, journal, {event.trial for event in events})
-    pending: PendingWrites = session.info[PendingWrites]
+    by_trial = defaultdict[str, list[TrialPoint]](list)
     for event in events:
-        attempt = attempts[event.trial]
+        by_trial[event.trial].append(event)
+    attempts = attempts_of(session, journal, by_trial)
+    pending: PendingWrites = session.info[PendingWrites]
+    for key, of_trial in by_trial.items():
+        attempt = attempts[key]
         if attempt.state == "COMPLETE":
             continue
-        value = finite_or_null(event.value)
-        if event.step == 0 and attempt.start_value is None:
-            attempt.start_value = value
-        attempt.reached = max(event.step, attempt.reached or 0)
-        row = {"attempt_id": attempt.id, "step": event.step, "reported_at": event.time}
-        metrics = {name: finite_or_null(value) for name, value in event.metrics.items()}
-        pending.points.append({**row, "value": value, "metrics": metrics})
         pending.trials.add(attempt.trial_id)
+        attempt.reached = max(attempt.reached or 0, *(event.step for event in of_trial))
+        attempt_id = attempt.id
+        for event in of_trial:
+            value = finite_or_null(event.value)
+            if event.step == 0 and attempt.start_value is None:
+                attempt.start_value = value
+            row = {"attempt_id": attempt_id, "step": event.step, "reported_at": event.time}
+            metrics = {name: finite_or_null(value) for name, value in event.metrics.items()}
+            pending.points.append({**row, "value": value, "metrics": metrics})
 
 
 def _write_points(session: Session) -> None:
@@ -807,7 +812,7 @@ def insert_once(
     Safe while writers in other processes do the same. The table has a unique constraint on `key`;
     `values` are its other columns.
     """
-    return bool(insert_rows(session, table, tuple(key), [{**key, **values}]))
+    return insert_rows(session, table, tuple(key), [{**key, **values}]) > 0
 
 
 Replaced = Literal["none", "older", "all"]
@@ -820,17 +825,17 @@ def insert_rows(
     rows: Sequence[Mapping[str, Any]],
     *,
     replaced: Replaced = "none",
-) -> Sequence[Row[Any]]:
-    """Insert rows, like `insert_once`. Returns the primary keys of those that were written.
+) -> int:
+    """Insert rows, like `insert_once`. Returns how many were written.
 
     Of the rows that are stored under their keys, none are replaced, those that were `measured`
     earlier, or all.
     """
     if not rows:
-        return []
+        return 0
     dialect = session.get_bind().dialect.name
     statement = _make_insert(dialect, table, key, tuple(rows[0]), replaced)
-    return session.connection().execute(statement, [dict(row) for row in rows]).all()
+    return session.connection().execute(statement, [dict(row) for row in rows]).rowcount
 
 
 @cache  # SQLAlchemy takes longer to make such a statement than the database to run it
@@ -840,7 +845,7 @@ def _make_insert(
     key: tuple[str, ...],
     names: tuple[str, ...],
     replaced: Replaced,
-) -> ReturningInsert[Any]:
+) -> Insert:
     statement = (postgresql.insert if dialect == "postgresql" else sqlite.insert)(table)
     new, old = statement.excluded, table.__table__.c
     if replaced == "none":
@@ -851,4 +856,4 @@ def _make_insert(
             set_={name: new[name] for name in names if name not in key},
             where=new["measured"] > old["measured"] if replaced == "older" else None,
         )
-    return statement.returning(*table.__table__.primary_key)
+    return statement.execution_options(preserve_rowcount=True)
