@@ -106,7 +106,7 @@ def _make_task_table(evaluation: "Evaluation") -> Iterator[Block]:
             metric = protocol.get("metric") or f"mean of {len(protocol['mean over'])} tasks"
             rows.append((score.task, metric, percent(score.value)))
     if rows:
-        yield Heading("Tasks of mteb, x 100", 2)
+        yield Heading("Tasks by their main score, x 100", 2)
         yield text_table(("task", "main score", ""), rows)
 
 
