@@ -199,6 +199,11 @@ def format_value(value: Any) -> str:
     return text if len(text) <= MAX_SHOWN else f"{text[: MAX_SHOWN - 1]}…"
 
 
+def first_problem(error: ValidationError) -> str:
+    """Return what the first problem of a validation error says, without its place."""
+    return error.errors()[0]["msg"].removeprefix("Value error, ")
+
+
 def real_path(path: Steps, data: Any) -> Steps:
     """Drop the steps that do not exist in `data`, such as union tags."""
     steps: list[str | int] = []
