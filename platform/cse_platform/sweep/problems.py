@@ -50,6 +50,7 @@ SAME_THING = {
     **dict.fromkeys(("temp", "tau"), "temperature"),
     **dict.fromkeys(("warmup", "warmup_steps"), "warmup_ratio"),
     **dict.fromkeys(("pooling", "pooler_type"), "pooler"),
+    **dict.fromkeys(("mean", "average"), "avg"),
     **dict.fromkeys(("bayes", "bayesian", "bayesopt", "bohb", "hyperopt", "optuna"), "tpe"),
     **dict.fromkeys(("gridsearch", "grid_search"), "grid"),
     **dict.fromkeys(("randomsearch", "random_search"), "random"),
