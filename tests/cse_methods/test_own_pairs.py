@@ -1,6 +1,7 @@
 import csv
 import io
 import json
+import re
 from collections.abc import Callable
 from decimal import Decimal
 from functools import partial
@@ -293,6 +294,10 @@ def test_a_broken_file_is_refused_in_one_sentence(
     assert failing(check, rows) == {}
     with pytest.raises(DataError, match=r"gone\.tsv: no such file of pairs"):
         load_own_pairs(OwnPairs(file=str(tmp_path / "gone.tsv")))
+    (tmp_path / "below").mkdir()
+    (near := tmp_path / "gone.csv").touch()
+    with pytest.raises(DataError, match=rf"did you mean {re.escape(str(near))}\?"):
+        load_own_pairs(OwnPairs(file=str(tmp_path / "below" / ".." / "gone.tsv")))
 
 
 def test_a_set_has_the_name_that_is_stated(written: Callable[..., OwnPairs]) -> None:

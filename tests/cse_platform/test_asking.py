@@ -1,3 +1,4 @@
+import re
 from collections.abc import Callable, Iterator
 from itertools import chain
 from typing import Any
@@ -140,7 +141,11 @@ def test_status_says_who_holds_a_sweep_and_what_is_asked(asks, held, board, tmp_
     journal = read_journal_id(tmp_path / "journal.jsonl")
     apply_events(board, [SweepFinished(sweep="first", state="INTERRUPTED")], journal=journal)
     said = asks("status").output
-    assert "INTERRUPTED" in said and "c2-42" not in said
+    assert "INTERRUPTED" in said
+    unfinished = said.partition("unfinished, to go on at the next start:\n")[2]
+    assert re.search(r"^2 +c2-42 .* 10 +50\.00 +50\.00 +42$", unfinished, re.MULTILINE)
+    counts = "4 trials (1 complete, 1 fail, 1 pruned, 1 unfinished)"
+    assert f"first: interrupted, {counts}\n" in asks("logs").output
     followed = asks("logs", "--trial", "2", "--follow")
     assert "has no output" in followed.output
 
@@ -161,6 +166,7 @@ def test_status_says_what_its_driver_has_received_and_not_done_yet(
     again = [*trial_life(1, {10: 0.5}, state="FAIL"), *trial_life(3, {20: 0.5})]
     apply_events(board, again, journal=journal)
     assert "being carried out" not in receive("limit", "8")
+    assert "being carried out" not in receive("enqueue", "--set", "kind=b", "--set", "depth=2")
     assert "RUNNING, stopping" in receive("stop")
     assert "RUNNING, stopping" in invoke(main, "status", "--store", leaderboard_url).output
     apply_events(board, [SweepFinished(sweep="first", state="INTERRUPTED")], journal=journal)
@@ -179,6 +185,8 @@ def test_status_says_how_many_trials_may_run_at_once(asks, held, board, tmp_path
     again = sweep_started(spec=SPEC | {"resources": {"at_most": 1}})
     apply_events(board, [again], journal=journal)
     assert "runs at most 1 trial at once" in asks("status").output
+    apply_events(board, [SweepFinished(sweep="first", state="INTERRUPTED")], journal=journal)
+    assert "at once" not in asks("status").output
 
 
 def test_the_output_of_a_failed_trial_is_offered_where_there_is_one(

@@ -125,6 +125,7 @@ def test_what_two_files_share(tmp_path) -> None:
     pairs.write_text('he said "a dog\t"a cat sleeps\n"no" he said\tnobody "knows it\n')
     refused = run("overlap", table, pairs, code=1).stderr
     assert "line 1: a quote inside a cell" in refused  # as a sweep says
+    assert refused.endswith("; or add --format unquoted if quotes are characters\n")
     unquoted = rows(run("overlap", text, pairs, "--format", "unquoted"))
     assert ["sentences", str(pairs), "4", "0", "0.0%"] in unquoted
     missing = run("overlap", table, tmp_path / "a.tx", code=1).stderr

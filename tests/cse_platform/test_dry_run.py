@@ -236,12 +236,12 @@ def test_of_a_sweep_that_has_begun_it_plans_what_is_left(dry_run, tmp_path) -> N
     stores = sweep_stores(spec, runs=tmp_path / "runs")
     drive_sweep(spec, stores, InProcessExecutor())
     complete = plan(3)
-    assert told(complete, "done") == "3 trials (3 complete)"
+    assert told(complete, "begun") == "3 trials (3 complete)"
     assert told(complete, "time").startswith("none, because nothing is left") and not drawn(
         complete
     )
     extended = plan(5)
-    assert told(extended, "done") == "3 trials (3 complete); what follows is left"
+    assert told(extended, "begun") == "3 trials (3 complete); what follows is left"
     assert drawn(extended) == whole[3:]
     assert told(extended, "time").startswith("2 trials, ")
     invoke(main, "enqueue", "tiny", "--set", "temperature=0.5")

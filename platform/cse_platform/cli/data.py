@@ -203,7 +203,11 @@ def overlap(files: tuple[Path, ...], table_format: "TableFormat | None") -> None
     from cse_methods.files.table_settings import TableSettings
 
     settings = TableSettings(format=table_format)
-    a, b = (read_keys(file, settings) for file in files)
+    try:
+        a, b = (read_keys(file, settings) for file in files)
+    except DataError as error:
+        in_sweep, option = "state format: unquoted (with its separator:)", "add --format unquoted"
+        raise DataError(str(error).replace(in_sweep, option)) from None
     rows = []
     for key, ours, theirs in zip(("sentences", "pairs"), a, b, strict=True):
         for name, here, there in ((files[0], ours, theirs), (files[1], theirs, ours)):

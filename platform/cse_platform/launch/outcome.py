@@ -206,13 +206,17 @@ def _find_folder_to_type() -> str:
 
 def state_line(sweep: str, state: str, counts: Mapping[str, int]) -> str:
     """Describe the state of a sweep, and how many of its trials are in each state."""
-    return f"{sweep}: {state}, {format_counts(counts)}"
+    return f"{sweep}: {state}, {format_counts(counts, runs=state == 'running')}"
 
 
-def format_counts(counts: Mapping[str, int]) -> str:
-    """Format the numbers of trials in each state, such as `3 trials (2 complete, 1 fail)`."""
-    present = {name.lower(): count for name, count in sorted(counts.items()) if count}
-    listed = ", ".join(f"{count} {name}" for name, count in present.items())
+def format_counts(counts: Mapping[str, int], *, runs: bool) -> str:
+    """Format the numbers of trials in each state, such as `3 trials (2 complete, 1 unfinished)`.
+
+    Trials that have not ended are unfinished, or running if their sweep `runs`.
+    """
+    present = {name: count for name, count in sorted(counts.items()) if count}
+    words = {} if runs else {"RUNNING": "unfinished"}
+    listed = ", ".join(f"{n} {words.get(name, name.lower())}" for name, n in present.items())
     trials = format_count(sum(present.values()), "trial")
     return trials + f" ({listed})" * bool(listed)
 

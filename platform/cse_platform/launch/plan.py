@@ -268,7 +268,7 @@ def _print_plan(
         counts = Counter[str](trial.state for trial in history.trials.values())
         is_complete = begun.is_complete or begun.planned == 0
         left = "" if is_complete else "; what follows is left"
-        echo(f"  done: {format_counts(counts)}{left}")
+        echo(f"  begun: {format_counts(counts, runs=False)}{left}")
         if is_complete:
             what = "nothing" if begun.is_complete else "no trial"
             echo(f"  time: none, because {what} is left to run; a larger --trials extends it")

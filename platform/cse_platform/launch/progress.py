@@ -281,7 +281,8 @@ class SweepLog:
         texts = [line.text for line in self._view.new_lines()]
         if (begun := self._view.begun) and not self._showed_begin:
             self._showed_begin = True
-            texts.insert(0, f"Trial {begun[0].number} began")
+            does = "began" if begun[0].resumed_from is None else "goes on"
+            texts.insert(0, f"Trial {begun[0].number} {does}")
         if not texts and self._silence.is_long:
             texts = [self._view.summary(), *self._view.latest_point()]
         if texts:

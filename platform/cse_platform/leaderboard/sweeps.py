@@ -23,6 +23,7 @@ from cse_platform.leaderboard.trials import (
     space_of,
 )
 from cse_platform.leaderboard.trials_table import TrialChoice, select_chosen
+from cse_platform.numbers import short_value
 from cse_platform.stores.sql.estimates import CHOSE
 from cse_platform.stores.sql.lease import LeaseOwner, lease_owners
 from cse_platform.stores.sql.tables import (
@@ -361,8 +362,10 @@ def _build_overviews(
 
 
 def _format_request(request: Mapping[str, Any]) -> str:
-    """Format a request as its command has it: `stop`, `retry 3 7`, `limit 8`, `limit none`."""
+    """Format a request as its command has it: `stop`, `retry 3 7`, `enqueue --set kind=b`."""
     words = [request["action"], *request.get("numbers", ())]
+    for name, value in request.get("values", {}).items():
+        words += ["--set", f"{name}={short_value(value)}"]
     if request["action"] == "limit":
         words.append(request.get("at_most") or "none")
     return " ".join(map(str, words))

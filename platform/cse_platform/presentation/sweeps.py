@@ -12,7 +12,7 @@ from cse_platform.tracking.events import DriverMessage
 
 _HEADS = ("sweep", "method", "backbone", "state", "trials", "failed", "best dev", "started", "left")
 
-_RUNNING = ("trial", "key", "started", "step", "dev", "seed", "settings")
+_UNFINISHED = ("trial", "key", "started", "step", "dev", "best", "seed", "settings")
 
 
 SHOWN_MESSAGES = 5
@@ -25,9 +25,11 @@ def sweeps_table(sweeps: Sequence[SweepOverview]) -> Table:
 
 
 def sweep_page(
-    sweep: SweepOverview, running: Sequence[Trial], messages: Sequence[DriverMessage]
+    sweep: SweepOverview, unfinished: Sequence[Trial], messages: Sequence[DriverMessage]
 ) -> Page:
-    """Make the page of a sweep: its line, what is known of its driver, and its running trials."""
+    """Make the page of a sweep: its line, what is known of its driver, and its trials that have
+    not ended, with the best dev score of each so far.
+    """
     texts = [f"tags: {', '.join(sweep.tags)}"] if sweep.tags else []
     texts += [f"{name}: {line}" for name, line in written_lines(sweep.written).items()]
     if sweep.holder is not None and sweep.holder.lives:
@@ -36,7 +38,7 @@ def sweep_page(
             f"run by process {owner.pid} on {owner.host} since {utc(owner.since)}, last signal "
             f"{clock(owner.silent)} ago; its journal is in {owner.folder}"
         )
-    if sweep.at_most is not None:
+    if sweep.at_most is not None and sweep.state == "RUNNING":
         texts.append(f"runs at most {format_count(sweep.at_most, 'trial')} at once")
     if sweep.ended_by:
         texts.append(f"its search ended because its budget is spent: {sweep.ended_by}")
@@ -47,8 +49,10 @@ def sweep_page(
     since = [message for message in messages if message.time >= sweep.restarted]
     texts += [f"{utc(each.time)}: {message_line(each)}" for each in since[-SHOWN_MESSAGES:]]
     blocks: list[Block] = [sweeps_table([sweep]), *map(Paragraph, texts)]
-    if running and sweep.state == "RUNNING":
-        blocks.append(text_table(_RUNNING, [_format_trial(trial) for trial in running]))
+    if unfinished:
+        if sweep.state != "RUNNING":
+            blocks.append(Paragraph("unfinished, to go on at the next start:"))
+        blocks.append(text_table(_UNFINISHED, [_format_trial(trial) for trial in unfinished]))
     return blocks
 
 
@@ -59,6 +63,7 @@ def _format_trial(trial: Trial) -> tuple[str, ...]:
         utc(trial.started),
         "" if trial.last_step is None else str(trial.last_step),
         percent(trial.last_value),
+        percent(trial.best_value),
         str(trial.seed),
         short_settings(trial.searched_values),
     )

@@ -12,6 +12,7 @@ from pydantic import Field, ValidationError
 from ray import tune
 
 from cse_methods.reports import LAST_STEP, check_report
+from cse_platform.sweep.problems import first_problem
 from cse_platform.tracking.events import Recorded
 
 REPORT = "cse"
@@ -99,6 +100,6 @@ def read_report(sent: object) -> Report:
         check_report(report.step or 0, report.metrics)
         return report
     except ValidationError as error:
-        problem = error.errors()[0]
-        text = ": ".join([*filter(None, [".".join(map(str, problem["loc"]))]), problem["msg"]])
+        where = ".".join(map(str, error.errors()[0]["loc"]))
+        text = f"{where}: {first_problem(error)}".removeprefix(": ")
         raise ValueError(f"its worker sent an invalid report ({text})") from None

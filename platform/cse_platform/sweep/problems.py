@@ -50,6 +50,7 @@ SAME_THING = {
     **dict.fromkeys(("temp", "tau"), "temperature"),
     **dict.fromkeys(("warmup", "warmup_steps"), "warmup_ratio"),
     **dict.fromkeys(("pooling", "pooler_type"), "pooler"),
+    **dict.fromkeys(("mean", "average"), "avg"),
     **dict.fromkeys(("bayes", "bayesian", "bayesopt", "bohb", "hyperopt", "optuna"), "tpe"),
     **dict.fromkeys(("gridsearch", "grid_search"), "grid"),
     **dict.fromkeys(("randomsearch", "random_search"), "random"),
@@ -197,6 +198,11 @@ def format_value(value: Any) -> str:
     quoted = isinstance(value, str)
     text = repr(value) if quoted else json.dumps(value, ensure_ascii=False, default=str)
     return text if len(text) <= MAX_SHOWN else f"{text[: MAX_SHOWN - 1]}…"
+
+
+def first_problem(error: ValidationError) -> str:
+    """Return what the first problem of a validation error says, without its place."""
+    return error.errors()[0]["msg"].removeprefix("Value error, ")
 
 
 def real_path(path: Steps, data: Any) -> Steps:

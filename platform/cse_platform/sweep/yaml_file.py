@@ -339,8 +339,9 @@ def _read_single_file(path: Path, *, what: str, refusal: type[PlatformError]) ->
     except UnreadableYamlError as error:
         raise refusal(f"{name_file(path)} is not {what}:\n  {error}") from None
     if not isinstance(source.data, dict):
-        given = "it is empty" if source.data is None else f"got {format_value(source.data)}"
-        text = f"expected a mapping that begins with 'sweep: NAME', {given}"
+        is_empty = source.data is None
+        given = "; the file is empty" if is_empty else f", got {format_value(source.data)}"
+        text = f"expected a mapping that begins with 'sweep: NAME'{given}"
         raise refusal(f"{name_file(path)} is not {what}:\n  line {source.find_origin(())}: {text}")
     return source
 

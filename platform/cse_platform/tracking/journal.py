@@ -36,7 +36,7 @@ from cse_platform.errors import JournalError
 from cse_platform.safe_paths import find_link
 from cse_platform.secrets import escape_values
 from cse_platform.sweep.blocks import Slug
-from cse_platform.sweep.problems import format_value
+from cse_platform.sweep.problems import first_problem, format_value
 from cse_platform.sweep.stores import JOURNAL_FILE
 from cse_platform.tracking.events import (
     EVENT,
@@ -335,7 +335,9 @@ def _describe_damage(path: Path, offset: int, number: int, line: bytes, error: V
     reason = str(error)
     if isinstance(error, ValidationError):
         first, unknown = error.errors()[0], {"union_tag_invalid", "extra_forbidden"}
-        reason = f"{first['loc'][-1]}: {first['msg']}" if first["loc"] else first["msg"]
+        reason = first_problem(error)
+        if first["loc"]:
+            reason = f"{first['loc'][-1]}: {reason}"
         if first["loc"] and first["type"] not in ("value_error", "missing"):
             reason += f", got {format_value(first['input'])}"
         try:

@@ -20,6 +20,7 @@ from cse_platform.errors import JournalError
 from cse_platform.safe_paths import find_link, is_name_below
 from cse_platform.secrets import mask_text
 from cse_platform.sweep.blocks import Slug
+from cse_platform.sweep.problems import first_problem
 from cse_platform.tracking.provenance import normalise_name
 
 METHOD_SOURCE = "method_source"
@@ -151,11 +152,11 @@ def read_method_code(folders: Iterable[Path], sha256: str) -> MethodCode | None:
         try:
             return _METHOD_CODE.validate_json(content)
         except ValidationError as error:
-            first = error.errors()[0]
-            what = "".join(f"{key}: " for key in first["loc"][:1])  # a later one is its own text
+            where = error.errors()[0]["loc"][:1]
+            what = "".join(f"{key}: " for key in where)  # a later one is its own text
             raise JournalError(
-                f"{file} is not the source of a method ({what}{first['msg']}), so nothing of it is "
-                "used; if you do not know where it comes from, remove it"
+                f"{file} is not the source of a method ({what}{first_problem(error)}), so nothing "
+                "of it is used; if you do not know where it comes from, remove it"
             ) from error
     return None
 

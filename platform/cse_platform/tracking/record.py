@@ -26,10 +26,12 @@ from pydantic import TypeAdapter, ValidationError
 from cse_methods.data.dev_selection import DEV_TASKS, dev_metric
 from cse_platform.databases import expand_url
 from cse_platform.errors import RecordingError
+from cse_platform.numbers import percent
 from cse_platform.secrets import mask_text
+from cse_platform.standard_streams import echo
 from cse_platform.sweep.blocks import Slug
 from cse_platform.sweep.identity import canonical_hash
-from cse_platform.sweep.problems import format_value
+from cse_platform.sweep.problems import first_problem, format_value
 from cse_platform.sweep.stores import JOURNAL_FILE, sweep_folder
 from cse_platform.tracking import events
 from cse_platform.tracking.events import (
@@ -83,7 +85,8 @@ class Recording:
         Args:
             step: optimiser steps so far; larger than at the last report. 0 is before the training.
             metrics: dev scores (`dev/stsb_spearman`, from -1 to 1), losses (`train/loss`) and
-                costs (`perf/...`), by name. The score of the run's dev set must be among them.
+                costs (`perf/...`), by name. The score of the run's dev set must be among them; a
+                point where it is NaN cannot be the best one, which stderr says at the first.
             save: what a method gives to write a checkpoint; it is not called.
 
         Raises:
@@ -114,8 +117,11 @@ class Recording:
                 metrics=values,
             )
         except ValidationError as error:
-            raise RecordingError(f"{self.dev}: {error.errors()[0]['msg']}") from None
+            raise RecordingError(f"{self.dev}: {first_problem(error)}") from None
         self._append_event(point)
+        before = [metrics[self.dev] for metrics in self.points.values()]
+        if math.isnan(values[self.dev]) and not any(map(math.isnan, before)):
+            echo(f"{self.dev} is not a number at step {step}; this point is left out", err=True)
         self.points[step] = values
 
     def record_scores(self, scores: Mapping[str, float]) -> None:
@@ -211,7 +217,7 @@ def record(
     try:
         _SLUG.validate_python(name)
     except ValidationError as error:
-        raise RecordingError(f"sweep: {error.errors()[0]['msg']}, got {name!r}") from None
+        raise RecordingError(f"sweep: {first_problem(error)}, got {name!r}") from None
     if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed < _SEED_LIMIT:
         raise RecordingError(f"seed: got {seed!r}, expected a whole number from 0")
     journal = sweep_folder(Path(expand_url(str(runs))).absolute(), name) / JOURNAL_FILE
@@ -237,7 +243,7 @@ def record(
             if known is not None and known.state == "COMPLETE":
                 raise RecordingError(
                     f"seed {seed} of these hyperparameters is complete in sweep {name!r} (trial "
-                    f"{trial[:8]}, {known.best_value or math.nan:.4f}); record another seed, name "
+                    f"{trial[:8]}, dev {percent(known.best_value)}); record another seed, name "
                     "what has changed as a hyperparameter or by code=__file__, or give sweep= "
                     "another name"
                 )
@@ -329,6 +335,7 @@ def _end_run(run: Recording, recorded: RecordedRuns, started: datetime, **failur
         if last is None:
             error = "nothing was reported of a step above 0"
         failure = {"error": error, "cause": "trial"}
+        echo(f"the trial of seed {run.seed} counts as failed: {error}", err=True)
     if "error" in failure:
         failure["error"] = mask_text(failure["error"])
     now = events.now()

@@ -128,6 +128,17 @@ def test_what_is_refused_before_the_first_trial_has_no_summary(drive, monkeypatc
         assert "elapsed" not in shown.rpartition("\x1b")[2]
 
 
+def test_a_log_says_that_a_resumed_trial_goes_on(start) -> None:
+    first = start(score=rising)
+    (plan,) = first.start()
+    first.advance(plan.key)
+    first.close()
+    second = start(score=rising)
+    log = SweepLog(progress_of(second))
+    second.start()
+    assert log.new_texts() == ["Trial 0 goes on"]
+
+
 def test_a_log_says_how_far_a_sweep_is_once_a_minute_while_nothing_else_is_printed(drive) -> None:
     seconds = 0.0
     log = SweepLog(progress_of(drive), Silence(lambda: seconds))

@@ -243,6 +243,8 @@ ONE_PROBLEM = [
     ("{epochs: 2}", '{epochs: "2"}', "line 5, fixed.epochs: expected a number, got '2'"),
     ("{epochs: 2}", "{teachers: [a, {model: b, pooler: max}]}",
      "line 5, fixed.teachers.1.pooler: expected 'cls' or 'avg', got 'max'"),
+    ("{epochs: 2}", "{pooler: mean}", "line 5, fixed.pooler: expected 'cls', 'avg', 'avg_top2', "
+     "'avg_first_last' or 'mask', got 'mean'; did you mean 'avg'?"),
     (", when: {rank_loss: listnet}", "",
      "line 9, space.tau3: tau3=0.1 has no effect with rank_loss: listmle"),
     ("  temperature: {low: 1e-2, high: 0.1, log: true}\n", "",
@@ -269,6 +271,9 @@ ONE_PROBLEM = [
      "null"),
     ("{low: 2, high: 4}", "3", "line 10, space.views: expected a list of choices, {choices: [...]} "
      "or {low: ..., high: ...}, got 3; a single value goes under 'fixed', as 3"),
+    ("{low: 2, high: 4}", "None", "line 10, space.views: expected a list of choices, {choices: "
+     "[...]} or {low: ..., high: ...}, got 'None'; a single value goes under 'fixed'; YAML writes "
+     "None as null"),
     ("{low: 2, high: 4}", "{value: 3}", "line 10, space.views: expected a list of choices, "
      "{choices: [...]} or {low: ..., high: ...}, got {\"value\": 3}; a single value goes under "
      "'fixed', as 3"),

@@ -120,8 +120,8 @@ def refusal(path: Path, overrides: Sequence[str] = ()) -> str:
 
 def test_a_file_that_is_no_mapping_or_cannot_be_read(tmp_path: Path) -> None:
     for content, message in (
-        (b"", "FILE is not a sweep:\n  line 1: expected a mapping that begins with 'sweep: NAME', "
-         "it is empty"),
+        (b"", "FILE is not a sweep:\n  line 1: expected a mapping that begins with 'sweep: NAME'; "
+         "the file is empty"),
         (b"- a\n", "FILE is not a sweep:\n  line 1: expected a mapping that begins with "
          "'sweep: NAME', got [\"a\"]"),
         (b"\xff\xfe\x00", "FILE is not a sweep:\n  byte 0 is not UTF-8 text"),

@@ -166,10 +166,15 @@ def test_a_run_that_raises_is_a_failed_trial_and_can_be_recorded_again(runs):
 
 
 @pytest.mark.usefixtures("no_process")
-def test_a_run_without_a_number_has_failed(runs):
+def test_a_run_without_a_number_has_failed(runs, capsys):
     with record(**RUN, seed=0, runs=runs) as run:
         run.report(step=0, metrics={DEV: 0.5})
+        run.report(step=4, metrics={DEV: float("nan")})
         run.report(step=5, metrics={DEV: float("nan")})
+    assert capsys.readouterr().err.splitlines() == [
+        f"{DEV} is not a number at step 4; this point is left out",
+        f"the trial of seed 0 counts as failed: {DEV} is not a number at step 5",
+    ]
     with record(**RUN, seed=1, runs=runs):
         pass
     events = [event for _, event in read_journal(runs / "sweeps" / SWEEP / "journal.jsonl")]
@@ -184,7 +189,7 @@ REFUSED = {
     "sweep": ({"sweep": "a/b"}, "sweep: "),
     "hyperparameter": ({"hyperparameters": {"model": object()}}, r"hyperparameters\['model'\]"),
     "code": ({"code": "/nowhere.py"}, "code: cannot read /nowhere.py"),
-    "complete": ({"seed": 0}, "seed 0 of these hyperparameters is complete"),
+    "complete": ({"seed": 0}, r"seed 0 of these hyperparameters is complete .*, dev 50\.00\)"),
     "other method": ({"method": "yours", "sweep": SWEEP}, "has method mine, and this run yours"),
     "other dev set": ({"dev": "sickr"}, "has dev set stsb, and this run sickr"),
 }
@@ -208,7 +213,7 @@ def test_what_cannot_be_recorded_is_refused_and_nothing_is_written(runs):
 
 REPORTS = {
     "no dev score": (5, {"train/loss": 1.0}, "dev/stsb_spearman is missing"),
-    "percentage": (5, {DEV: 71.0}, "from -1 to 1"),
+    "percentage": (5, {DEV: 71.0}, f"^{DEV}: expected a fraction from -1 to 1, got 71$"),
     "unknown kind": (5, {DEV: 0.7, "loss": 1.0}, "got 'loss'"),
     "text": (5, {DEV: "good"}, "expected a number"),
     "earlier step": (2, {DEV: 0.7}, "expected a whole number above 2"),

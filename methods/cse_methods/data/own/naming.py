@@ -36,7 +36,7 @@ def register_own_set(setting: str, entry: Any, files: dict[str, Any], *, dev: bo
         first = error.errors()[0]
         path = ".".join(map(str, (setting, *first["loc"])))
         known = ", ".join(name for name in OwnPairs.model_fields if name != "sha256")
-        said = f"{path}: {first['msg']}, got {first['input']!r}"
+        said = f"{path}: {first['msg'].removeprefix('Value error, ')}, got {first['input']!r}"
         raise SettingError(setting, f"{said}; a file of pairs has the keys {known}") from error
     if problem := own_name_problem(own):
         raise SettingError(setting, problem)

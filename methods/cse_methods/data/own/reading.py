@@ -75,7 +75,8 @@ def refuse_absent(spec: OwnPairs) -> None:
         HubFile.at(spec.file)
     elif not Path(spec.file).is_file():
         hint = (
-            nearest_file_hint(Path(spec.file)) or "; name one with two sentences and a score a row"
+            nearest_file_hint(Path(spec.file).resolve())
+            or "; name one with two sentences and a score a row"
         )
         raise DataError(f"{spec.file}: no such file of pairs{hint}")
 

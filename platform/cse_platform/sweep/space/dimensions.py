@@ -17,7 +17,14 @@ from pydantic import (
 
 from cse_methods.settings import Settings
 from cse_platform.sweep.conditions import Condition, dump_when, read_when
-from cse_platform.sweep.problems import Problem, ProblemsError, format_value, unquoted_part
+from cse_platform.sweep.problems import (
+    NULL_HINT,
+    PYTHON_NULL,
+    Problem,
+    ProblemsError,
+    format_value,
+    unquoted_part,
+)
 from cse_platform.sweep.space.other_tools import translate_dimension
 from cse_platform.values import canonical_json, encode, is_number
 
@@ -269,6 +276,8 @@ def _refuse_other_forms(value: Any) -> Any:
         form = translate_dimension(single)
     if form is not None:
         hint = f"write {form}"
+    elif single == PYTHON_NULL:
+        hint = f"a single value goes under 'fixed'{NULL_HINT}"
     elif isinstance(single, (str, int, float)):
         hint = f"a single value goes under 'fixed', as {format_value(single)}"
     else:
