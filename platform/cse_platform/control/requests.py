@@ -87,7 +87,7 @@ def send_request(
                 "resources.at_most there"
             )
         _refuse_other_trials(sweep, states, action, numbers)
-        values = {}
+        values = dict[str, Any]()
         if settings:
             spec, values = _read_values(stored, settings)
             with board.session() as session:
