@@ -121,6 +121,33 @@ def test_what_means_nothing_is_refused(asks, held, board) -> None:
     assert waiting(board) == []
 
 
+def test_a_configuration_that_the_sweep_has_or_awaits_is_not_enqueued(
+    board, leaderboard_url
+) -> None:
+    values = {"temperature": 0.25, "kind": "a", "depth": 1}  # depth is inactive beside kind=a
+    events = [
+        event
+        for number, (kind, state) in enumerate([("a", "COMPLETE"), ("b", "FAIL")])
+        for event in trial_life(
+            number, {10: 0.5}, state=state, values=values | {"kind": kind}, searched=tuple(values)
+        )
+    ]
+    apply_events(board, [sweep_started(spec=SPEC), *events])
+    has = "trial {} of sweep 'first' has this configuration, and is {}; "
+    for settings, why in (
+        ("temperature=0.25 kind=a", has.format(0, "COMPLETE") + "seeds.confirm in its file"),
+        ("temperature=0.25 kind=b depth=1", has.format(1, "FAIL") + "cse-sweep retry first 1 "),
+        ("temperature=0.25 kind=b depth=2", ""),
+        ("temperature=0.25 kind=b depth=2", "waits already; sweep 'first' tries it next"),
+        ("temperature=0.25 kind=b", ""),  # the sampler draws depth
+        ("temperature=0.25 kind=b", ""),
+    ):
+        words = [word for setting in settings.split() for word in ("--set", setting)]
+        asked = ("enqueue", "first", "--store", leaderboard_url, *words)
+        assert why in invoke(main, *asked, code=1 if why else 0).stderr, settings
+    assert len(waiting(board)) == 3
+
+
 def test_sweep_that_does_not_run_does_it_at_its_next_start(asks, board) -> None:
     asks("stop", code=1)
     refused = asks("limit", "8", code=1)

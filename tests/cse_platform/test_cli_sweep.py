@@ -190,6 +190,15 @@ def test_the_status_of_a_sweep_says_what_went_wrong(typed, tmp_path, empty_leade
     assert "1 of 2 trials failed with loss is NaN; change the file" in said
     assert "raise pruner.min_step or write `pruner: none`" in said
     assert "`cse-sweep retry first 1`" in said
+    for name, source in (("ours", "builtin"), ("script", "recorded")):
+        lives = [trial_life(n, {1: 0.5}, sweep=name, state="FAIL") for n in range(3)]
+        lives[2][-1] = lives[2][-1].model_copy(update={"error": "too hot"})
+        started = sweep_started(name, spec={"sweep": name, "source": source})
+        ended = [*chain.from_iterable(lives), SweepFinished(sweep=name, state="COMPLETE")]
+        fill_store(url, [started, *ended], journal=name)
+    failed = "2 of 3 trials failed with loss is NaN; 1 with too hot; change the "
+    assert f"{failed}file, the code or the data, and run the same" in typed("status", "ours").output
+    assert f"{failed}script or the data, and run it again" in typed("status", "script").output
 
 
 def test_the_end_of_a_sweep_names_what_failed_and_its_commands(

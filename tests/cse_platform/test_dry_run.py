@@ -248,6 +248,9 @@ def test_of_a_sweep_that_has_begun_it_plans_what_is_left(dry_run, tmp_path) -> N
     requested = plan(3)
     (line,) = drawn(requested)
     assert "temperature=0.5 " in line and told(requested, "time").startswith("1 trial, ")
+    invoke(main, "enqueue", "tiny", "--set", "temperature=0.25")
+    smaller = plan(2)  # fewer trials than have run; all that is enqueued begins
+    assert len(drawn(smaller)) == 2 and told(smaller, "time").startswith("2 trials, ")
 
 
 def test_a_limit_says_how_many_trials_run_at_once(dry_run) -> None:

@@ -74,7 +74,9 @@ def test_luck_is_told_from_seeds_that_did_not_choose_the_best() -> None:
     trials = trials_of(20)
     found = found_in(trials)
     assert found.curse is None
-    assert any("unknown" in line for line in format_findings(found))
+    assert any("not known which seeds chose it" in line for line in format_findings(found))
+    searched_by_tpe = format_findings(replace(found, sampler="tpe"))
+    assert any("it has no further seeds (seeds: " in line for line in searched_by_tpe)
     best, second = sorted(trials, key=lambda one: -(one.best_value or 0))[:2]
     told = [(best, "confirm", 0.57), (best, "confirm", 0.58), (best, "repeat", 0.99)]
     further = []

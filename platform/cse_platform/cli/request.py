@@ -78,7 +78,8 @@ def retry(sweep: str, place: LeaderboardPlace, numbers: tuple[int, ...]) -> None
 def enqueue(sweep: str, place: LeaderboardPlace, settings: tuple[str, ...]) -> None:
     """Let SWEEP try a configuration of your own next.
 
-    The sampler draws the hyperparameters that you leave out.
+    The sampler draws the hyperparameters that you leave out. A configuration that SWEEP has already
+    is refused.
 
     \b
     Example:

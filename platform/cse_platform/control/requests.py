@@ -14,15 +14,17 @@ from uuid import uuid4
 
 from pydantic import ValidationError
 from sqlalchemy import select
+from sqlalchemy.orm import Session
 
 from cse_platform.errors import StoreError, SweepRefusedError
-from cse_platform.leaderboard.trials import find_place
+from cse_platform.leaderboard.trials import find_place, read_trials
 from cse_platform.stores.sql.lease import add_request, lease_owners, waiting_requests
 from cse_platform.stores.sql.store import HANG_SECONDS, Store, open_store
 from cse_platform.stores.sql.tables import (
     AttemptRecord,
     SweepLeaseRecord,
     SweepRecord,
+    SweepRequestRecord,
     SweepStartRecord,
     SweepTrialRecord,
     TrialRecord,
@@ -55,8 +57,8 @@ def send_request(
     `reference` is a sweep, or one of its trials, as SWEEP#N or by its key. `numbers` are further
     trials, `settings` (`NAME=VALUE`) are values to enqueue, and `at_most` is the limit of trials at
     once, None for none. Raises SweepRefusedError if the sweep's state does not allow the request,
-    NotFoundError if there is no such sweep or trial, and JournalError if its journal is on this
-    machine and being deleted.
+    or if the sweep has or awaits the configuration to enqueue; NotFoundError if there is no such
+    sweep or trial; and JournalError if its journal is on this machine and being deleted.
     """
     with open_store(url, create=False) as board:
         with board.session() as session:
@@ -85,13 +87,18 @@ def send_request(
                 "resources.at_most there"
             )
         _refuse_other_trials(sweep, states, action, numbers)
+        values = dict[str, Any]()
+        if settings:
+            spec, values = _read_values(stored, settings)
+            with board.session() as session:
+                _refuse_repetition(session, stored, spec, values)
         request = SweepRequested(
             sweep=sweep,
             request=str(uuid4()),
             action=action,
             who=board.name_writer(),
             numbers=tuple(numbers),
-            values=_read_values(stored, settings) if settings else {},
+            values=values,
             at_most=at_most,
         )
         add_request(board, request)
@@ -122,8 +129,8 @@ def _refuse_other_trials(
         )
 
 
-def _read_values(stored: SweepRecord, settings: Sequence[str]) -> dict[str, Any]:
-    """Read values to enqueue. Raises SweepRefusedError if the sweep cannot try them."""
+def _read_values(stored: SweepRecord, settings: Sequence[str]) -> tuple[SweepSpec, dict[str, Any]]:
+    """Read a sweep's file and values to enqueue. Raises SweepRefusedError if it cannot try them."""
     try:
         values = dict(map(read_setting, settings))
         spec = SweepSpec.model_validate(stored.spec)
@@ -134,7 +141,36 @@ def _read_values(stored: SweepRecord, settings: Sequence[str]) -> dict[str, Any]
             f"the file of sweep {stored.name!r} is unknown: another version ran it, or it was "
             "imported"
         ) from None
-    return point_to_try(spec, values)
+    return spec, point_to_try(spec, values)
+
+
+def _refuse_repetition(
+    session: Session, stored: SweepRecord, spec: SweepSpec, values: Mapping[str, Any]
+) -> None:
+    """Raise SweepRefusedError if the sweep has or awaits the configuration that the values make.
+
+    It would be trained with another seed, which a person chose and not the search. Values that
+    leave something to the sampler make no certain configuration.
+    """
+    if not all(name in values or spec.space.is_excluded(name, values) for name in spec.space):
+        return
+    settings = spec.config(values).hyperparameters()
+    wanted = {name: settings[name] for name in values}
+    for trial in read_trials(session, SweepTrialRecord.sweep_id == stored.id, space=spec.space):
+        if trial.searched_values == wanted:
+            way = "seeds.confirm in its file runs further seeds of the best"
+            if trial.state in _TAKES["retry"]:
+                way = f"cse-sweep retry {stored.name} {trial.number} tries it again"
+            raise SweepRefusedError(
+                f"trial {trial.number} of sweep {stored.name!r} has this configuration, and is "
+                f"{trial.state}; {way}"
+            )
+    asked = select(SweepRequestRecord.event).where(SweepRequestRecord.sweep == stored.name)
+    for event in session.scalars(asked):
+        if event["action"] == "enqueue" and event.get("values") == values:
+            raise SweepRefusedError(
+                f"this configuration waits already; sweep {stored.name!r} tries it next"
+            )
 
 
 class Requests:

@@ -54,7 +54,7 @@ def outcome_lines(
             rows += board.rows(best, per_configuration=True, ranked=False)
             own = board.rows(best, tasks=OWN, per_configuration=True, ranked=False)
             rows += [row for row in own if row.scores]
-    is_ours = not any(row.dev.source in UNCHECKED_DATA for row in rows)
+        is_ours = board.sweep_spec(name).get("source") not in UNCHECKED_DATA
     lines = list[str]()
     if ranked:
         tried = len(searched) if is_ours else None
@@ -67,7 +67,7 @@ def outcome_lines(
         )
     lines += [line for row in rows for line in _describe_tests(row)]
     if sweep.state == "COMPLETE" and not complete:
-        lines.append(explain_no_result(name, trials, options=options))
+        lines.append(explain_no_result(name, trials, is_ours=is_ours, options=options))
     elif sweep.state == "COMPLETE" and ranked:
         failed = [trial for trial in trials if trial.state == "FAIL"]
         lines += _describe_failures(failed)
@@ -222,22 +222,32 @@ def format_counts(counts: Mapping[str, int], *, runs: bool) -> str:
 
 
 def explain_no_result(
-    sweep: str, trials: Collection[Trial | TrialHistory], *, options: str = ""
+    sweep: str,
+    trials: Collection[Trial | TrialHistory],
+    *,
+    is_ours: bool = True,
+    options: str = "",
 ) -> str:
-    """Explain that a sweep has completed no trial: the usual reason, and what to do.
+    """Explain that a sweep has completed no trial: the usual reasons, and what to do.
 
-    `options` are those that name the leaderboard in a command.
+    `is_ours` is whether cse-sweep ran it; recorded and imported trials have no command here that
+    runs them again. `options` are those that name the leaderboard in a command.
     """
     errors = Counter(trial.error for trial in trials if trial.error)
     pruned = [trial.number for trial in trials if trial.state == "PRUNED"]
     text = f"no trial of sweep {sweep!r} was completed"
     if errors:
-        error, count = errors.most_common(1)[0]
-        text += (
-            f": {count} of {format_count(len(trials), 'trial')} failed with {error}; change the "
-            "file, the code or the data, and run the same command to try them again"
-        )
-    if pruned:
+        (error, count), *others = errors.most_common(MOST_ERRORS)
+        text += f": {count} of {format_count(len(trials), 'trial')} failed with {error}"
+        text += "".join(f"; {count} with {error}" for error, count in others)
+        if more := errors.total() - count - sum(count for _, count in others):
+            text += f"; {more} otherwise"
+        if is_ours:
+            text += "; change the file, the code or the data, and run the same command to try "
+            text += "them again"
+        else:
+            text += "; change the script or the data, and run it again"
+    if pruned and is_ours:
         numbers = " ".join(map(str, pruned))
         text += (
             f"{'; ' if errors else ': '}{len(pruned)} of {format_count(len(trials), 'trial')} were "

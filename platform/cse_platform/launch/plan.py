@@ -16,7 +16,7 @@ from cse_platform.launch.check import CheckedSweep, check_stages
 from cse_platform.launch.outcome import format_counts
 from cse_platform.leaderboard.trials import past_trials
 from cse_platform.numbers import clock, format_count, short_settings
-from cse_platform.search.budgets import trial_budget, trials_left
+from cse_platform.search.budgets import trials_left, trials_to_begin
 from cse_platform.search.study import SearchStudy
 from cse_platform.standard_streams import echo, say
 from cse_platform.stores.sql.lease import waiting_requests
@@ -81,7 +81,7 @@ def _describe_time(
     The hours and GPU-hours are those of a single trial if the number of trials is unknown.
     """
     spec, history, gpu = checked.spec, begun.history, checked.spec.resources.gpu
-    budget, others = trial_budget(spec, history), begun.others
+    to_begin, others = trials_to_begin(spec, history), begun.others
     count = f"{format_count(at_once, 'trial')} at once"
     if begun.planned is not None:
         planned = format_count(begun.planned, "trial")
@@ -104,7 +104,7 @@ def _describe_time(
         return f"{count}; about {clock(mean)} each{pruned} ({known})"
     trials = max(searched + others, 1)
     fitting = min(at_once, max(round(trials), 1))
-    if budget is None or searched < budget - history.searched:
+    if to_begin is None or searched < to_begin:
         count = f"about {format_count(round(trials), 'trial')}, {fitting} at once"
     hours = f", {mean * trials * gpu / 3600:.2g} GPU-hours" if gpu else ""
     return f"{count}: about {clock(mean * trials / fitting)}{hours}{pruned} ({known})"
@@ -216,8 +216,8 @@ class _Begun:
     @property
     def planned(self) -> int | None:
         """The number of trials that are left; None if a budget of time decides it."""
-        budget = trial_budget(self.spec, self.history)
-        return None if budget is None else max(budget - self.history.searched, 0) + self.others
+        to_begin = trials_to_begin(self.spec, self.history)
+        return None if to_begin is None else to_begin + self.others
 
 
 def _read_requests(checked: CheckedSweep) -> list[SweepRequested]:
@@ -280,9 +280,9 @@ def _print_plan(
         history=history,
         learned=prior.learned,
     )
-    budget = trial_budget(spec, history)
+    to_begin = trials_to_begin(spec, history)
     drawn = search.preview(
-        SAMPLES if budget is None else min(SAMPLES, budget - history.searched),
+        SAMPLES if to_begin is None else min(SAMPLES, to_begin),
         enqueued=[history.enqueued[request] for request in history.list_waiting()],
     )
     configs = [spec.config(assignment) for assignment in drawn or spec.examples]

@@ -503,11 +503,16 @@ def _note_rows(board: Board, listed: Sequence[Entry], headline: str | None) -> I
     yield from _note_ties(rows)
     ranked = [row for row in rows if (row.headline or DEV) == headline]
     scored = [(row, score) for row in ranked if (score := row.ranked_score) is not None]
+    alike = Counter(
+        score.identity
+        for row in board.rows
+        if (row.headline or DEV) == headline and (score := row.ranked_score) is not None
+    )
+    alone = [alike[s.identity] == 1 for r, s in scored if r.rank is not None and r.rank.among == 1]
     counted = {
         "with one seed and no stored cosines": sum(r.rank is None and s.n == 1 for r, s in scored),
-        "scored in a way that no other row was": sum(
-            row.rank is not None and row.rank.among == 1 for row in ranked
-        ),
+        "comparable with these alone": alone.count(False),
+        "scored in a way that no other row was": alone.count(True),
         "without this score": len(ranked) - len(scored),
     }
     why = [f"{n} {reason}" for reason, n in counted.items() if n]

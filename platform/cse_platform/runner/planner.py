@@ -13,7 +13,7 @@ from cse_platform.kept_models import exists, refuse_links
 from cse_platform.leaderboard.trials import trial_of_key
 from cse_platform.runner.failure_policy import common_cause
 from cse_platform.runner.state import LiveTrial, SweepState
-from cse_platform.search.budgets import spent_budget
+from cse_platform.search.budgets import spent_budget, trials_to_begin
 from cse_platform.search.confirmation import choose_repeated, further_seeds
 from cse_platform.secrets import mask_url
 from cse_platform.stores.optuna.trials import explain_closing
@@ -114,8 +114,6 @@ class Planner:
 
     def __init__(self, state: SweepState, *, capacity: Callable[[], int]) -> None:
         self.state, self.capacity = state, capacity
-        self._refused: set[str] = set()
-        """Requests that enqueued a configuration which the method refuses."""
         state.live.clear()  # such as of a Ray that has died
         state.left_over[:] = map(LiveTrial, state.history.unfinished())
 
@@ -150,7 +148,7 @@ class Planner:
             return
         while state.searches_on:
             spent = None
-            if self._find_enqueued() is None:
+            if state.next_enqueued is None:
                 grid = "every point of the grid" if state.search.has_tried_grid else None
                 spent = spent_budget(state.spec, state.history) or grid
             if spent is not None:
@@ -174,10 +172,11 @@ class Planner:
 
         A search without a number of trials could double those that run.
         """
-        state, budget, limit = self.state, self.state.budget, self.state.history.at_most
+        state, limit = self.state, self.state.history.at_most
         count = len(state.left_over) + len(state.to_retry)
         if state.searches_on:
-            count += max(len(state.live), 1) if budget is None else budget - state.history.searched
+            to_begin = trials_to_begin(state.spec, state.history)
+            count += max(len(state.live), 1) if to_begin is None else to_begin
         elif all(state.history.trials[key].role == "confirm" for key in state.live):
             count += sum(1 for _ in further_seeds(state.history, state.spec))
         return count if limit is None else min(count, max(limit - len(state.live), 0))
@@ -197,11 +196,6 @@ class Planner:
             "checkpoints": folders.checkpoints,
         }
 
-    def _find_enqueued(self) -> str | None:
-        """Find the oldest request whose configuration is still to be started."""
-        waiting = self.state.history.list_waiting()
-        return next((request for request in waiting if request not in self._refused), None)
-
     def _plan_proposal(self) -> TrialStarted | None:
         """Plan an enqueued configuration, one to repeat, or a new one.
 
@@ -210,7 +204,7 @@ class Planner:
         """
         search, history, spec = self.state.search, self.state.history, self.state.spec
         values = None
-        if (request := self._find_enqueued()) is not None:
+        if (request := self.state.next_enqueued) is not None:
             values = history.enqueued[request]
         elif spec.seeds.repeats:
             repeated = choose_repeated(history)
@@ -222,7 +216,7 @@ class Planner:
             if request is None:
                 raise
             _log.warning("%s", error)
-            self._refused.add(request)
+            self.state.refused.add(request)
             return None
         identity = self.state.identity.of(config)
         earlier = {t.seed for t in history.trials.values() if t.configuration == identity.hash}

@@ -92,6 +92,8 @@ class SweepState:
     """The trials that Ray holds now, by key."""
     left_over: list[LiveTrial] = field(default_factory=list)
     """Trials that were cut off and are to resume from their last checkpoint."""
+    refused: set[str] = field(default_factory=set)
+    """Requests that enqueued a configuration which the method refuses."""
     finished: bool = False
     gave_up: str | None = None
     """The error of all trials so far, if that has ended the sweep."""
@@ -107,9 +109,16 @@ class SweepState:
         return trial_budget(self.spec, self.history)
 
     @property
+    def next_enqueued(self) -> str | None:
+        """The oldest request whose configuration is still to be started; None if there is none."""
+        waiting = self.history.list_waiting()
+        return next((request for request in waiting if request not in self.refused), None)
+
+    @property
     def searches_on(self) -> bool:
-        """Whether the search may begin more trials."""
-        return self.budget is None or self.history.searched < self.budget
+        """Whether the search may begin more trials; an enqueued one begins whatever the budget."""
+        within_budget = self.budget is None or self.history.searched < self.budget
+        return within_budget or self.next_enqueued is not None
 
     @property
     def planned(self) -> int | None:

@@ -27,6 +27,15 @@ def trial_budget(spec: SweepSpec, history: History) -> int | None:
     return None if spec.budget is None else spec.budget + len(history.enqueued)
 
 
+def trials_to_begin(spec: SweepSpec, history: History) -> int | None:
+    """Count the trials that the search still begins; None while they are unlimited.
+
+    All enqueued ones begin, also where a smaller number of trials than before is asked for.
+    """
+    budget, waiting = trial_budget(spec, history), len(history.list_waiting())
+    return None if budget is None else max(budget - history.searched, waiting)
+
+
 def gpu_seconds(spec: SweepSpec, history: History, now: datetime) -> float:
     """Return the GPU-seconds that the search has used, running trials included."""
     running = [trial for trial in history.unfinished() if trial.role != "confirm"]
@@ -36,13 +45,13 @@ def gpu_seconds(spec: SweepSpec, history: History, now: datetime) -> float:
 
 def trials_left(spec: SweepSpec, history: History, *, seconds: float, at_once: int) -> float | None:
     """Estimate how many more trials the search begins if each takes `seconds`; None if unknown."""
-    now, count = events.now(), trial_budget(spec, history)
+    now = events.now()
     return trials_within(
         spec.search.budget,
         each=seconds,
         at_once=at_once,
         gpu=spec.resources.gpu,
-        count=None if count is None else count - history.searched,
+        count=trials_to_begin(spec, history),
         seconds=history.effort.seconds(now),
         gpu_seconds=gpu_seconds(spec, history, now),
     )

@@ -313,10 +313,13 @@ def format_findings(findings: SearchFindings) -> list[str]:
     order = "" if findings.independent else f" (these trials in any order, not {new})"
     lines = [f"best of {trials} trials {percent(findings.best)}{expected}{order}"]
     if (curse := findings.curse) is None:
-        lines.append(
-            "how much of the best score is luck is unknown, because it has no further seeds "
-            "(seeds: {confirm: {top: …, seeds: […]}})"
+        # Only a search of a sweep file has a sampler; recorded and imported trials have none.
+        why = (
+            "it has no further seeds (seeds: {confirm: {top: …, seeds: […]}})"
+            if sampler
+            else "of recorded or imported trials it is not known which seeds chose it"
         )
+        lines.append(f"how much of the best score is luck is unknown, because {why}")
     else:
         known = curse.low is not None and curse.high is not None
         ends = f" [{percent(curse.low)}, {percent(curse.high)}]" if known else ""

@@ -71,6 +71,16 @@ def test_enqueued_configuration_is_tried_next_and_beside_the_search(drive, start
     assert states(drive.run().assert_sound()) == ["COMPLETE"] * 4
 
 
+def test_all_that_is_enqueued_begins_after_a_smaller_number_of_trials(start) -> None:
+    start(search={"trials": 3}).run().close()
+    drive = start(search={"trials": 2}, capacity=3)
+    for temperature in (0.125, 0.25):
+        act(drive, asked("enqueue", values={"temperature": temperature, "kind": "a"}))
+    assert drive.planner.count_startable() == 2
+    drive.run().assert_sound()
+    assert [trial.values["temperature"] for trial in drive.trials[3:]] == [0.125, 0.25]
+
+
 def test_a_limit_holds_for_what_begins_and_a_start_goes_by_the_file_again(start) -> None:
     drive = start(capacity=3, resources={"at_most": 2})
     first, _ = drive.start()
