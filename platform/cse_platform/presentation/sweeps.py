@@ -11,19 +11,9 @@ from cse_platform.presentation.trial import written_lines
 from cse_platform.tracking.events import DriverMessage
 
 _HEADS = (
-    *(
-        "sweep",
-        "method",
-        "backbone",
-        "state",
-        "trials",
-        "failed",
-        "best dev",
-        "last started",
-        "left",
-    ),
+    *("sweep", "method", "backbone", "state", "trials", "failed"),
+    *("best dev", "last started", "left"),
 )
-
 _RUNNING = ("trial", "key", "started", "step", "dev", "seed", "settings")
 
 
