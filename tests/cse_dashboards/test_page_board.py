@@ -195,6 +195,8 @@ def test_dev_curves_and_pairs(client: FlaskClient) -> None:
     assert "hicl" in str(drawn["layout"]["xaxis"]).lower()
     answer = told(client, f"/compare?{BOTH}&tasks=transfer")
     assert "SimCSE and HiCL have no test scores of transfer." in text(answer)
+    assert "At least two of the rows have scores of sts" in text(answer)
+    assert f'<a href="/compare?{BOTH}">sts</a>' in answer
     assert "/parts/pairs/" not in answer
     differences = told(client, f"/parts/differences/compare?{BOTH}&tasks=transfer")
     assert "cannot be compared" not in text(differences)  # the page has said why

@@ -4,6 +4,7 @@ import io
 import re
 import sqlite3
 import threading
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from cse_dashboards.page.app import create_app
 from cse_dashboards.page.views.sweep import SWEEPS_SHOWN
 from cse_platform.stores.sql.sink import LeaderboardSink
 from cse_platform.stores.sql.store import open_store
-from cse_platform.tracking.events import Event
+from cse_platform.tracking.events import Event, SweepFinished
 
 SPACE = {"tau2": [0.0125, 0.025, 0.05], "tau3": [0.0125, 0.025], "rank_loss": ["listnet"]}
 FILE = {
@@ -228,7 +229,10 @@ def test_what_the_search_found_stands_above_its_figures(page, filled_with) -> No
     assert "best of 40 trials 89.00" in found
     assert "at the border: 3 of the best 5 trials have rate" in found
     assert list(figures(answer)) == ["setting_rate", "search_expected"]
-    assert "Not drawn: Importance of hyperparameters (it takes two hyper" in text(answer)
+    lacking = "Not drawn: Importance of hyperparameters (sweep long searches fewer than two"
+    assert lacking in text(answer)
+    assert "<h2>Two hyperparameters</h2>" not in told(long, "/sweeps/long")
+    assert "<h2>Two hyperparameters</h2>" in told(page, "/sweeps/grid")
     few = told(page, "/parts/hyperparameters/sweeps/grid")
     assert 'id="findings"' not in few  # too few trials
     assert list(figures(few)) == ["setting_tau2", "setting_tau3"]
@@ -236,6 +240,18 @@ def test_what_the_search_found_stands_above_its_figures(page, filled_with) -> No
     assert lacking in text(few) and "Effect of rank_loss (no complete trial" in text(few)
     tried = figures(told(page, "/parts/search/sweeps/grid"))
     assert list(tried) == ["search_parallel", "search_history"]
+
+
+def test_a_sweep_that_started_again_says_when_not_how_long(filled_with) -> None:
+    first = [sweep_started("grid", spec=FILE), *trial_life(0, {10: 0.8}, sweep="grid")]
+    end = SweepFinished(sweep="grid", state="COMPLETE")
+    again = sweep_started("grid", spec=FILE)
+    hour = timedelta(hours=1)
+    later = [event.model_copy(update={"time": event.time + hour}) for event in (again, end)]
+    once = told(create_app(filled_with(*first, end)).test_client(), "/sweeps/grid")
+    assert "<dt>Took</dt>" in once and "<dt>Last started</dt>" not in once
+    twice = told(create_app(filled_with(*first, end, *later)).test_client(), "/sweeps/grid")
+    assert "<dt>Took</dt>" not in twice and "<dt>Last started</dt>" in twice
 
 
 def test_two_settings_are_chosen_in_the_address_and_a_wrong_one_spoils_no_more(page) -> None:

@@ -116,7 +116,7 @@ def test_where_there_is_nothing_to_draw_it_says_why() -> None:
     assert search_history_picture(unknown).figure is not None
     assert "is unknown" in (parallel_coordinates(unknown).missing or "")
     for study in (unknown, alone):
-        assert "it takes two hyperparameters" in (hyperparameter_importances(study).missing or "")
+        assert "searches fewer than two" in (hyperparameter_importances(study).missing or "")
 
 
 def test_the_expected_best_is_drawn_beside_the_best_so_far() -> None:

@@ -107,7 +107,7 @@ class Leaderboard:
     Every question raises StoreError if the database fails. Those about published numbers raise
     PublishedError if one of the files is invalid, or has no such paper or table. Those about a
     sweep raise NotFoundError if there is none of that name, and those with filters if these name no
-    known method, backbone or sweep.
+    known method, backbone or sweep, and TypeError if they are not `Filters`.
 
     A row is named by METHOD or SWEEP, which stand for their best configuration on dev, by
     METHOD@CONFIGURATION, or by a trial, of which the row has only the seed. A trial is named by its

@@ -30,6 +30,7 @@ from cse_methods.tasks import CONTAMINATION_METRICS, STS_TASKS, TRANSFER_TASKS
 from cse_platform.leaderboard.filters import (
     group_conditions,
     match_tagged_sweep,
+    require_filters,
     trial_conditions,
 )
 from cse_platform.leaderboard.records import (
@@ -545,6 +546,7 @@ def board_rows(
     before their rows are built: a row takes many queries, and a store can hold very many
     configurations.
     """
+    require_filters(filters)
     in_sql = limit if filters.identity is None else None  # identities are compared afterwards
     selected = selected_configurations(filters, per_configuration=per_configuration, limit=in_sql)
     effort = {line.id: line for line in session.execute(select(selected)) if line.id is not None}

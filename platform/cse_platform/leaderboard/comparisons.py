@@ -17,6 +17,7 @@ from cse_methods.data.shared_sentences import Groups
 from cse_methods.errors import CseError
 from cse_platform.errors import AmbiguousError, ComparisonError, NotFoundError
 from cse_platform.leaderboard.board import board_rows, read_evaluations
+from cse_platform.leaderboard.filters import require_filters
 from cse_platform.leaderboard.ranking import build_contenders, common_seeds
 from cse_platform.leaderboard.records import (
     EVERY_ROW,
@@ -99,7 +100,8 @@ def find_row(
     if scored and not rows[0].scores:  # then no row has any
         raise NotFoundError(
             f"{reference!r} has no test scores of {tasks}; add them with `evaluate:` in its "
-            "sweep file or cse-evaluate on its trials, or choose others with --tasks"
+            "sweep file or cse-evaluate on its trials, or choose others with --tasks of "
+            "cse-leaderboard"
         )
     if len(rows) > 1:
         listed = "; ".join(
@@ -128,6 +130,7 @@ def find_candidates(
     Rows without test scores are dropped if others have some. Raises NotFoundError if there is
     no such method, configuration or trial, AmbiguousError if several keys start with it.
     """
+    require_filters(filters)
     method, at, configuration = reference.partition("@")
     if at and not configuration:
         raise NotFoundError(f"{reference!r} lacks a configuration: write METHOD@CONFIGURATION")

@@ -25,6 +25,12 @@ from cse_platform.sweep.problems import did_you_mean
 from cse_platform.tracking.events import Annotatable
 
 
+def require_filters(filters: object) -> None:
+    """Raise TypeError if something else is in the place of filters, such as a sweep's name."""
+    if not isinstance(filters, Filters):
+        raise TypeError(f"expected filters, such as Filters(sweep='my-first'), got {filters!r}")
+
+
 def group_conditions(filters: Filters) -> list[ColumnElement[bool]]:
     """Build the SQL conditions on groups.
 
@@ -93,6 +99,7 @@ def refuse_unknown_names(
     `known` are the leaderboard's own, as `read_catalogue` returns them. A method or backbone is
     also known if this package or one of the published rows has it. Raises NotFoundError.
     """
+    require_filters(filters)
 
     def refuse(kind: str, name: str, others: Collection[str]) -> None:
         here = known[f"{kind}s"]

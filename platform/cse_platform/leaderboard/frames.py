@@ -10,7 +10,7 @@ from sqlalchemy.orm import Session
 
 from cse_methods.names import task_name
 from cse_methods.tasks import AVG_STS
-from cse_platform.leaderboard.filters import group_conditions, trial_conditions
+from cse_platform.leaderboard.filters import group_conditions, require_filters, trial_conditions
 from cse_platform.leaderboard.records import (
     COLUMN_METRICS,
     SCORE_COLUMNS,
@@ -168,6 +168,7 @@ def _select_joined(*columns: Any) -> Any:
 
 def _select_conditions(filters: Filters) -> list[ColumnElement[bool]]:
     """Build the SQL conditions on trials, each in one sweep."""
+    require_filters(filters)
     conditions = [*group_conditions(filters), *trial_conditions(filters)]
     conditions.append(FIRST_PLACE if filters.sweep is None else SweepRecord.name == filters.sweep)
     if filters.configuration is not None:

@@ -10,8 +10,10 @@ from cse_platform.presentation.tables import Block, Page, Paragraph, Table, text
 from cse_platform.presentation.trial import written_lines
 from cse_platform.tracking.events import DriverMessage
 
-_HEADS = ("sweep", "method", "backbone", "state", "trials", "failed", "best dev", "started", "left")
-
+_HEADS = (
+    *("sweep", "method", "backbone", "state", "trials", "failed"),
+    *("best dev", "last started", "left"),
+)
 _UNFINISHED = ("trial", "key", "started", "step", "dev", "best", "seed", "settings")
 
 

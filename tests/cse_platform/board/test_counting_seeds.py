@@ -222,6 +222,7 @@ def test_comparisons_cards_and_files_say_it_too(filled) -> None:
         card = model_card(board.trial("first#0"), pooler="cls")
         by_value = board.compare("first#0", "simcse")
         rows = board.rows(Filters(method="rankcse"))
+    assert "\n\n## Provenance\n" in card
     assert "over the seeds 0, 1 of these settings: 75.00 ± 1.41." in card
     assert "chosen by 80.00, which does not count" in card
     assert by_value.limits.chosen == ("first#0",)

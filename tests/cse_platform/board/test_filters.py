@@ -41,6 +41,14 @@ def test_filters(board, reader) -> None:
                 assert [row.method for row in rows] == methods, filters
 
 
+def test_a_name_in_the_place_of_filters_is_refused(reader) -> None:
+    for ask in (reader.rows, reader.trials, reader.curves, reader.check):
+        with pytest.raises(TypeError, match=r"such as Filters\(sweep=.*got 'first'"):
+            ask("first")
+    with pytest.raises(TypeError, match="got 'mini'"):
+        reader.row("simcse", "mini")
+
+
 def test_an_encoder_that_was_released_counts_as_of_its_backbone(board) -> None:
     values = {"pooler": "cls", "whitening": False}
     for number, (method, backbone) in enumerate(

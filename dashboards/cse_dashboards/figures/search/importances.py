@@ -18,7 +18,7 @@ def hyperparameter_importances(search: StudiedSearch) -> Picture:
     if (findings := search.findings) is None:
         return Picture(name, title, caption, missing=search.too_short)
     if not findings.importances:
-        why = f"it takes two hyperparameters and unlike scores, which {findings.sweep} lacks"
+        why = f"sweep {findings.sweep} searches fewer than two, or its trials have the same score"
         return Picture(name, title, caption, missing=why)
     columns = ["hyperparameter", "importance", "low", "high"]
     records = [(row.name, row.value, row.low, row.high) for row in findings.importances]

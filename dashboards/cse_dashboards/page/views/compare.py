@@ -140,6 +140,8 @@ def show_compare() -> str:
     unclear = [entry for entry in requested if len(entry.candidates) > 1]
     known = reader().rows(address.filters, tasks=address.tasks, ranked=False)
     benchmarks = (name for row in known for name in row.benchmarks)
+    families = list(dict.fromkeys([*FAMILIES, *benchmarks]))
+    unscored = [name for name, row in named.items() if complete and not row.scores]
     return render_template(
         "compare.html",
         address=address,
@@ -149,7 +151,7 @@ def show_compare() -> str:
         described={reference: describe_row(summarize_row(row)) for reference, row in rows.items()},
         offers={entry.reference: list(_make_offers(address, entry)) for entry in unclear},
         catalogue=reader().catalogue(),
-        families=dict.fromkeys([*FAMILIES, *benchmarks]),
+        families=families,
         known=[row.reference for row in known],
         complete=complete,
         differing=text_table(("", *named), differ, title="What differs"),
@@ -158,7 +160,8 @@ def show_compare() -> str:
             name: values_line({k: v for k, v in row.configuration.values.items() if k in varied})
             for name, row in named.items()
         },
-        unscored=[name for name, row in named.items() if not row.scores],
+        unscored=unscored,
+        comparable=_find_comparable(address, families) if unscored else [],
         shared=_choose_pair(address, rows)[1] if complete else [],
     )
 
@@ -285,6 +288,16 @@ def _make_offers(address: CompareAddress, requested: RequestedRow) -> Iterator[t
             replaced = {requested.reference: row.reference}
             rows = [replaced.get(name, name) for name in address.rows]
             yield address.link(rows=rows), described
+
+
+def _find_comparable(address: CompareAddress, families: Sequence[FamilyName]) -> list[FamilyName]:
+    """Find the families of which at least two of the rows have test scores."""
+    found = []
+    for tasks in families:
+        requested = _find_candidates(address.model_copy(update={"tasks": tasks}))
+        if sum(any(row.scores for row in entry.candidates) for entry in requested) > 1:
+            found.append(tasks)
+    return found
 
 
 def _read_known_rows() -> tuple[CompareAddress, dict[str, LeaderboardRow]]:
