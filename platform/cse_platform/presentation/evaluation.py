@@ -98,7 +98,7 @@ def _make_table(
 
 
 def _make_task_table(evaluation: "Evaluation") -> Iterator[Block]:
-    """Make a table with a row for each task of mteb, and for the mean of a benchmark."""
+    """Make a table with a row for each task that mteb scores, and for the mean of a benchmark."""
     rows = []
     for score in evaluation.scores:
         if score.metric == MAIN_SCORE:

@@ -77,7 +77,11 @@ def compress_examples(examples: PackedExamples) -> tuple[bytes, bytes | None, in
         counts.append(len(unpack_gold(gold)))
     _refuse_unlike_counts(examples.task, *counts)
     if (gold is None) != (examples.statistic == "mean"):
-        raise ValueError(f"{examples.task}: gold scores, and only a mean has none")
+        has = "no gold scores" if gold is None else "gold scores"
+        raise ValueError(
+            f"{examples.task}: expected gold scores, except for a mean; the statistic is "
+            f"{examples.statistic}, with {has}"
+        )
     return values, gold, counts[0]
 
 
@@ -95,8 +99,8 @@ def make_test_accesses(
     `hub`. There is no event if only the geometry is measured, which opens no test set.
     """
     source = source_name(data)
-    files = tuple(one for one in tasks.referenced if one.is_own)
-    fetched = tuple(one for one in tasks.referenced if not one.is_own)
+    files = tuple(reference for reference in tasks.referenced if reference.is_own)
+    fetched = tuple(reference for reference in tasks.referenced if not reference.is_own)
     parts: dict[TestSource, Tasks] = {
         source: replace(tasks, own=(), referenced=fetched if source == "hub" else ()),
         "file": Tasks(own=tasks.own, referenced=files),
