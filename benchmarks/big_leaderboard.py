@@ -159,7 +159,10 @@ def _sweep(number: int, told: dict[str, list[tuple[Any, ...]]], dice: random.Ran
         quality = dice.gauss(0.7, 0.03)
         values = [min(1.0, dice.gauss(quality, 0.01)) for _ in range(n)]
         counted = select_counting_seeds(range(n), [0])  # the search's own seed chose it
-        mean, standing = sum(values[seed] for seed in counted) / len(counted), rate_seeds(n, n - 1)
+        mean, standing = (
+            sum(values[seed] for seed in counted) / len(counted),
+            rate_seeds(n, n - 1, 0),
+        )
         settings = {"learning_rate": dice.uniform(1e-5, 5e-5), "temperature": dice.random()}
         row = (configuration, place + 1, _hash("c", configuration), 1, "wiki1m")
         searched = json.dumps(["learning_rate", "temperature"])

@@ -182,7 +182,7 @@ def simulate_selection(
 
     def rank(name: str) -> object:
         seeds, mean = complete[name], fmean(scores[best[int(name)], counted[name], 0])
-        standing = rate_seeds(len(seeds), len(set(seeds).difference(chose)))
+        standing = rate_seeds(len(seeds), len(set(seeds).difference(chose)), 0)
         return best_key(standing=standing, mean=mean, configuration=name)
 
     row = max(counted, key=rank)  # type: ignore[arg-type]

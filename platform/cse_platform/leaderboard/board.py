@@ -62,7 +62,7 @@ from cse_platform.leaderboard.records import (
     is_own,
     order_by_dev,
 )
-from cse_platform.stores.sql.estimates import CHOSE, aggregate_seeds, estimate_from
+from cse_platform.stores.sql.estimates import CHOSE, REPEATS, aggregate_seeds, estimate_from
 from cse_platform.stores.sql.tables import (
     AnnotationRecord,
     AttemptRecord,
@@ -650,6 +650,7 @@ def _select_complete_seeds(
             MachineRecord.host,
             MachineRecord.hardware,
             CHOSE.label("chose"),
+            REPEATS.label("repeats"),
             first_sweep.correlate(ConfigurationRecord).scalar_subquery().label("sweep"),
             first_start.correlate(ConfigurationRecord).scalar_subquery().label("first_start"),
             first_choice.correlate(ConfigurationRecord).scalar_subquery().label("first_choice"),
@@ -689,8 +690,9 @@ def _build_row(
     machines = dict.fromkeys(f"{line.host} · {line.hardware}" for line in seeds if line.host)
     values = {line.seed: line.best_value for line in seeds}
     chose = {line.seed for line in seeds if line.chose}
+    repeats = {line.seed for line in seeds if line.repeats}
     counted = select_counting_seeds(values, chose)
-    dev_score = estimate(values, group.dev_identity, group.dev_source, counted, chose)
+    dev_score = estimate(values, group.dev_identity, group.dev_source, counted, chose, repeats)
     best_of = effort.trials if dev_score.counts_choice else 1
     if dev_score.standing == ESTIMATED:
         best_of = effort.estimated
@@ -721,7 +723,7 @@ def _build_row(
         machines=list(machines),
         tags=sorted({*tags}.union(*(entry.words for entry in entries))),
         corpus=configuration.corpus,
-        scores=_build_estimates(evaluated, values, counted, chose),
+        scores=_build_estimates(evaluated, values, counted, chose, repeats),
         benchmarks={
             average: tuple(c for c, each in evaluated.items() if each.identity in scores.members)
             for average, scores in evaluated.items()
@@ -764,7 +766,11 @@ def _estimate_costs(seeds: Sequence[Row[Any]]) -> dict[str, Estimate]:
 
 
 def _build_estimates(
-    evaluated: Evaluated, complete: Collection[int], counted: Sequence[int], chose: set[int]
+    evaluated: Evaluated,
+    complete: Collection[int],
+    counted: Sequence[int],
+    chose: set[int],
+    repeats: set[int],
 ) -> dict[str, Estimate]:
     """Estimate each score over the `complete` seeds that count, in the papers' order.
 
@@ -785,6 +791,8 @@ def _build_estimates(
         if kept := {seed: v for seed, v in sorted(scores.values.items()) if seed in complete}:
             of_family = [evaluated[each].values.keys() for each in peers.get(column, [column])]
             counts = set(counted).intersection(*of_family)
-            identity, source = scores.identity, scores.source
-            estimates[column] = estimate(kept, identity, source, counted if counts else None, chose)
+            counting = counted if counts else None
+            estimates[column] = estimate(
+                kept, scores.identity, scores.source, counting, chose, repeats
+            )
     return estimates

@@ -173,6 +173,8 @@ class Estimate:
     """Whether one of `values` is of a seed that chose the configuration, so that they are too
     high.
     """
+    repeats: int = 0
+    """How many of `values` are of seeds with which a search repeated the configuration."""
     left_out: dict[int, float] = field(default_factory=dict)
     """The scores by seed that do not count, as these seeds chose the configuration."""
 
@@ -183,7 +185,7 @@ class Estimate:
     @property
     def standing(self) -> int:
         """How well the seeds estimate the score, as `rate_seeds` says."""
-        return rate_seeds(self.n, 0 if self.counts_choice else self.n)
+        return rate_seeds(self.n, 0 if self.counts_choice else self.n, self.repeats)
 
 
 @dataclass(frozen=True)
@@ -500,6 +502,7 @@ def estimate(
     source: str,
     counted: Collection[int] | None = None,
     chose: Collection[int] = (),
+    repeats: Collection[int] = (),
 ) -> Estimate:
     """Estimate one score over seeds, with Student's interval if several of them count.
 
@@ -510,6 +513,7 @@ def estimate(
         counted: the seeds that estimate the configuration; if it is None, or none of these has the
             score, all count.
         chose: the seeds whose dev scores chose the configuration.
+        repeats: the seeds with which a search repeated it.
     """
     kept = {seed: v for seed, v in values.items() if counted is None or seed in counted}
     kept = kept or dict(values)
@@ -524,6 +528,7 @@ def estimate(
         identity=identity,
         source=source,
         counts_choice=not kept.keys().isdisjoint(chose),
+        repeats=len(kept.keys() & set(repeats)),
         left_out={seed: value for seed, value in values.items() if seed not in kept},
     )
 

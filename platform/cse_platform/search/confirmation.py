@@ -45,8 +45,9 @@ def best_configurations(
 
     def key(seeds: list[AnyTrial]) -> BestKey:
         further = sum(trial.key not in chose for trial in seeds)
+        repeats = sum(trial.role == "repeat" for trial in seeds)
         return best_key(
-            standing=rate_seeds(len(seeds), further),
+            standing=rate_seeds(len(seeds), further, repeats),
             mean=fmean(dev_values(select_counting_trials(seeds, chose))),
             configuration=seeds[0].configuration,
         )

@@ -49,15 +49,19 @@ def select_counting_seeds(complete: Collection[int], chose: Collection[int]) -> 
     return further if len(further) >= LEAST_FURTHER else sorted(complete)
 
 
-def rate_seeds(complete: int, further: int) -> int:
+def rate_seeds(complete: int, further: int, repeats: int) -> int:
     """Rate how well its seeds estimate a configuration; a higher standing takes precedence.
 
     Args:
         complete: the number of its complete seeds.
         further: the number of those that did not choose it.
+        repeats: the number of those with which a search repeated it. A search also repeats
+            configurations that are not good, so they raise no standing.
 
     Returns:
         3 if at least two seeds that did not choose it estimate it, 2 for several seeds of which a
-        choosing one counts, 1 for a single seed, and 0 without one.
+        choosing one counts, without the repeats, 1 for a single one, and 0 without a seed.
     """
-    return ESTIMATED if further >= LEAST_FURTHER else min(complete, 2)
+    if further >= LEAST_FURTHER:
+        return ESTIMATED
+    return 2 if complete - repeats > 1 else min(complete, 1)

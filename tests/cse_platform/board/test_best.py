@@ -27,7 +27,7 @@ from cse_platform.tracking.history import History
 
 # Sums of these in another order differ in the last bit, and many of their means are equal.
 scores = st.sampled_from([0.1, 0.2, 0.3, 0.7, 0.1 + 0.2])
-roles = st.sampled_from(["search", "confirm"])
+roles = st.sampled_from(["search", "repeat", "confirm"])
 seeds_of_configurations = st.lists(
     st.lists(st.tuples(scores, roles), min_size=1, max_size=4), min_size=1, max_size=6
 )

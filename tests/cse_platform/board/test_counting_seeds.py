@@ -40,14 +40,16 @@ def sweep(
     number: int = 0,
     **fields: Any,
 ) -> list[Event]:
-    """A sweep; each configuration has the seeds of the search, then further ones."""
+    """A sweep; each configuration has the seeds of the search (all after the first are repeats),
+    then further ones.
+    """
     events: list[Event] = [sweep_started(name, **fields)]
     for configuration, by_role in configurations.items():
         for role, seeds in zip(("search", "confirm"), by_role, strict=True):
-            for seed, value in seeds.items():
+            for place, (seed, value) in enumerate(seeds.items()):
                 events += trial_life(
                     number, {9: value}, sweep=name, configuration=configuration, seed=seed,
-                    role=role,
+                    role="repeat" if place and role == "search" else role,
                 )  # fmt: skip
                 number += 1
     return events
@@ -88,6 +90,20 @@ def test_with_one_further_seed_the_row_says_that_its_value_chose_it(filled) -> N
     [table] = [t for t in board_tables(Board([many])) if "dev" in t.title]
     assert "80.00, 80.10, 7 more" in [cell.text for cell in table.rows[0]]
     assert any("rankcse, best of 3 trials" in note for note in table.notes)
+
+
+@pytest.mark.parametrize(
+    ("seeds", "shown"),
+    [
+        (({42: 0.75, 43: 0.77}, {}), "b"),
+        (({42: 0.81, 43: 0.79}, {}), "b"),  # its mean is as high: then names decide
+        (({42: 0.81}, {0: 0.75}), "a"),  # a further seed tells more than a single choosing one
+    ],
+)
+def test_a_repeat_of_the_search_does_not_outrank_a_better_single_seed(filled, seeds, shown) -> None:
+    events = sweep({"a": seeds, "b": ({42: 0.80}, {})})
+    for filters in (Filters(), Filters(sweep="first")):
+        assert best(filled, events, filters).configuration.hash == shown
 
 
 def test_a_single_configuration_was_chosen_by_nothing(filled) -> None:

@@ -1,6 +1,6 @@
 """Keeps the estimates of configurations over their seeds, without the values that chose them."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Collection
 from math import fsum
 from typing import Any, NamedTuple
@@ -53,6 +53,12 @@ def _match_choosing_trials() -> ColumnElement[bool]:
 
 CHOSE = _match_choosing_trials()
 """Whether the value of a trial chose its configuration, in any sweep that holds it."""
+REPEATS = (
+    exists()
+    .where(SweepTrialRecord.trial_id == TrialRecord.id, SweepTrialRecord.role == "repeat")
+    .correlate(TrialRecord)
+)
+"""Whether a trial repeats a configuration in the search of any sweep that holds it."""
 
 
 def aggregate_seeds() -> list[ColumnElement[Any]]:
@@ -61,7 +67,12 @@ def aggregate_seeds() -> list[ColumnElement[Any]]:
     """
     complete = AttemptRecord.state == "COMPLETE"
     columns = list[ColumnElement[Any]]()
-    for name, which in {"complete": complete, "further": and_(complete, ~CHOSE)}.items():
+    kinds = {
+        "complete": complete,
+        "further": and_(complete, ~CHOSE),
+        "repeats": and_(complete, REPEATS),
+    }
+    for name, which in kinds.items():
         columns.append(func.sum(case((which, 1), else_=0)).label(name))
         columns.append(func.avg(case((which, AttemptRecord.best_value))).label(f"mean_of_{name}"))
     return columns
@@ -82,7 +93,12 @@ def estimate_from(aggregated: Subquery) -> EstimateColumns:
     return EstimateColumns(
         case((estimated, seeds.further), else_=seeds.complete),
         case((estimated, seeds.mean_of_further), else_=seeds.mean_of_complete),
-        case((estimated, ESTIMATED), (seeds.complete > 1, 2), else_=seeds.complete),
+        case(
+            (estimated, ESTIMATED),
+            (seeds.complete - seeds.repeats > 1, 2),
+            (seeds.complete > 0, 1),
+            else_=0,
+        ),
     )
 
 
@@ -93,21 +109,25 @@ def estimate_configurations(session: Session, configurations: Collection[int]) -
     depend on the order in which trials arrive.
     """
     query = (
-        select(TrialRecord.configuration_id, TrialRecord.seed, AttemptRecord.best_value, CHOSE)
+        select(
+            TrialRecord.configuration_id, TrialRecord.seed, AttemptRecord.best_value, CHOSE, REPEATS
+        )
         .join(TrialRecord.shown)
         .where(AttemptRecord.state == "COMPLETE")
     )
     for ids in in_batches(sorted(configurations)):
         values, chose = defaultdict[int, dict[int, float]](dict), defaultdict[int, set[int]](set)
+        repeats = Counter[int]()
         of_these = query.where(TrialRecord.configuration_id.in_(ids))
-        for configuration, seed, value, is_choice in session.execute(of_these):
+        for configuration, seed, value, is_choice, is_repeat in session.execute(of_these):
             values[configuration][seed] = value or 0.0  # a complete trial has one
             if is_choice:
                 chose[configuration].add(seed)
+            repeats[configuration] += bool(is_repeat)
         records = select(ConfigurationRecord).where(ConfigurationRecord.id.in_(ids))
         for record in session.scalars(records):
             seeds, choosing = values[record.id], chose[record.id]
             counted = select_counting_seeds(seeds, choosing)
             record.n = len(counted)
             record.mean = fsum(seeds[seed] for seed in counted) / len(counted) if counted else None
-            record.standing = rate_seeds(len(seeds), len(seeds) - len(choosing))
+            record.standing = rate_seeds(len(seeds), len(seeds) - len(choosing), repeats[record.id])
