@@ -14,6 +14,8 @@ from cse_platform.stores.sql.store import Store, open_store
 from cse_platform.tracking.journal import Journal
 
 LONG_AGO = "UPDATE sweep_leases SET heartbeat = '2020-01-01 00:00:00'"
+AHEAD = "UPDATE sweep_leases SET heartbeat = '2999-01-01 00:00:00'"
+GONE = "UPDATE sweep_leases SET pid = 2147483646"
 
 
 @pytest.fixture
@@ -81,7 +83,7 @@ def test_of_many_that_start_at_once_one_holds_the_sweep(leaderboard_url, board, 
 
 
 @pytest.mark.parametrize(
-    "end", [LONG_AGO, "UPDATE sweep_leases SET pid = 2147483646"], ids=["silent", "process gone"]
+    "end", [LONG_AGO, AHEAD, GONE], ids=["silent", "silent since the clock was set back", "gone"]
 )
 def test_dead_driver_is_replaced(board, other, journal, end) -> None:
     dead = Lease(board, "first", journal)

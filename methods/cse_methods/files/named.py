@@ -55,7 +55,7 @@ def nearest_file_hint(missing: Path) -> str:
         return ""
     by_stem = {file.stem: file for file in files}
     near = nearest_names(missing.stem, by_stem)
-    return f"; did you mean {by_stem[near[0]]}?" if near else ""
+    return f"; did you mean {os.path.normpath(by_stem[near[0]])}?" if near else ""
 
 
 def kind_of_file(name: str) -> str:

@@ -72,6 +72,10 @@ def test_the_better_attempt_at_a_trial_is_shown(here, tmp_path) -> None:
     assert put(here, tmp_path / "r", both) == (0, 1)
     both[0]["test.sts12"] = 0.5  # a later export has a further column
     assert put(here, tmp_path / "r", both) == (0, 1)
+    journal = tmp_path / "r" / "imports" / "logs.jsonl"
+    before = journal.read_bytes()
+    assert put(here, tmp_path / "r", both) == (0, 1)
+    assert before == journal.read_bytes()
     with here.session() as session:
         (trial,) = read_trials(session, SweepRecord.name == "logs")
         assert [score.task for score in stored_scores(session, trial.key)] == ["sts12"]

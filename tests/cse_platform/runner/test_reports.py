@@ -177,13 +177,23 @@ def test_what_is_no_number_is_never_the_best(many) -> None:
     (Path(many.history.trials[empty].checkpoint[1]) / BEST_FOLDER).rmdir()
     many.complete(empty)
     assert finished(many, empty).state == "FAIL"
+    percent = begun(many)
+    assert point(many, percent, 2, 78.5) is True
+    end = ended(many, percent)
+    assert (end.state, end.best_value) == ("FAIL", None)
+    assert end.error == "it reported dev/stsb_spearman = 78.5 at step 2, not a fraction"
     assert not Path(many.state.folders.models).exists()
     one = begun(many)
     points(many, one, {2: math.nan, 4: 0.3, 6: math.nan})
     end = ended(many, one)
     assert (end.state, end.best_value) == ("COMPLETE", 0.3)
     many.close()
-    assert [trial.state.name for trial in many.study().trials] == ["FAIL", "FAIL", "COMPLETE"]
+    assert [trial.state.name for trial in many.study().trials] == [
+        "FAIL",
+        "FAIL",
+        "FAIL",
+        "COMPLETE",
+    ]
 
 
 def test_which_trials_a_strict_pruner_ends(start) -> None:
