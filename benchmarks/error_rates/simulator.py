@@ -56,13 +56,13 @@ class Simulator:
         for error in re.findall(r" ± ([\d.]+)", " ".join(chain.from_iterable(rows))):
             digits = len(error.partition(".")[2])
             errors[digits] = max(error, errors.get(digits, ""), key=lambda one: float(one or 0))
-        lines = [head, ["---", *["---:"] * (len(head) - 1)], *rows]
-        table = "".join(f"| {' | '.join(line)} |\n" for line in lines)
+        first, *others = (f"| {' | '.join(line)} |\n" for line in [head, *rows])
+        table = "".join([first, "|---", "|---:" * (len(head) - 1), "|\n", *others])
         done = BLOCKS * max(1, round(simulations * self._share / BLOCKS))
         most = " and ".join(f"± {errors[digits]}" for digits in sorted(errors))
         return (
             re.sub(r" ± [\d.]+", "", table)
-            + f"\n{done:,} simulations each; their own error at 95 % is at most {most}.\n"
+            + f"\n{done:,} simulations each; error at most {most}.\n"
         )
 
 
