@@ -16,7 +16,7 @@ from pydantic import model_validator
 from torch import Tensor, nn
 
 from cse_methods.config import Conditions, Pooler, TrainingConfig
-from cse_methods.contract import Paper, Run
+from cse_methods.contract import Run
 from cse_methods.data.corpora import Corpus, load_corpus
 from cse_methods.data.language.phrases import Subsampling, composition_examples
 from cse_methods.encoders.word_pieces import cut_parts
@@ -29,12 +29,6 @@ from cse_methods.settings import setting
 from cse_methods.training import loop as training
 from cse_methods.training.objective import Objective
 from cse_methods.training.student import Batch, Student, StudentProtocol
-
-PAPER = Paper(
-    "Composition-contrastive Learning for Sentence Embeddings",
-    "https://aclanthology.org/2023.acl-long.882",
-    2023,
-)
 
 
 class CompCSEConfig(TrainingConfig):
@@ -145,7 +139,7 @@ class CompCSE(Objective):
         return embeddings
 
 
-@register("compcse", config=CompCSEConfig, paper=PAPER, revision=1)
+@register("compcse", config=CompCSEConfig, revision=1)
 def train(config: CompCSEConfig, run: Run) -> dict[str, float]:
     corpus, examples = composition_examples(
         load_corpus(config.corpus, config.data, backbone=config.backbone),

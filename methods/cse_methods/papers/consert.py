@@ -16,7 +16,6 @@ from torch import Tensor
 
 from cse_methods.augmentation.registry import AugmentationName
 from cse_methods.config import Conditions, Pooler, TwoViewConfig
-from cse_methods.contract import Paper
 from cse_methods.data.corpora import Corpus
 from cse_methods.losses.nt_xent import nt_xent
 from cse_methods.settings import released, setting
@@ -24,12 +23,6 @@ from cse_methods.training.augmented_view import encode_view
 from cse_methods.training.loop import register_objective
 from cse_methods.training.objective import TwoViewObjective, TwoViews
 from cse_methods.training.student import Student, StudentProtocol
-
-PAPER = Paper(
-    "ConSERT: A Contrastive Framework for Self-Supervised Sentence Representation Transfer",
-    "https://arxiv.org/abs/2105.11741",
-    2021,
-)
 
 Augmentation = Literal["none", "shuffle", "token_cutoff", "feature_cutoff", "element_cutoff"]
 _CUTOFFS = ("token_cutoff", "feature_cutoff", "element_cutoff")
@@ -96,6 +89,6 @@ class ConSERT(TwoViewObjective):
         return {"forth": weight * forth, "back": weight * back}
 
 
-@register_objective("consert", config=ConSERTConfig, paper=PAPER, revision=1)
+@register_objective("consert", config=ConSERTConfig, revision=1)
 def build(config: ConSERTConfig, _corpus: Corpus, _: Student) -> ConSERT:
     return ConSERT(config)

@@ -7,8 +7,8 @@ between, or a range `low..high`. A row `note` says in a sentence what a column i
 authors' whole setup. In other rows `|` makes a list, `{…}` is a mapping as in JSON, and `null` is
 no value. A backbone is what training starts from.
 
-`departures.csv` says where the shipped sweep files of papers depart from them, `lengths.csv` how
-long the sentences of their corpora are.
+`papers.csv` says where each method comes from, `departures.csv` where the shipped sweep files of
+papers depart from them, `lengths.csv` how long the sentences of their corpora are.
 """
 
 import csv
@@ -18,7 +18,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from cse_methods.contract import PublishedSettings
+from cse_methods.contract import Paper, PublishedSettings
 from cse_methods.files.text import read_own_table
 
 _FOLDER = Path(__file__).parent
@@ -49,6 +49,14 @@ class _Row(NamedTuple):
 
     def make_error(self, problem: str) -> ValueError:
         return ValueError(f"{self.location}: {problem}")
+
+
+def paper_of(method: str) -> Paper:
+    """Read where a method of this package comes from. LookupError if `papers.csv` has no row."""
+    for row in read_own_table(_FOLDER / "papers.csv"):
+        if row["method"] == method:
+            return Paper(row["title"], row["url"], int(row["year"]))
+    raise LookupError(f"{_FOLDER / 'papers.csv'} has no row of {method}; add its paper")
 
 
 def published_settings(method: str) -> tuple[PublishedSettings, ...]:

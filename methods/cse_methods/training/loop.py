@@ -12,7 +12,7 @@ from torch import Tensor
 
 from cse_methods.allocator import keep_freed_memory
 from cse_methods.config import TrainingConfig
-from cse_methods.contract import Method, Paper, PublishedSettings, Run
+from cse_methods.contract import Paper, PublishedSettings, Run
 from cse_methods.data.corpora import Corpus, load_corpus
 from cse_methods.data.dev_selection import dev_metric
 from cse_methods.encoders.devices import computing_in, default_device, deterministic_algorithms
@@ -47,8 +47,8 @@ def register_objective(
     name: str,
     *,
     config: type[Config],
-    paper: Paper,
     revision: int,
+    paper: Paper | None = None,
     published: Sequence[PublishedSettings] = (),
 ) -> Callable[[Build[Config, Built]], Build[Config, Built]]:
     """Register a method that trains the objective which the decorated function builds.
@@ -65,7 +65,13 @@ def register_objective(
             return train(settings, run, corpus=corpus, objective=partial(build, settings, corpus))
 
         enter_method(
-            Method(name, config, paper, revision, train_objective, tuple(published), build)
+            name,
+            config,
+            train_objective,
+            paper=paper,
+            revision=revision,
+            published=published,
+            build=build,
         )
         return build
 
