@@ -7,7 +7,7 @@ that are cut have the shape (B, K): K of each sentence, of which -1 stands for n
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 from torch import Tensor
@@ -73,20 +73,6 @@ def _mark_indices(indices: Tensor, count: int) -> Tensor:
     return marked.scatter(1, indices.where(indices >= 0, count), value=True)[:, :count]
 
 
-AugmentationName = Literal[
-    "shuffle",
-    "reverse",
-    "delete",
-    "repeat",
-    "span",
-    "permuted_positions",
-    "token_cutoff",
-    "feature_cutoff",
-    "element_cutoff",
-    "gaussian_noise",
-]
-
-
 @dataclass(frozen=True)
 class Row:
     """The row of word pieces that a sentence is read as."""
@@ -132,7 +118,7 @@ class Augmentation:
     """Of the output of the embedding layer."""
 
 
-View = Sequence[tuple[AugmentationName, float]]
+View = Sequence[tuple[str, float]]
 """The augmentations of a view in order, each with its rate, which some do not read."""
 
 
@@ -163,7 +149,7 @@ def _mask_span(content: Sequence[int], rate: float, row: Row) -> list[int]:
 
 
 _PCL, _CONSERT = "Wu et al. 2022 (PCL)", "Yan et al. 2021 (ConSERT)"
-AUGMENTATIONS: dict[AugmentationName, Augmentation] = {
+AUGMENTATIONS: dict[str, Augmentation] = {
     "shuffle": Augmentation(
         pieces=lambda content, rate, row: [
             content[index] for index in torch.randperm(len(content)).tolist()
@@ -226,7 +212,13 @@ AUGMENTATIONS: dict[AugmentationName, Augmentation] = {
 }
 
 
-def rate_setting(name: AugmentationName) -> Any:
+if TYPE_CHECKING:
+    AugmentationName = str
+else:
+    AugmentationName = Literal[tuple(AUGMENTATIONS)]
+
+
+def rate_setting(name: str) -> Any:
     """Make a pydantic field for the rate of an augmentation, with its bounds and its source."""
     augmentation = AUGMENTATIONS[name]
     rate = augmentation.rate
