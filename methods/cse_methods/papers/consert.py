@@ -14,7 +14,6 @@ from typing import Any, ClassVar, Literal
 
 from torch import Tensor
 
-from cse_methods.augmentation.registry import AugmentationName
 from cse_methods.config import Conditions, Pooler, TwoViewConfig
 from cse_methods.data.corpora import Corpus
 from cse_methods.losses.nt_xent import nt_xent
@@ -26,13 +25,8 @@ from cse_methods.training.student import Student, StudentProtocol
 
 Augmentation = Literal["none", "shuffle", "token_cutoff", "feature_cutoff", "element_cutoff"]
 _CUTOFFS = ("token_cutoff", "feature_cutoff", "element_cutoff")
-_REGISTERED: dict[Augmentation, tuple[AugmentationName, ...]] = {
-    "none": (),
-    "shuffle": ("permuted_positions",),
-    "token_cutoff": ("token_cutoff",),
-    "feature_cutoff": ("feature_cutoff",),
-    "element_cutoff": ("element_cutoff",),
-}
+_REGISTERED = {"none": (), "shuffle": ("permuted_positions",)}
+"""The registered augmentations of those with a name of their own here."""
 
 
 class ConSERTConfig(TwoViewConfig):
@@ -74,7 +68,7 @@ class ConSERT(TwoViewObjective):
             encode_view(
                 student,
                 views.contents,
-                [(name, rate) for name in _REGISTERED[kind]],
+                [(name, rate) for name in _REGISTERED.get(kind, (kind,))],
                 max_length=config.max_length,
             )
             for kind, rate in (
