@@ -476,14 +476,12 @@ def tension_in_batch(inputs: Inputs, params: Params) -> Outputs:
 def tension_pairs(inputs: Inputs, params: Params) -> Outputs:
     positives, negatives = inputs["positives"].tolist(), inputs["negatives"].tolist()
     count = params["negatives"]
-    free = build_pairs(positives, negatives, per_positive=count, anchored=False)
+    first, second = build_pairs(positives, negatives, per_positive=count, anchored=False)
     used = negatives[: len(positives) * count]
     own = build_pairs(positives, used, per_positive=count, anchored=True)
-    assert own.labels == free.labels
-    return {
-        **{"first": free.first, "second": free.second, "labels": free.labels},
-        **{"first_anchored": own.first, "second_anchored": own.second},
-    }
+    labels = [int(number % (count + 1) == 0) for number in range(len(first))]
+    anchored = {"first_anchored": own[0], "second_anchored": own[1]}
+    return {"first": first, "second": second, "labels": labels, **anchored}
 
 
 def dclr_moved(inputs: Inputs, params: Params, steps: int) -> Tensor:

@@ -22,7 +22,7 @@ from cse_methods.data.language.phrases import Subsampling, composition_examples
 from cse_methods.encoders.word_pieces import cut_parts
 from cse_methods.errors import SettingError, TrainingError
 from cse_methods.files.text import sha256_of
-from cse_methods.losses.composition import Aggregation, aggregate, projection_width
+from cse_methods.losses.composition import Aggregation, aggregate
 from cse_methods.losses.info_nce import info_nce
 from cse_methods.registry import register
 from cse_methods.settings import setting
@@ -103,7 +103,8 @@ class CompCSE(Objective):
         texts = [text for own in examples for text in own]
         self.texts = Corpus("parts", texts, sha256_of(texts))
         self.starts = np.cumsum([0, *map(len, examples)])
-        read = projection_width(config.aggregation, config.partitions)
+        projected = {"concat-project": config.partitions, "concat-absdiff-project": 3}
+        read = projected.get(config.aggregation, 0)
         self.projection = nn.Linear(read * width, width, bias=False) if read else None
 
     def forward(self, student: StudentProtocol, batch: Batch) -> dict[str, Tensor]:

@@ -96,13 +96,13 @@ class CT(Objective):
         if not config.anchored:
             draws = np.random.default_rng(drawn)
             negatives = draws.integers(self.sentences, size=2 * len(negatives))
-        pairs = build_pairs(
+        first, second = build_pairs(
             positives.tolist(),
             negatives.tolist(),
             per_positive=config.negatives,
             anchored=config.anchored,
         )
-        return np.array(pairs.first + pairs.second)
+        return np.array(first + second)
 
     def forward(self, student: StudentProtocol, batch: Batch) -> dict[str, Tensor]:
         """Compute the loss of positive and of negative pairs, or of each in-batch direction."""
