@@ -722,15 +722,6 @@ def infocse(inputs: Inputs, params: Params) -> Outputs:
     return {"loss": loss, "contrast": contrastive, "mlm": guesses}
 
 
-def test_infocse_loss_equals_a_hand_worked_one() -> None:
-    """The pieces that stood there have a probability of a half and of a quarter."""
-    logits = torch.tensor([[0.25, 0.5, 0.25], [0.25, 0.5, 0.25]]).log()
-    both = (math.log(2) + math.log(4)) / 2
-    for labels, expected in (([1, -100], math.log(2)), ([1, 0], both), ([-100, -100], 0.0)):
-        loss = masked_piece_loss(logits, torch.tensor(labels))
-        assert loss.item() == pytest.approx(expected, rel=1e-6)
-
-
 def information(tokens: Tensor, mask: Tensor, sentences: Tensor) -> Outputs:
     positive, negative = mutual_information(tokens, mask, sentences)
     return {"loss": negative - positive, "e_pos": positive, "e_neg": negative}

@@ -5,7 +5,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from pydantic import ValidationError
 from started_papers import NUMBERED, configured
 
 from cse_methods.data.corpora import Corpus
@@ -43,16 +42,6 @@ def test_negatives_that_are_too_alike_are_left_out_and_own_positives_never() -> 
     assert found.item() == pytest.approx(-sum(entropies) / 8)
 
 
-def test_where_every_negative_is_false_the_loss_is_0() -> None:
-    views = [torch.randn(3, 4, requires_grad=True) for _ in range(3)]
-    weights = weigh_triples(*[torch.ones(3, 4)] * 3, phi=0.9)
-    assert weights.tolist() == [[float(a == b) for b in range(6)] for a in range(3)]
-    loss = debiased_loss(noise_logits(*views, temperature=0.05), weights, form="infonce")
-    loss.backward()
-    assert loss.item() == 0
-    assert all(view.grad is not None and not view.grad.any() for view in views[:2])
-
-
 def test_the_complementary_model_weighs_the_rows_of_the_batch(
     tiny_bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -82,9 +71,3 @@ def test_the_complementary_model_weighs_the_rows_of_the_batch(
     torch.testing.assert_close(found, expected)
     assert objective.evaluation_encoder(student) is student.encoder
     assert not objective.state_dict()
-
-
-def test_the_corpus_must_have_three_columns() -> None:
-    for corpus, has in [("builtin", "single sentences"), (NLI | {"columns": ["x", "y"]}, "2 col")]:
-        with pytest.raises(ValidationError, match=f"has {has}.* and 3 columns are needed"):
-            configured("multicsr", corpus=corpus, complementary_model="mini")
