@@ -15,7 +15,6 @@ from torch import Tensor
 from cse_methods.augmentation.pieces import span_length
 from cse_methods.augmentation.registry import (
     AugmentationName,
-    Row,
     View,
     change_embeddings,
     change_pieces,
@@ -39,7 +38,7 @@ def drawn(
     content: list[int], *view: tuple[AugmentationName, float], seed: int, longest: int = LONGEST
 ) -> list[int]:
     torch.manual_seed(seed)
-    return change_pieces(content, view, Row(longest, MASK))
+    return change_pieces(content, view, longest=longest, mask=MASK)
 
 
 @settings(max_examples=25)
@@ -64,7 +63,7 @@ def test_a_span_has_its_length_and_changes_follow_one_another() -> None:
     spans = {tuple(drawn([7, 8, 9, 6], ("span", 0.5), seed=seed)) for seed in range(40)}
     assert spans == {(MASK, MASK, 9, 6), (7, MASK, MASK, 6), (7, 8, MASK, MASK)}
     with pytest.raises(TrainingError, match="span hides word pieces by a mask"):
-        change_pieces([7], [("span", 0.2)], Row(LONGEST, mask=None))
+        change_pieces([7], [("span", 0.2)], longest=LONGEST)
     # A copy of one of two pieces, then half of the three masked: never a mask twice.
     both: View = [("repeat", 0.5), ("span", 0.4)]
     for view, masks in ((both, {1}), (both[::-1], {1, 2})):

@@ -15,7 +15,7 @@ import torch
 from pydantic import Field, model_validator
 from torch import Tensor
 
-from cse_methods.augmentation.registry import AugmentationName, Row, change_pieces
+from cse_methods.augmentation.registry import AugmentationName, change_pieces
 from cse_methods.config import Conditions, Pooler, TwoViewConfig
 from cse_methods.data.corpora import Corpus
 from cse_methods.encoders.encoder import Encoder
@@ -115,12 +115,11 @@ class PCL(TwoViewObjective):
     def encode(self, student: StudentProtocol, views: TwoViews) -> tuple[Tensor, ...]:
         """Encode a sentence, its dropout copy and its augmentations; then the same by the peer."""
         contents, (plain, _), config = views.contents, views.templates, self.config
-        row = Row(config.max_length - len(student.encoder.template), mask=None)
-        rate = config.augmentation_rate
+        longest, rate = config.max_length - len(student.encoder.template), config.augmentation_rate
         augmented = [[(name, rate) for name in _REGISTERED[kind]] for kind in config.augmentations]
         count = 2 + len(augmented)
         rows = contents * 2 + [
-            change_pieces(own, view, row) for view in augmented for own in contents
+            change_pieces(own, view, longest=longest) for view in augmented for own in contents
         ]
         read = partial(student.encode, rows, plain)
         of_peer: tuple[Tensor, ...] = ()

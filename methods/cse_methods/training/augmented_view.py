@@ -8,7 +8,6 @@ from torch import Tensor
 
 from cse_methods.augmentation.registry import (
     AUGMENTATIONS,
-    Row,
     View,
     change_embeddings,
     change_pieces,
@@ -32,8 +31,13 @@ def encode_view(
     TrainingError if spans are to be masked, but the backbone has no mask token.
     """
     template = student.encoder.template
-    row = Row(max_length - len(template), student.encoder.tokenizer.mask_token_id)
-    rows = [template(change_pieces(content, view, row)) for content in contents]
+    change = partial(
+        change_pieces,
+        view=view,
+        longest=max_length - len(template),
+        mask=student.encoder.tokenizer.mask_token_id,
+    )
+    rows = [template(change(content)) for content in contents]
     (vectors,) = student.encode(rows, list, edits=edit_rows(view, list(map(len, rows))))
     return vectors
 
