@@ -204,11 +204,7 @@ def test_dev_sets_are_named_by_references(tmp_path: Path) -> None:
 
 
 def test_dev_sets_of_mteb_are_of_splits_without_tests(task_hub: LoopbackHub) -> None:
-    from cse_methods.referenced_tasks.library import (
-        check_references,
-        fetch_references,
-        load_task,
-    )
+    from cse_methods.referenced_tasks.library import check_references, fetch_references, load_task
 
     def references(*entries: Any) -> list[Any]:
         return list(DevSelection(also=entries).references.values())

@@ -40,11 +40,7 @@ from cse_methods.sentence_transformers_trainer import library
 from cse_methods.sentence_transformers_trainer.datasets import WeightedBatchSampler, make_datasets
 from cse_methods.sentence_transformers_trainer.losses import LOSSES, settings_of
 from cse_methods.sentence_transformers_trainer.port import report_to_cse
-from cse_methods.sentence_transformers_trainer.settings import (
-    LibraryConfig,
-    StConfig,
-    StSettings,
-)
+from cse_methods.sentence_transformers_trainer.settings import LibraryConfig, StConfig, StSettings
 from cse_methods.testing import (
     CHECKS,
     RecordedRun,

@@ -23,11 +23,7 @@ from cse_methods.encoders.sentence_transformers_format import (
     refuse_other_settings,
     transformer_folder,
 )
-from cse_methods.encoders.short_names import (
-    HUB,
-    ONLY_PACKAGED,
-    packaged_folder,
-)
+from cse_methods.encoders.short_names import HUB, ONLY_PACKAGED, packaged_folder
 from cse_methods.encoders.static_files import is_static, static_files
 from cse_methods.errors import BackboneError, UnknownModelError, nearest_hint
 from cse_methods.files.hub import explain_hub_error

@@ -6,12 +6,7 @@ from functools import partial
 
 from torch import Tensor
 
-from cse_methods.augmentation.registry import (
-    AUGMENTATIONS,
-    View,
-    change_embeddings,
-    change_pieces,
-)
+from cse_methods.augmentation.registry import AUGMENTATIONS, View, change_embeddings, change_pieces
 from cse_methods.encoders.edits import UNEDITED, Edits
 from cse_methods.training.student import StudentProtocol
 
