@@ -102,20 +102,12 @@ _MOST_CLASSES = 1_000_000
 _LEFT_OUT = {"show_progress_bar", "gather_across_devices"}
 """What no number depends on with one process."""
 _BOUNDS: Mapping[str, Mapping[str, Any]] = {
-    "scale": {"gt": 0},
-    "temperature": {"gt": 0},
-    "student_temperature": {"gt": 0},
-    "teacher_temperature": {"gt": 0},
-    "margin": {"ge": 0},
-    "triplet_margin": {"ge": 0},
-    "positive_margin": {"ge": -1, "le": 1},
-    "negative_margin": {"ge": -1, "le": 1},
-    "hardness_strength": {"ge": 0},
-    "mean_weight": {"ge": 0},
-    "second_moment_weight": {"ge": 0},
-    "mini_batch_size": {"ge": 1},
-    "mini_batch_num_tokens": {"ge": 1},
-    "projection_dim": {"ge": 1},
+    **{name: {"gt": 0} for name in ("scale", "temperature")},
+    **{name: {"gt": 0} for name in ("student_temperature", "teacher_temperature")},
+    **{name: {"ge": 0} for name in ("margin", "triplet_margin", "hardness_strength")},
+    **{name: {"ge": 0} for name in ("mean_weight", "second_moment_weight")},
+    **{name: {"ge": -1, "le": 1} for name in ("positive_margin", "negative_margin")},
+    **{name: {"ge": 1} for name in ("mini_batch_size", "mini_batch_num_tokens", "projection_dim")},
 }
 
 

@@ -14,7 +14,6 @@ from pathlib import Path
 from cse_methods.data.builtin.pairs import PairKind, draw_pairs, refuse_other_draw
 from cse_methods.data.corpora import handed_out_texts
 from cse_methods.data.corpus_spec import CorpusSpec
-from cse_methods.data.dev_sets import DEV_PAIR_FILES as DEV_FILES
 from cse_methods.data.manifest import manifest, refuse_count
 from cse_methods.data.pairs import (
     GradedPair,
@@ -22,6 +21,7 @@ from cse_methods.data.pairs import (
     existing_file,
     read_cells,
     read_pair,
+    read_pair_files,
     read_pairs,
     read_score,
     sha256_of_pairs,
@@ -35,16 +35,7 @@ from cse_methods.tasks import STS_TASKS
 
 _log = logging.getLogger(__name__)
 
-TEST_PAIR_FILES = {
-    "stsb": DEV_FILES["stsb"]._replace(
-        path="downstream/STS/STSBenchmark/sts-test.csv",
-        sha256="59d8279de50656aeaa7de3acc122950c8790c8c28b7132a39234bd620be418c2",
-    ),
-    "sickr": DEV_FILES["sickr"]._replace(
-        path="downstream/SICK/SICK_test_annotated.txt",
-        sha256="37371c77d2b7071d0a2b78f0509ba8e0c4730ba9da87eafde99656d075fcbd74",
-    ),
-}
+TEST_PAIR_FILES = read_pair_files("test")
 LOWEST_STS_GOLD = 0.0
 """The lowest gold score of STS12 to STS16."""
 STS_FOLDERS = {f"sts{year}": f"downstream/STS/STS{year}-en-test" for year in range(12, 17)}

@@ -15,23 +15,18 @@ from cse_methods.data.builtin.transfer import (
 from cse_methods.data.source import data_source
 from cse_methods.data.transfer_sets import (
     FOLDED,
-    TRAIN_FILES,
     LabelledSentences,
-    TransferFile,
     TransferSet,
     load_part,
     load_transfer_set,
+    read_transfer_files,
 )
 from cse_methods.files.text import sha256_of
 from cse_methods.tasks import TransferTask
 from cse_methods.transfer.folds import Accuracies, Embed, task_accuracies
 from cse_methods.transfer.protocol import TransferProtocol
 
-TEST_FILES: dict[TransferTask, TransferFile] = {
-    "sst2": TRAIN_FILES["sst2"][0]._replace(path="downstream/SST/binary/sentiment-test"),
-    "trec": TRAIN_FILES["trec"][0]._replace(path="downstream/TREC/TREC_10.label"),
-    "mrpc": TRAIN_FILES["mrpc"][0]._replace(path="downstream/MRPC/msr_paraphrase_test.txt"),
-}
+TEST_FILES = read_transfer_files("test")
 # The built-in sets are for offline tests and the quickstart only.
 TEST_ROWS = 60
 
@@ -45,7 +40,7 @@ def load_test_part(task: TransferTask, data: str | None) -> LabelledSentences | 
     if task in FOLDED:
         return None
     source = data_source(data)
-    return load_part(task, source, [TEST_FILES[task]], builtin=lambda: builtin_test_rows(task))
+    return load_part(task, source, TEST_FILES[task], builtin=lambda: builtin_test_rows(task))
 
 
 @cache
