@@ -1,45 +1,15 @@
 """Spell methods, backbones, tasks and hyperparameters as their authors do."""
 
 import re
+from pathlib import Path
 
-from cse_methods.tasks import AVG_STS, AVG_TRANSFER
+from cse_methods.files.text import read_own_table
 
-METHODS = {
-    **{"simcse": "SimCSE", "esimcse": "ESimCSE", "sncse": "SNCSE", "compcse": "CompCSE"},
-    **{"hicl": "HiCL", "rankcse": "RankCSE", "whitenedcse": "WhitenedCSE"},
-    **{"dclr": "DCLR", "pcl": "PCL", "arccse": "ArcCSE", "mixcse": "MixCSE", "mocose": "MoCoSE"},
-    **{"promptbert": "PromptBERT", "l2pcsr": "L2P-CSR", "isbert": "IS-BERT"},
-    **{"bertflow": "BERT-flow", "diffcse": "DiffCSE", "infocse": "InfoCSE"},
-    **{"focalinfonce": "Focal-InfoNCE", "macl": "MACL", "simcsepp": "SimCSE++"},
-    **{"distillcse": "DistillCSE", "cotbert": "CoT-BERT", "pna": "PNA", "multicsr": "MultiCSR"},
-    **{"untrained": "untrained", "st": "ST"},
-    # Of published numbers alone.
-    **{"l2p-csr": "L2P-CSR", "is-bert": "IS-BERT", "consert": "ConSERT", "declutr": "DeCLUTR"},
-    **{"bert-whitening": "BERT-whitening", "bert-flow": "BERT-flow", "paser": "PaSeR"},
-    **{"glove-avg": "GloVe, average", "skip-thought": "Skip-thought", "use": "USE", "ct": "CT"},
-    **{"first-last-avg": "first-last average", "last-avg": "last average", "cls": "[CLS]"},
-    **{"tncse": "TNCSE", "jtcse": "JTCSE", "cacse": "CACSE", "cot-bert": "CoT-BERT"},
-    **{"denosent": "DenoSent", "distilcse-ckd": "DistilCSE-CKD"},
-    **{"syncse": "SynCSE", "syncse-partial": "SynCSE-partial", "syncse-scratch": "SynCSE-scratch"},
-    **{"claif": "CLAIF", "clhaif": "CLHAIF", "angle": "AnglE", "sts-regression": "STS-Regression"},
-    **{"focal-infonce": "Focal-InfoNCE", "micse": "miCSE", "promcse": "PromCSE"},
-    **{"gs-infonce": "gs-InfoNCE"},
-    **{"cards": "CARDS", "mcse": "MCSE", "rankencoder": "RankEncoder", "conpvp": "ConPVP"},
-    **{"gcse": "GCSE", "kdmcse": "KDMCSE", "dalr": "DALR", "sumcse": "SumCSE", "ease": "EASE"},
-    **{"informin-cl": "InforMin-CL", "visualcse": "VisualCSE", "audiocse": "AudioCSE"},
-    **{"pt-bert": "PT-BERT"},
-}
-BACKBONES = {
-    **{"bert-base": "BERT-base", "bert-large": "BERT-large", "non-bert": "not BERT"},
-    **{"roberta-base": "RoBERTa-base", "roberta-large": "RoBERTa-large"},
-}
-TASKS = {
-    **{f"sts{year}": f"STS{year}" for year in range(12, 17)},
-    **{"stsb": "STS-B", "sickr": "SICK-R", AVG_STS: "STS average"},
-    **{"mr": "MR", "cr": "CR", "subj": "SUBJ", "mpqa": "MPQA", "sst2": "SST-2", "trec": "TREC"},
-    **{"mrpc": "MRPC", AVG_TRANSFER: "transfer average", "transfer_dev": "transfer average"},
-    **{"yelp": "Yelp", "imdb": "IMDB"},
-}
+_ROWS = read_own_table(Path(__file__).with_suffix(".csv"))
+METHODS, BACKBONES, TASKS = (
+    {row["name"]: row["spelling"] for row in _ROWS if row["kind"] == kind}
+    for kind in ("method", "backbone", "task")
+)
 PAPER_PAGES = {
     "compcse": "https://aclanthology.org/2023.acl-long.882",
     "hicl": "https://arxiv.org/abs/2310.09720",

@@ -1,7 +1,6 @@
 """Methods by name. The folder `papers/` is the catalogue; third parties use entry points."""
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
 from functools import wraps
 from importlib import import_module
 from pkgutil import iter_modules
@@ -12,7 +11,7 @@ from cse_methods.config import MethodConfig
 from cse_methods.contract import Method, Paper, PublishedSettings, Run
 from cse_methods.entry_points import load, outside_methods, package_of
 from cse_methods.errors import BrokenMethodError, UnknownMethodError, nearest_hint
-from cse_methods.published.tables import published_settings
+from cse_methods.published.tables import paper_of, published_settings
 
 _METHODS: dict[str, Method] = {}
 
@@ -24,8 +23,8 @@ def register(
     name: str,
     *,
     config: type[Config],
-    paper: Paper,
     revision: int,
+    paper: Paper | None = None,
     published: Sequence[PublishedSettings] = (),
 ) -> Callable[[Train[Config]], Train[Config]]:
     """Enter the decorated `train(config, run)` into the registry under `name`.
@@ -35,8 +34,9 @@ def register(
     Args:
         name: as it stands in a sweep file; the name of the file that registers it.
         config: the settings of the method, with bounds.
-        paper: where the method comes from.
         revision: raised when the method's numbers change, so that old rows are not reused.
+        paper: where the method comes from; of the methods of this package, their row of
+            `published/papers.csv`.
         published: the paper's own settings, for start points; of the methods of this package, the
             table of their name in `published/`.
 
@@ -46,26 +46,35 @@ def register(
     """
 
     def enter(train: Train[Config]) -> Train[Config]:
-        enter_method(Method(name, config, paper, revision, train, tuple(published)))
+        enter_method(name, config, train, paper=paper, revision=revision, published=published)
         return train
 
     return enter
 
 
-def enter_method(method: Method) -> None:
+def enter_method(
+    name: str,
+    config: type[MethodConfig],
+    train: Callable[[Any, Run], dict[str, float]],
+    *,
+    paper: Paper | None,
+    revision: int,
+    published: Sequence[PublishedSettings],
+    build: Callable[..., Any] | None = None,
+) -> None:
     """Enter a method into the registry, its training seeded by `run.seed`; raises as `register`."""
-    name, train, config = method.name, method.train, method.config
     if not (isinstance(config, type) and issubclass(config, MethodConfig)):
         raise TypeError(f"config must be a subclass of MethodConfig, got {config!r}")
-    if not isinstance(method.paper, Paper):
-        raise TypeError(f"paper must be a Paper, got {method.paper!r}")
-    if not isinstance(method.revision, int):
-        raise TypeError(f"revision must be a whole number, got {method.revision!r}")
-    if name in own_methods() and train.__module__ != f"{papers.__name__}.{name}":
-        raise ValueError(f"method {name!r} is a built-in one; choose another name")
-    if name in _METHODS and (holder := _name_function(_METHODS[name].train)) != _name_function(
-        train
-    ):
+    if name in own_methods():
+        if train.__module__ != f"{papers.__name__}.{name}":
+            raise ValueError(f"method {name!r} is a built-in one; choose another name")
+        paper, published = paper_of(name), published_settings(name)
+    if not isinstance(paper, Paper):
+        raise TypeError(f"paper must be a Paper, got {paper!r}")
+    if not isinstance(revision, int):
+        raise TypeError(f"revision must be a whole number, got {revision!r}")
+    holder = _name_function(_METHODS[name].train) if name in _METHODS else None
+    if holder not in (None, _name_function(train)):
         raise ValueError(f"method {name!r} is registered already, by {holder}; choose another name")
 
     @wraps(train)
@@ -75,8 +84,7 @@ def enter_method(method: Method) -> None:
         with seeded(run.seed):
             return train(config, run)
 
-    published = method.published or (published_settings(name) if name in own_methods() else ())
-    _METHODS[name] = replace(method, train=train_seeded, published=published)
+    _METHODS[name] = Method(name, config, paper, revision, train_seeded, tuple(published), build)
 
 
 def available_methods() -> list[str]:

@@ -1,8 +1,6 @@
 from collections import Counter
 from functools import partial
-from math import exp, log
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any, get_args
 
 import numpy as np
@@ -17,13 +15,12 @@ from torch import Tensor
 from cse_methods.augmentation.pieces import span_length
 from cse_methods.augmentation.registry import (
     AugmentationName,
-    Row,
     View,
     change_embeddings,
     change_pieces,
 )
-from cse_methods.encoders.template import Template
 from cse_methods.errors import TrainingError
+from cse_methods.losses.info_nce import info_nce
 from cse_methods.papers.simcse import AugmentedSimCSE
 from cse_methods.training.augmented_view import edit_rows, encode_view
 from cse_methods.training.student import Batch, Student
@@ -41,7 +38,7 @@ def drawn(
     content: list[int], *view: tuple[AugmentationName, float], seed: int, longest: int = LONGEST
 ) -> list[int]:
     torch.manual_seed(seed)
-    return change_pieces(content, view, Row(longest, MASK))
+    return change_pieces(content, view, longest=longest, mask=MASK)
 
 
 @settings(max_examples=25)
@@ -66,7 +63,7 @@ def test_a_span_has_its_length_and_changes_follow_one_another() -> None:
     spans = {tuple(drawn([7, 8, 9, 6], ("span", 0.5), seed=seed)) for seed in range(40)}
     assert spans == {(MASK, MASK, 9, 6), (7, MASK, MASK, 6), (7, 8, MASK, MASK)}
     with pytest.raises(TrainingError, match="span hides word pieces by a mask"):
-        change_pieces([7], [("span", 0.2)], Row(LONGEST, mask=None))
+        change_pieces([7], [("span", 0.2)], longest=LONGEST)
     # A copy of one of two pieces, then half of the three masked: never a mask twice.
     both: View = [("repeat", 0.5), ("span", 0.4)]
     for view, masks in ((both, {1}), (both[::-1], {1, 2})):
@@ -123,31 +120,6 @@ def test_positions_are_permuted_in_each_row(lengths: list[int]) -> None:
     assert not edits.are_of_rows
 
 
-class Given:
-    """A student that gives each row as its vector, one coordinate a word piece."""
-
-    def __init__(self) -> None:
-        tokenizer = SimpleNamespace(mask_token_id=MASK)
-        self.encoder = SimpleNamespace(template=Template((), ()), tokenizer=tokenizer)
-        self.edits: list[Any] = []
-
-    def pieces_of(self, batch: Batch, template: Any) -> list[list[int]]:
-        return [[1, 0], [0, 1]]
-
-    def encode(self, rows: Any, *templates: Any, edits: Any) -> tuple[Tensor, ...]:
-        self.edits.append(edits)
-        return (torch.tensor([[float(piece) for piece in row] for row in rows]),)
-
-
-def test_the_loss_of_augmented_views_equals_a_hand_worked_one() -> None:
-    """The second view is turned round: a sentence's vector there is the other one's."""
-    student: Any = Given()
-    config = configured(views=[[], ["reverse", "token_cutoff"]], temperature=0.5)
-    (loss,) = AugmentedSimCSE(config)(student, Batch(["a", "b"], np.arange(2))).values()
-    assert loss.item() == pytest.approx(log(1 + exp(2)), rel=1e-6)
-    assert [edits.embeddings is not None for edits in student.edits] == [False, True]
-
-
 def test_each_augmentation_changes_one_view(tiny_bert: Path) -> None:
     """The other one is the sentence as it is; each view is drawn anew."""
     student = Student.from_config(configured(tiny_bert, dropout=0.0, head=False))
@@ -163,6 +135,16 @@ def test_each_augmentation_changes_one_view(tiny_bert: Path) -> None:
         changed, again = view(name), view(name)
         assert not torch.isclose(changed, plain, atol=1e-4).all(dim=1).any(), name
         assert torch.equal(changed, again) == (name == "reverse"), name
+
+
+def test_the_loss_is_of_the_two_views(tiny_bert: Path) -> None:
+    config = configured(tiny_bert, views=[[], ["reverse"]], dropout=0.0, head=False)
+    student = Student.from_config(config)
+    pieces = student.pieces(TEXTS, student.encoder.template)
+    views = [encode_view(student, pieces, view, max_length=32) for view in ([], [("reverse", 1.0)])]
+    found = AugmentedSimCSE(config)(student, Batch(TEXTS, np.arange(2)))
+    expected = info_nce(*views, temperature=config.temperature)
+    torch.testing.assert_close(found, {"contrastive": expected})
 
 
 def test_unknown_augmentations_and_rates_without_effect_are_refused() -> None:

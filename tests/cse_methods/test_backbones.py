@@ -158,8 +158,8 @@ def test_minilm_is_taken_from_its_package_if_the_weights_are_the_known_ones(
     monkeypatch.syspath_prepend(str(folder.parent))
     sha256 = hashlib.sha256((package / "model.safetensors").read_bytes()).hexdigest()
     weights = f"{package.name}/model.safetensors"
-    monkeypatch.setitem(short_names._PACKAGED, "minilm", (folder.name, weights))
-    monkeypatch.setitem(short_names._PACKAGED_SHA256, "minilm", sha256)
+    row = {"module": folder.name, "weights": weights, "sha256": sha256}
+    monkeypatch.setitem(short_names._PACKAGED, "minilm", row)
     source = resolve_backbone("minilm")
     assert fetch_backbone(source) == locate_backbone(source) == package
     assert locate_backbone(resolve_backbone("minilm@main")) is None  # a revision is the hub's

@@ -112,7 +112,7 @@ def test_every_declared_training_names_its_page_and_a_known_corpus() -> None:
     minilm = declared_training("minilm")
     assert minilm is not None and minilm.pairs
     assert declared_training("some/model") is None
-    ids = {model for models in HUB.values() for model in models.values()}
+    ids = {row["model"] for row in HUB.values()}
     known = [one for name in ids if (one := declared_training(name)) is not None]
     assert len(known) >= len(ids) - 1  # GloVe's is not checked
     for one in known:

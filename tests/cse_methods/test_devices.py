@@ -117,7 +117,7 @@ def check_waits(
 ) -> None:
     """Between dev points nothing waits; one waits for its losses and one for its vectors."""
     training = waits_within(ledger, "train_until")
-    losses = {wait for wait in training if wait.functions[0] == "train_until"}
+    losses = {wait for wait in training if wait.functions[0] == "means"}
     assert sum(training[wait] for wait in losses) == spans
     training -= waits_within(ledger, "metrics")  # of a dev point
     others = Counter({wait: n for wait, n in training.items() if wait not in losses})
@@ -326,8 +326,8 @@ def test_a_full_gpu_raises_an_error_with_advice(lab: Lab, tmp_path: Path) -> Non
     assert isinstance(config, SimCSEConfig)
     corpus = load_corpus(config.corpus, config.data)
     told = (
-        r"memory is full, with batch_size 8, .* \(CUDA out of memory\); set "
-        "gradient_accumulation: 4, .* smaller batch_size, or a larger resources.gpu"
+        r"memory is full while it trains with batch_size 8, .* \(CUDA out of memory\); set "
+        r"gradient_accumulation: 4, .* smaller batch_size, or .* by a larger resources.gpu"
     )
     with device_ledger(), pytest.raises(TrainingError, match=told):
         train(config, RecordedRun(tmp_path), corpus=corpus, objective=lambda _: FullMemory(config))

@@ -116,21 +116,7 @@ def test_weights_are_float32_in_memory_whatever_the_file_has() -> None:
     assert half.encode(SENTENCES).dtype == torch.float32
 
 
-def test_unfit_weights_and_unknown_families_are_refused(edited: Edit) -> None:
-    with pytest.raises(BackboneError, match=r"lack 16 of the model's tensors, encoder\.layer\.2"):
-        load_encoder(str(edited(num_hidden_layers=3)))
-    wider, damaged = edited(intermediate_size=128), edited()
-    weights = (damaged / "model.safetensors").read_bytes()
-    (damaged / "model.safetensors").write_bytes(weights[: len(weights) // 2])
-    for folder, problem in (
-        (
-            wider,
-            rf"intermediate\.dense\.bias has the shape \[64\], and \[128\] by .* {wider}; is it",
-        ),
-        (damaged, f"cannot be loaded from {damaged}: "),
-    ):
-        with pytest.raises(BackboneError, match=problem):
-            load_encoder(str(folder))
+def test_unknown_families_are_refused(edited: Edit) -> None:
     own_code = {"model_type": "new", "auto_map": {"AutoModel": "a/b--modeling.NewModel"}}
     configs: list[tuple[dict[str, Any], str]] = [
         ({"model_type": "gpt2"}, "of the family 'gpt2'; encoders of"),

@@ -7,14 +7,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from cse_methods.losses.dimension_contrast import dimension_contrast
-from cse_methods.losses.focal_info_nce import focal_info_nce
 from cse_methods.losses.info_nce import NegativesFrom, info_nce
 from cse_methods.losses.list_mle import list_mle
 from cse_methods.losses.list_net import list_net
 from cse_methods.losses.multi_positive import MultiPositive, multi_positive
-from cse_methods.losses.off_dropout import off_dropout_contrast
-from cse_methods.losses.reweighted_contrast import alignment_temperature, reweighted_contrast
+from cse_methods.losses.reweighted_contrast import reweighted_contrast
 from cse_methods.losses.segments import (
     Negatives,
     SameSequence,
@@ -23,7 +20,6 @@ from cse_methods.losses.segments import (
     pool_segments,
 )
 from cse_methods.losses.similarity import cosine_matrix
-from cse_methods.losses.spread_out import spread_out
 
 OF_LISTS = partial(list_net, student_temperature=0.1, teacher_temperature=0.05)
 RANK_LOSSES = (
@@ -120,69 +116,6 @@ def test_with_one_segment_a_sequence_the_local_loss_is_info_nce() -> None:
             assert view.grad.abs().max() < 1e-12  # and not NaN
 
 
-def test_focal_info_nce_by_hand_with_cosines_below_zero() -> None:
-    # Cosines: -0.6 and 0.8 of the first anchor, 0.8 and 0.6 of the second; m is 0.2.
-    first, second = torch.eye(2), torch.tensor([[-0.6, 0.8], [0.8, 0.6]])
-    logits = [0.36 / 0.5, 0.8 * 1.0 / 0.5], [0.8 * 1.0 / 0.5, 0.36 / 0.5]
-    expected = math.log(math.exp(logits[0][0]) + math.exp(logits[0][1])) - logits[0][0]
-    loss = focal_info_nce(first, second.requires_grad_(), temperature=0.5, hardness=0.2)
-    assert loss.item() == pytest.approx(expected)
-    assert is_finite(loss, second)
-    assert second.grad is not None
-    assert second.grad[0] @ torch.tensor([-1.0, 0.0]) < 0  # the positive is pushed farther away
-    single = focal_info_nce(first[:1], second[:1], temperature=0.5, hardness=0.2)
-    assert single.item() == 0
-
-
-@pytest.mark.parametrize("temperature", [0.05, 1e-3])
-def test_anchors_that_are_certain_pull_as_hard_as_others(temperature: float) -> None:
-    # Log-odds of 0 and, in float32 beyond what a probability can show, of 2 / temperature.
-    positives = torch.tensor([0.5, 1.0], requires_grad=True)
-    negatives = torch.tensor([[0.5], [-1.0]], requires_grad=True)
-    loss = reweighted_contrast(positives, negatives, temperature=temperature)
-    assert loss.item() == pytest.approx((2 * math.log(2) + 1) / 2)
-    loss.backward()
-    slope = 1 / (2 * temperature)
-    torch.testing.assert_close(positives.grad, torch.tensor([-slope, -slope]))
-    torch.testing.assert_close(negatives.grad, torch.tensor([[slope], [slope]]))
-    lost = reweighted_contrast(-positives[1:], -negatives[1:], temperature=temperature)
-    assert lost.item() == pytest.approx(2 / temperature)  # the negative is as certain
-
-
-def test_the_temperature_follows_the_alignment_and_is_refused_at_zero() -> None:
-    positives = torch.tensor([0.2, 0.6], requires_grad=True)
-    settings = {"temperature": 0.1, "a0": 0.2}
-    tau = alignment_temperature(positives, alpha=0.5, **settings)
-    assert tau.item() == pytest.approx(0.11)
-    assert not tau.requires_grad
-    with pytest.raises(ValueError, match=r"is 0 at an alignment A = -0.8, and must be above 0"):
-        alignment_temperature(torch.tensor([-0.8], dtype=torch.float64), alpha=1, **settings)
-    with pytest.raises(ValueError, match="K >= 1, got"):  # a batch of one has no negative
-        reweighted_contrast(positives[:1], torch.empty(1, 0), temperature=0.1)
-
-
-def test_contrasts_of_simcsepp_by_hand() -> None:
-    # The own positive has 0.5 * 1 / 0.5 = 1, the other sentence without dropout 0.6 / 0.5 = 1.2.
-    axes, still = torch.eye(2), torch.tensor([[1.0, 0.0], [0.6, 0.8]])
-    how = {"temperature": 0.5, "positive_factor": 0.5}
-    assert off_dropout_contrast(axes, 3 * axes, still, **how).item() == pytest.approx(
-        math.log(math.e + math.exp(1.2)) - 1
-    )
-    assert off_dropout_contrast(axes[:1], -axes[:1], still[:1], **how).item() == 0
-    # Standardised coordinates 1, -1 and -1, 1 (the floor apart): correlations 1 and -1.
-    loss = dimension_contrast(100 * axes, 70 * axes, temperature=0.5).item()
-    assert loss == pytest.approx(math.log(math.exp(2) + math.exp(-2)) - 2, rel=1e-5)
-    single = views(0, 1)
-    assert dimension_contrast(*single, temperature=5).item() == pytest.approx(math.log(5))
-
-
-def test_spread_out_by_hand() -> None:
-    # Cosines of the first view: 1, 0, 0; of the second: -1, 0, 0. Both with means of squares 1/3.
-    first = torch.tensor([[1.0, 0, 0, 0], [2, 0, 0, 0], [0, 3, 0, 0]])
-    second = torch.tensor([[1.0, 0, 0, 0], [-2, 0, 0, 0], [0, 0, 3, 0]])
-    for aggregation, factor in (("mean", 1), ("sum", 2)):
-        mean, excess = spread_out(first, second, aggregation=aggregation)
-        assert mean.item() == pytest.approx(factor / 9)
-        assert excess.item() == pytest.approx(factor * (1 / 3 - 1 / 4))
-    assert spread_out(first[:, :2])[1].item() == 0  # 1/3 is below 1/2
-    assert torch.stack(spread_out(first[:1])).tolist() == [0, 0]
+def test_a_batch_of_one_has_no_negative_to_weigh() -> None:
+    with pytest.raises(ValueError, match="K >= 1, got"):
+        reweighted_contrast(torch.tensor([0.2]), torch.empty(1, 0), temperature=0.1)

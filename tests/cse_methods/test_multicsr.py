@@ -1,11 +1,9 @@
-from math import exp, log
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from pydantic import ValidationError
 from started_papers import NUMBERED, configured
 
 from cse_methods.data.corpora import Corpus
@@ -25,32 +23,6 @@ def test_negatives_that_are_too_alike_are_left_out_and_own_positives_never() -> 
     assert weigh_triples(*frozen, phi=0.9).tolist() == [[1, 0, 0, 1], [0, 1, 1, 1]]
     assert weigh_triples(*frozen, phi=0.5).tolist() == [[1, 0, 0, 0], [0, 1, 1, 0]]
     assert weigh_triples(*frozen, phi=1).min() == 1
-    # Logits 2, 0 | 0, 2 and 0, 2 | 2, 0; what is left beside the positive is e^2, or e^2 and 1.
-    logits = noise_logits(AXES, AXES, AXES.flip(0), temperature=0.5)
-    weights = torch.tensor([[1, 0, 0, 1], [0, 1, 1, 1]], dtype=torch.float64)
-    rows = (log(exp(2) + exp(2)) - 2, log(exp(2) + exp(2) + 1) - 2)
-    found = debiased_loss(logits, weights, form="infonce")
-    assert found.item() == pytest.approx(sum(rows) / 2)
-    # The logit of a false negative is 0, that of its pair in the released form as well.
-    shares = [[exp(2), 1, 1, exp(2)], [1, exp(2), exp(2), 1]]
-    parts = [[share / sum(row) for share in row] for row in shares]
-    entropies = [
-        log(part if column == row else 1 - part)
-        for row, own in enumerate(parts)
-        for column, part in enumerate(own)
-    ]
-    found = debiased_loss(logits, weights, form="bce")
-    assert found.item() == pytest.approx(-sum(entropies) / 8)
-
-
-def test_where_every_negative_is_false_the_loss_is_0() -> None:
-    views = [torch.randn(3, 4, requires_grad=True) for _ in range(3)]
-    weights = weigh_triples(*[torch.ones(3, 4)] * 3, phi=0.9)
-    assert weights.tolist() == [[float(a == b) for b in range(6)] for a in range(3)]
-    loss = debiased_loss(noise_logits(*views, temperature=0.05), weights, form="infonce")
-    loss.backward()
-    assert loss.item() == 0
-    assert all(view.grad is not None and not view.grad.any() for view in views[:2])
 
 
 def test_the_complementary_model_weighs_the_rows_of_the_batch(
@@ -82,9 +54,3 @@ def test_the_complementary_model_weighs_the_rows_of_the_batch(
     torch.testing.assert_close(found, expected)
     assert objective.evaluation_encoder(student) is student.encoder
     assert not objective.state_dict()
-
-
-def test_the_corpus_must_have_three_columns() -> None:
-    for corpus, has in [("builtin", "single sentences"), (NLI | {"columns": ["x", "y"]}, "2 col")]:
-        with pytest.raises(ValidationError, match=f"has {has}.* and 3 columns are needed"):
-            configured("multicsr", corpus=corpus, complementary_model="mini")

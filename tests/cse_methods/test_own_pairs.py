@@ -231,8 +231,6 @@ BROKEN: list[tuple[str, bytes, str]] = [
     ("my.tsv", as_tsv([("a", "b", "2,5"), *ROWS], ()), "line 1: the score is '2,5'; write 2.5"),  # type: ignore[list-item]
     ("my.tsv", edited(5, "a\tb\t "), r"line 5: the score is ''; .*leave out pairs"),
     ("my.tsv", edited(5, "a\t \t1"), r"line 5: the second sentence is empty"),
-    ("my.tsv", edited(5, "a\tb\t1\t"), r"line 5: 4 cells, but the first row has 3"),
-    ("my.csv", as_csv(ROWS, (*HEADER, "note")), r"line 2: 3 cells, but the first row has 4"),
     ("my.csv", as_csv(GLUE, HEADER), r"line 2: 5 cells, but .* 3; .*row\.names = FALSE"),
     ("my.jsonl", as_jsonl(ROWS).replace(b"2.5", b"true"), r"line 6: the score is True"),
     ("my.jsonl", as_jsonl(NUMBER), r"line 6: the second sentence is 3; expected text"),
@@ -242,10 +240,8 @@ BROKEN: list[tuple[str, bytes, str]] = [
         r"line 7: the first sentence is 'NULL', .*2 cells are such as NULL or nan.*; remove",
     ),
     ("my.tsv", as_tsv(IDS), r"line 2: the first sentence is 'q0', .*name a column of text"),
-    ("my.tsv", as_tsv(IDS, ()), r"line 1: the first sentence is 'q0', .*name a column of text"),
     ("my.tsv", as_tsv(GLUE, ()), r"line 1: .*\(text is in 3 and 4\); state columns: \["),
     ("my.tsv", as_tsv(ROWS, (*HEADER[:2], HEADER[1])), r"line 1: .*'sentence2', 'sentence2'"),
-    ("my.tsv", as_tsv(GLUE, ("n", "n", *HEADER)), r"line 1: 2 columns are called 'n'"),
     ("my.tsv", as_tsv([(a, b, 3) for a, b, _ in ROWS]), r"11 pairs has the score 3"),
     ("my.tsv", as_tsv([(a, b, s - 3) for a, b, s in ROWS]), r"from -3 to 2 .*scale: \[-3, 2\]"),
     (
@@ -253,17 +249,11 @@ BROKEN: list[tuple[str, bytes, str]] = [
         as_tsv(ROWS),
         r'line 1: .* separated by tabs; state separator: "\\t" .*save it with commas',
     ),
-    (
-        "my.csv",
-        as_csv(ROWS, delimiter=";"),
-        r'line 1: .* separated by semicolons; state separator: ";"',
-    ),
     ("my.tsv", as_tsv(ROWS).replace(b"\t", b"||"), r'line 1: .*separator: "\|\|" .*with tabs'),
     ("my.tsv", edited(5, "a\tb\t1e999"), r"line 5: the score is '1e999'; expected a number$"),
     ("my.jsonl", as_jsonl(ROWS).replace(b"2.5", b"9" * 400), r"line 6: the score is 9+; expected"),
     ("my.jsonl", as_jsonl(ROWS).replace(b"}", b', "score": 1}'), "line 1: the key 'score' stands"),
     ("my.csv", b"sep=;\n" + as_csv(ROWS, delimiter=";"), "line 1: 'sep=;' is for Excel alone; rem"),
-    ("my.csv", b"sep=,\r\n" + as_csv(ROWS), "line 1: 'sep=,' is for Excel alone; remove"),
     (
         "my.tsv",
         edited(5, "a\t#NAME?\t1"),

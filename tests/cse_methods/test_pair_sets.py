@@ -202,12 +202,6 @@ def test_a_damaged_file_is_named_with_its_line(tmp_path: Path) -> None:
 PAIRS = st.lists(st.tuples(st.sampled_from("abcdefg"), st.sampled_from("abcdefg")), max_size=30)
 
 
-def test_a_chain_of_sentences_is_one_group() -> None:
-    # a links the first two pairs, and d the last with them; e and f stand in one pair alone.
-    pairs = [("a", "c"), ("b", "a"), ("e", "f"), ("g", "g"), ("d", "b"), ("h", "d")]
-    assert group_by_sentence(*zip(*pairs, strict=True)).tolist() == [0, 0, 1, 2, 0, 0]
-
-
 @given(PAIRS)
 def test_groups_are_the_connected_components_of_shared_sentences(pairs) -> None:
     groups = group_by_sentence([a for a, _ in pairs], [b for _, b in pairs])

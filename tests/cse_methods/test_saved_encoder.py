@@ -145,20 +145,6 @@ def test_a_saved_encoder_reads_texts_as_its_folder_says(tiny_bert, tiny_roberta,
         load_encoder(str(tmp_path / "cased"))
 
 
-def test_what_only_another_library_reads_is_refused(dense: Path) -> None:
-    content = (dense / "modules.json").read_text()
-    odd = {"idx": 2, "name": "2", "path": "2_LSTM", "type": "sentence_transformers.models.LSTM"}
-    file = dense / "modules.json"
-    file.write_text(json.dumps([*json.loads(file.read_text()), odd]))
-    with pytest.raises(UnknownModelError, match=r"not read here: .+, LSTM in 2_LSTM"):
-        load_encoder(str(dense))
-    (dense / "modules.json").write_text(content)
-    for options in ({"prompts": ["query: "]}, {"truncate_dim": "40"}, {"truncate_dim": 0}):
-        (dense / "config_sentence_transformers.json").write_text(json.dumps(options))
-        with pytest.raises(BackboneError, match=r"config_sentence_transformers\.json has prompts"):
-            load_encoder(str(dense))
-
-
 @pytest.mark.real
 @pytest.mark.parametrize("pooler", ["cls", "avg"])
 def test_sentence_transformers_loads_a_saved_encoder(tiny_folder, pooler, tmp_path) -> None:

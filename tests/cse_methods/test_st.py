@@ -33,7 +33,6 @@ from torch.utils.data import ConcatDataset
 
 from cse_methods.contract import BEST_FOLDER, Paper, Run
 from cse_methods.data.corpora import load_corpus
-from cse_methods.encoders.backbones import explain_foreign
 from cse_methods.encoders.loading import load_sentence_encoder
 from cse_methods.errors import DataError, TrainingError
 from cse_methods.registry import get_method, register
@@ -41,11 +40,7 @@ from cse_methods.sentence_transformers_trainer import library
 from cse_methods.sentence_transformers_trainer.datasets import WeightedBatchSampler, make_datasets
 from cse_methods.sentence_transformers_trainer.losses import LOSSES, settings_of
 from cse_methods.sentence_transformers_trainer.port import report_to_cse
-from cse_methods.sentence_transformers_trainer.settings import (
-    LibraryConfig,
-    StConfig,
-    StSettings,
-)
+from cse_methods.sentence_transformers_trainer.settings import LibraryConfig, StConfig, StSettings
 from cse_methods.testing import (
     CHECKS,
     RecordedRun,
@@ -235,11 +230,6 @@ def test_reading_settings_does_not_import_the_library(tmp_path: Path) -> None:
     subprocess.run([sys.executable, "-c", code], check=True, cwd=tmp_path)
 
 
-def test_a_loss_that_is_not_finite_ends_the_trial_and_names_the_step(train: Train) -> None:
-    with pytest.raises(TrainingError, match=r"the loss is (nan|inf) at step [234], first in"):
-        train("mpnet", learning_rate=1e30, warmup_ratio=0.0, max_grad_norm=None, eval_steps=5)
-
-
 def test_the_environment_changes_nothing_and_nothing_is_left(
     train: Train, tmp_path: Path, monkeypatch, capfd
 ) -> None:
@@ -354,10 +344,6 @@ def test_labels_that_a_loss_does_not_read_are_refused(tmp_path: Path) -> None:
     odd = {"name": str(tmp_path / "a.csv"), "columns": ["a", "b"], "label": "s"}
     with pytest.raises(DataError, match=r"line 2: label 's' is 'high'; expected a number"):
         load_corpus(configured(corpus=odd, loss="cosent").corpus, "builtin")
-
-
-def test_a_base_of_any_family_can_be_trained(tiny) -> None:
-    assert all(explain_foreign(tiny(family)) for family in LIBRARY_FAMILIES)
 
 
 def train_by_script(config: LibraryConfig, run: Run) -> dict[str, float]:

@@ -151,8 +151,8 @@ def test_word_vectors_are_read_from_an_installed_package(
     monkeypatch.syspath_prepend(str(folder.parent))
     sha256 = hashlib.sha256(vectors.read_bytes()).hexdigest()
     file = f"data/{vectors.name}"
-    monkeypatch.setitem(short_names._PACKAGED, "glove-50d", (folder.name, file))
-    monkeypatch.setitem(short_names._PACKAGED_SHA256, "glove-50d", sha256)
+    row = {"module": folder.name, "weights": file, "sha256": sha256}
+    monkeypatch.setitem(short_names._PACKAGED, "glove-50d", row)
     assert fetch_backbone(resolve_backbone("glove-50d")) == data
     assert_means(load_sentence_encoder("glove-50d"))
     before = weights_sha256(data)

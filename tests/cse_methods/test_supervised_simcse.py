@@ -1,6 +1,4 @@
-from math import exp, log
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -13,6 +11,7 @@ from started_papers import ON_SICK
 from cse_methods.contract import BEST_FOLDER
 from cse_methods.data.corpora import Corpus
 from cse_methods.encoders.loading import load_encoder
+from cse_methods.losses.info_nce import info_nce
 from cse_methods.papers.simcse import SimCSEConfig, SupervisedSimCSE
 from cse_methods.registry import available_methods, get_method
 from cse_methods.training.student import Batch, Student
@@ -31,51 +30,21 @@ def configured(path: Path | str = "a.csv", **settings: Any) -> Any:
     return started_papers.configured("simcse", **given | settings)
 
 
-class Given:
-    """A student whose vectors are stated, a row each; it notes what it reads."""
-
-    def __init__(self, vectors: list[list[float]]) -> None:
-        self.vectors = torch.tensor(vectors, dtype=torch.float64)
-        self.encoder = SimpleNamespace(template=object())
-        self.read: list[str] = []
-
-    def pieces_at(self, rows: Any, texts: Corpus, template: object) -> list[str]:
-        assert template is self.encoder.template
-        found = [texts.sentences[row] for row in rows]
-        self.read += found
-        return found
-
-    def encode(self, contents: list[str], *templates: object) -> tuple[torch.Tensor, ...]:
-        assert len(contents) == len(self.vectors) and len(templates) == 1
-        return (self.vectors,)
-
-
-def loss_of(vectors: list[list[float]], texts: tuple[list[str], ...], **settings: Any) -> float:
-    student: Any = Given(vectors)
-    objective = SupervisedSimCSE(configured(**settings), Corpus("nli", texts[0], "", texts))
-    parts = objective(student, Batch(texts[0], np.arange(2), texts))
-    assert list(parts) == ["contrastive"]
-    assert student.read == [text for column in texts for text in column]
-    return parts["contrastive"].item()
-
-
-A, B, MINUS_A = [1.0, 0.0], [0.0, 1.0], [-1.0, 0.0]
-
-
-def test_the_losses_of_triples_and_pairs_equal_hand_worked_ones() -> None:
-    """Equation 5 with α = 2: anchors a, b; positives a, b; hard negatives -a, a; τ = 0.5.
-
-    Anchor a: cosines 1, 0 with the positives; -1 with its own negative, 1 with the other's.
-    Anchor b: cosines 0, 1 with the positives; 0 with its own negative, 0 with the other's.
-    """
-    texts = (["a", "b"], ["a+", "b+"], ["a-", "b-"])
-    first = -log(exp(2) / (exp(2) + exp(0) + 2 * exp(-2) + exp(2)))
-    second = -log(exp(2) / (exp(0) + exp(2) + exp(0) + 2 * exp(0)))
-    found = loss_of([A, B, A, B, MINUS_A, A], texts, temperature=0.5, hard_negative_weight=log(2))
-    assert found == pytest.approx((first + second) / 2, rel=1e-12)
-    # Of pairs, anchor a has two equal candidates; anchor b is as near to both.
-    pairs: dict[str, Any] = {"temperature": 0.5, "supervision": "pairs", "columns": ["x", "y"]}
-    assert loss_of([A, B, A, A], texts[:2], **pairs) == pytest.approx(log(2), rel=1e-12)
+def test_the_loss_is_of_anchors_positives_and_weighed_hard_negatives(tiny_bert: Path) -> None:
+    texts = tuple(map(list, zip(*ROWS, strict=True)))
+    for supervision, names in (("triples", ["x", "y", "z"]), ("pairs", ["x", "y"])):
+        of_triples = {"hard_negative_weight": 2.0} if supervision == "triples" else {}
+        plain: dict[str, Any] = {"backbone": str(tiny_bert), "dropout": 0.0, "head": False}
+        how = {"supervision": supervision, "columns": names, "temperature": 0.5}
+        config = configured(**plain, **how, **of_triples)
+        student = Student.from_config(config).train()
+        corpus = Corpus("nli", texts[0], "", texts[: len(names)])
+        template = student.encoder.template
+        views = [student.encode(student.pieces(t, template), template)[0] for t in corpus.columns]
+        negatives = {"negatives": views[2], **of_triples} if of_triples else {}
+        expected = info_nce(*views[:2], temperature=0.5, **negatives)
+        found = SupervisedSimCSE(config, corpus)(student, Batch(texts[0], np.arange(4)))
+        torch.testing.assert_close(found, {"contrastive": expected})
 
 
 def test_training_pulls_positives_nearer_than_negatives(tmp_path, tiny_bert, new_run) -> None:

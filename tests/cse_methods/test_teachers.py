@@ -6,8 +6,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 from numpy.typing import NDArray
 from started_papers import BUILTIN, ON_SICK
 from torch import Tensor
@@ -115,19 +113,6 @@ def test_a_batch_has_each_drawn_sentence_and_its_neighbours() -> None:
     nearest = np.array([[1, 2], [0, 2], [1, 0], [4, 5], [3, 5], [3, 4]], dtype=np.int32)
     assert with_neighbours(np.array([3, 0, 5, 1]), nearest).tolist() == [3, 4, 5, 0]
     assert with_neighbours(np.array([1, 0, 3, 4]), nearest[:, :1]).tolist() == [1, 0, 3, 4]
-
-
-@given(st.integers(2, 20), st.data())
-def test_a_batch_with_neighbours_is_full_and_has_no_sentence_twice(
-    count: int, data: st.DataObject
-) -> None:
-    neighbours = data.draw(st.integers(1, count - 1))
-    random = np.random.default_rng(data.draw(st.integers(0, 1000)))
-    nearest = np.array([random.permutation(count)[:neighbours] for _ in range(count)], np.int32)
-    drawn = random.permutation(count)[: data.draw(st.integers(1, count))]
-    batch = with_neighbours(drawn, nearest)
-    assert len(set(batch.tolist())) == len(drawn) == len(batch)
-    assert batch[0] == drawn[0]
 
 
 def test_rankcse_trains_on_neighbours(tiny_bert, cache, new_run, monkeypatch) -> None:

@@ -14,7 +14,7 @@ from sklearn.model_selection import StratifiedKFold
 from cse_methods.errors import BackboneError, EvaluationError
 from cse_methods.transfer.classifier import fit_classifiers
 from cse_methods.transfer.descent import TrainingFold
-from cse_methods.transfer.folds import Accuracies, cross_validated, nested, split
+from cse_methods.transfer.folds import Accuracies, nested, split
 from cse_methods.transfer.protocol import TransferProtocol
 from cse_methods.transfer.samples import Samples, design
 
@@ -174,14 +174,14 @@ def test_folds_choose_the_regularisation_before_the_test(
     train, test = samples(61, classes=classes), samples(40, classes=classes, seed=1)
     value, mean = chosen(train, values_of(protocol, range(-1, 6)), protocol)
     final = plain(train, None, value, protocol)
-    found = cross_validated(train, test, protocol)
+    found = split(train, None, test, protocol)
     assert found.chosen == (value,)
     assert found.dev == pytest.approx(mean)
     assert found.test == pytest.approx(accuracy(final, test))
     guesses = final(test.features).numpy()
     expected = f1_score(test.labels == 1, guesses == 1)
     assert found.f1 == pytest.approx(expected)
-    assert cross_validated(train, None, protocol) == Accuracies(found.dev, None, found.chosen)
+    assert split(train, None, None, protocol) == Accuracies(found.dev, None, found.chosen)
 
 
 @PROTOCOLS
@@ -201,7 +201,7 @@ def test_of_equal_regularisations_the_first_is_chosen() -> None:
     # Where labels follow from the features plainly, every penalty scores 1.
     data = samples(36, noise=0.001)
     assert set(nested(data, SKLEARN, test=False).chosen) == {0.25}
-    assert cross_validated(data, None, SKLEARN) == Accuracies(1.0, None, (0.5,))
+    assert split(data, None, None, SKLEARN) == Accuracies(1.0, None, (0.5,))
 
 
 def test_embeddings_with_nan_are_refused() -> None:
@@ -209,7 +209,7 @@ def test_embeddings_with_nan_are_refused() -> None:
     bad.features[4, 2], bad.features[7] = float("nan"), float("inf")
     message = "2 of 30 embeddings hold NaN or infinite numbers, the first is that of sentence 4"
     scores: list[Callable[..., Accuracies]] = [
-        *(partial(nested, bad, test=True), partial(cross_validated, good, bad)),
+        *(partial(nested, bad, test=True), partial(split, good, None, bad)),
         partial(split, good, bad, None),
     ]
     for score in scores:

@@ -31,8 +31,7 @@ Edit = Callable[[list[str]], list[str]]
 
 def write(folder: Path, task: TransferTask, edit: Edit = list, *, end: str = "\n") -> str:
     """All files of a task with as many lines as are known, the first of them edited."""
-    tests = [TEST_FILES[task]] if task in TEST_FILES else []
-    files = [*TRAIN_FILES[task], *DEV_FILES.get(task, ()), *tests]
+    files = [*TRAIN_FILES[task], *DEV_FILES.get(task, ()), *TEST_FILES.get(task, ())]
     for place, file in enumerate(files):
         known = manifest()[file.path]
         lines = [LINES[task].format(n=number) for number in range(known.records)]
@@ -136,7 +135,7 @@ def test_training_opens_no_test_file(tmp_path: Path) -> None:
         if task in FOLDED:
             assert load_test_part(task, data) is None
             continue
-        (tmp_path / (path := TEST_FILES[task].path)).unlink()
+        (tmp_path / (path := TEST_FILES[task][0].path)).unlink()
         assert load_transfer_set(task, data).sha256 == whole.sha256
         with pytest.raises(DataError, match=rf"{path}: {task} is read from this file"):
             load_test_part(task, data)

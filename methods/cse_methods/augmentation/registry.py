@@ -7,7 +7,7 @@ that are cut have the shape (B, K): K of each sentence, of which -1 stands for n
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 from torch import Tensor
@@ -73,32 +73,10 @@ def _mark_indices(indices: Tensor, count: int) -> Tensor:
     return marked.scatter(1, indices.where(indices >= 0, count), value=True)[:, :count]
 
 
-AugmentationName = Literal[
-    "shuffle",
-    "reverse",
-    "delete",
-    "repeat",
-    "span",
-    "permuted_positions",
-    "token_cutoff",
-    "feature_cutoff",
-    "element_cutoff",
-    "gaussian_noise",
-]
-
-
-@dataclass(frozen=True)
-class Row:
-    """The row of word pieces that a sentence is read as."""
-
-    longest: int
-    """Word pieces that a sentence grows to at most, special ones not counted."""
-    mask: int | None
-    """The piece that hides another; None of a tokenizer without one."""
-
-
-PieceChange = Callable[[Sequence[int], float, Row], list[int]]
-"""From a sentence's word pieces without special ones, n >= 0, and the rate."""
+PieceChange = Callable[[Sequence[int], float, int, int | None], list[int]]
+"""From a sentence's word pieces without special ones, n >= 0, the rate, the number of pieces that a
+sentence grows to at most, and the piece that hides another (None of a tokenizer without one).
+"""
 PositionChange = Callable[[int], list[int]]
 """From the number of a row's pieces, special ones included, to the position of each, from 0."""
 EmbeddingChange = Callable[[Tensor, Tensor, float], Tensor]
@@ -132,7 +110,7 @@ class Augmentation:
     """Of the output of the embedding layer."""
 
 
-View = Sequence[tuple[AugmentationName, float]]
+View = Sequence[tuple[str, float]]
 """The augmentations of a view in order, each with its rate, which some do not read."""
 
 
@@ -141,36 +119,36 @@ def draw_index(indices: Sequence[int]) -> int:
     return indices[int(torch.randint(len(indices), ()))]
 
 
-def _delete_pieces(content: Sequence[int], rate: float, row: Row) -> list[int]:
+def _delete_pieces(content: Sequence[int], rate: float, *_: int | None) -> list[int]:
     count = len(content)
     gone = range(changed_pieces(count, rate))
     return delete_pieces(content, [draw_index(range(count - k)) for k in gone])
 
 
-def _repeat_pieces(content: Sequence[int], rate: float, row: Row) -> list[int]:
+def _repeat_pieces(content: Sequence[int], rate: float, longest: int, _: int | None) -> list[int]:
     count = len(content)
-    copies = range(max(0, min(changed_pieces(count, rate), row.longest - count)))
+    copies = range(max(0, min(changed_pieces(count, rate), longest - count)))
     choices = [draw_index(range(count + k)) for k in copies]
     return insert_copies(content, choices, [draw_index(range(count + k + 1)) for k in copies])
 
 
-def _mask_span(content: Sequence[int], rate: float, row: Row) -> list[int]:
-    if row.mask is None:
+def _mask_span(content: Sequence[int], rate: float, _: int, mask: int | None) -> list[int]:
+    if mask is None:
         raise TrainingError("span hides word pieces by a mask, which this backbone does not have")
     length = span_length(len(content), rate)
     start = draw_index(range(len(content) - length + 1))
-    return mask_span(content, start, length, mask=row.mask)
+    return mask_span(content, start, length, mask=mask)
 
 
 _PCL, _CONSERT = "Wu et al. 2022 (PCL)", "Yan et al. 2021 (ConSERT)"
-AUGMENTATIONS: dict[AugmentationName, Augmentation] = {
+AUGMENTATIONS: dict[str, Augmentation] = {
     "shuffle": Augmentation(
-        pieces=lambda content, rate, row: [
+        pieces=lambda content, *_: [
             content[index] for index in torch.randperm(len(content)).tolist()
         ],
         source=_PCL,
     ),
-    "reverse": Augmentation(pieces=lambda content, rate, row: list(content[::-1]), source=_PCL),
+    "reverse": Augmentation(pieces=lambda content, *_: list(content[::-1]), source=_PCL),
     "delete": Augmentation(
         pieces=_delete_pieces,
         # Up to a half no sentence loses all of its pieces.
@@ -226,7 +204,13 @@ AUGMENTATIONS: dict[AugmentationName, Augmentation] = {
 }
 
 
-def rate_setting(name: AugmentationName) -> Any:
+if TYPE_CHECKING:
+    AugmentationName = str
+else:
+    AugmentationName = Literal[tuple(AUGMENTATIONS)]
+
+
+def rate_setting(name: str) -> Any:
     """Make a pydantic field for the rate of an augmentation, with its bounds and its source."""
     augmentation = AUGMENTATIONS[name]
     rate = augmentation.rate
@@ -236,15 +220,18 @@ def rate_setting(name: AugmentationName) -> Any:
     )
 
 
-def change_pieces(content: Sequence[int], view: View, row: Row) -> list[int]:
+def change_pieces(
+    content: Sequence[int], view: View, *, longest: int, mask: int | None = None
+) -> list[int]:
     """Change a sentence's word pieces by the augmentations of a view that change these, in order.
 
-    The content is n >= 0 word pieces, without special ones; without any it stays so.
+    The content is n >= 0 word pieces, without special ones; without any it stays so. It grows to at
+    most `longest` pieces; `mask` is the piece that hides another.
     """
     changed = list(content)
     for name, rate in view:
         if changed and (change := AUGMENTATIONS[name].pieces):
-            changed = change(changed, rate, row)
+            changed = change(changed, rate, longest, mask)
     return changed
 
 

@@ -15,11 +15,11 @@ from cse_methods.data.own.reading import load_own_pairs
 from cse_methods.data.own.spec import OwnPairs
 from cse_methods.data.pairs import (
     GradedPair,
-    PairFile,
     PairSet,
     PairSource,
     existing_file,
     read_pair,
+    read_pair_files,
     read_pairs,
     read_score,
 )
@@ -56,29 +56,7 @@ class _Table(NamedTuple):
 
 _SPLIT = "default/validation/0000.parquet"
 _REVISION = "refs/convert/parquet"
-LOWEST_GOLD: dict[DevTask, float] = {"stsb": 0.0, "sickr": 1.0}
-DEV_PAIR_FILES: dict[DevTask, PairFile] = {
-    "stsb": PairFile(
-        path="downstream/STS/STSBenchmark/sts-dev.csv",
-        header=False,
-        columns=7,
-        first=5,
-        second=6,
-        gold=4,
-        lowest=LOWEST_GOLD["stsb"],
-        sha256="4f7ca0af52e21c17e97d921ab8f7c09aa79aaa11fd2863b9573f2d6237690c8f",
-    ),
-    "sickr": PairFile(
-        path="downstream/SICK/SICK_trial.txt",
-        header=True,
-        columns=5,
-        first=1,
-        second=2,
-        gold=3,
-        lowest=LOWEST_GOLD["sickr"],
-        sha256="3d022b188ec75933324e3fbbb55082f2b8e95de0ea9919ba016821af3a64c3d8",
-    ),
-}
+DEV_PAIR_FILES = read_pair_files("dev")
 # SICK on the hub is a later, corrected edition with 495 of the 500 trial pairs.
 DEV_TABLES: dict[DevTask, _Table] = {
     "stsb": _Table(
@@ -160,7 +138,7 @@ def _read_table(task: DevTask) -> list[GradedPair]:
         location = f"{path}, row {number}"
         if gold is not None:
             # Scores on the hub are 32-bit floats: 3.7 is stored as 3.7000000477.
-            score = read_score(f"{gold:.4f}", location, lowest=LOWEST_GOLD[task])
+            score = read_score(f"{gold:.4f}", location, lowest=DEV_PAIR_FILES[task].lowest)
             pairs.append(read_pair(first, second, score, location))
     if len(pairs) != table.pairs:
         raise DataError(

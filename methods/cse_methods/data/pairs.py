@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from cse_methods.data.manifest import refuse_count
 from cse_methods.errors import DataError
-from cse_methods.files.text import read_lines, sha256_of
+from cse_methods.files.text import read_lines, read_own_table, sha256_of
 
 PairSource = Literal["builtin", "hub", "senteval", "file"]
 """Where pairs come from; `file` is a lab's own file."""
@@ -66,6 +66,24 @@ class PairFile(NamedTuple):
     """The lowest gold score."""
     sha256: str
     """Checksum of the known pairs, not of the file; it differs for another tokenisation."""
+
+
+def read_pair_files(part: Literal["dev", "test"]) -> dict[str, PairFile]:
+    """Read which files hold the pairs of STS Benchmark and SICK, by set."""
+    return {
+        row["set"]: PairFile(
+            row["path"],
+            row["header"] == "yes",
+            int(row["columns"]),
+            int(row["first"]),
+            int(row["second"]),
+            int(row["gold"]),
+            float(row["lowest"]),
+            row["sha256"],
+        )
+        for row in read_own_table(Path(__file__).with_name("pair_files.csv"))
+        if row["part"] == part
+    }
 
 
 def existing_file(folder: Path, path: str, *, what: str) -> Path:

@@ -11,7 +11,7 @@ import logging
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +22,7 @@ from cse_methods.data.pairs import existing_file, read_cells
 from cse_methods.data.senteval import fetch_senteval, missing_senteval
 from cse_methods.data.source import DataSource, data_source
 from cse_methods.errors import DataError
-from cse_methods.files.text import decode_lines, read_content, sha256_of
+from cse_methods.files.text import decode_lines, read_content, read_own_table, sha256_of
 from cse_methods.tasks import TRANSFER_TASKS, TransferTask
 
 _log = logging.getLogger(__name__)
@@ -74,11 +74,13 @@ class TransferFile(NamedTuple):
     """A file in the SentEval layout, with one sentence or pair a line."""
 
     path: str
-    layout: Literal["sentence", "sentence and class", "question", "pair"]
-    label: int = 0
+    layout: str
+    """`sentence`, `sentence and class`, `question` (after its class) or `pair`."""
+    label: int
     """The class of all lines of the layout `sentence`."""
-    header: bool = False
-    encoding: Literal["utf-8", "latin-1"] = "utf-8"
+    header: bool
+    encoding: str
+    """One question of the original release of TREC has a byte that is not valid UTF-8."""
 
 
 def load_transfer_set(task: TransferTask, data: str | None) -> TransferSet:
@@ -185,29 +187,17 @@ def _read_line(line: str, file: TransferFile, location: str) -> LabelledSentence
     return LabelledSentence(first, second, classes.index(label))
 
 
-_HALVES: dict[TransferTask, tuple[str, str]] = {
-    "mr": ("MR/rt-polarity.pos", "MR/rt-polarity.neg"),
-    "cr": ("CR/custrev.pos", "CR/custrev.neg"),
-    "subj": ("SUBJ/subj.objective", "SUBJ/subj.subjective"),
-    "mpqa": ("MPQA/mpqa.pos", "MPQA/mpqa.neg"),
-}
-"""The files of the folded tasks: class 1, then class 0."""
-SST = TransferFile("downstream/SST/binary/sentiment-train", "sentence and class")
-# One question of the original release contains a byte that is not valid UTF-8.
-TREC = TransferFile("downstream/TREC/train_5500.label", "question", encoding="latin-1")
-MRPC = TransferFile("downstream/MRPC/msr_paraphrase_train.txt", "pair", header=True)
-TRAIN_FILES: dict[TransferTask, tuple[TransferFile, ...]] = {
-    **{
-        task: (
-            TransferFile(f"downstream/{one}", "sentence", label=1),
-            TransferFile(f"downstream/{zero}", "sentence", label=0),
-        )
-        for task, (one, zero) in _HALVES.items()
-    },
-    "sst2": (SST,),
-    "trec": (TREC,),
-    "mrpc": (MRPC,),
-}
-DEV_FILES: dict[TransferTask, tuple[TransferFile, ...]] = {
-    "sst2": (SST._replace(path="downstream/SST/binary/sentiment-dev"),)
-}
+def read_transfer_files(
+    part: Literal["train", "dev", "test"],
+) -> dict[TransferTask, tuple[TransferFile, ...]]:
+    """Read which files, in SentEval's order, are a part of each task; some tasks lack a part."""
+    files: dict[Any, tuple[TransferFile, ...]] = {}
+    for row in read_own_table(Path(__file__).with_name("transfer_files.csv")):
+        if row["part"] == part:
+            layout, header = row["layout"], row["header"] == "yes"
+            file = TransferFile(row["path"], layout, int(row["label"]), header, row["encoding"])
+            files[row["task"]] = (*files.get(row["task"], ()), file)
+    return files
+
+
+TRAIN_FILES, DEV_FILES = read_transfer_files("train"), read_transfer_files("dev")

@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
-from typing import TypeVar
+from typing import TypeVar, cast
 
 from cse_methods.config import Pooler
 from cse_methods.encoders.families import first_position, refuse_other_families
@@ -23,13 +23,7 @@ from cse_methods.encoders.sentence_transformers_format import (
     refuse_other_settings,
     transformer_folder,
 )
-from cse_methods.encoders.short_names import (
-    HUB,
-    ONLY_PACKAGED,
-    REVISIONS,
-    WITH_HEAD,
-    packaged_folder,
-)
+from cse_methods.encoders.short_names import HUB, ONLY_PACKAGED, packaged_folder
 from cse_methods.encoders.static_files import is_static, static_files
 from cse_methods.errors import BackboneError, UnknownModelError, nearest_hint
 from cse_methods.files.hub import explain_hub_error
@@ -91,11 +85,15 @@ class Backbone:
 
 
 _KNOWN = {"mini": Backbone("mini", Path(__file__).parents[1] / "mini", None, "avg")} | {
-    name: Backbone(name, model, REVISIONS.get(name), pooler, name in WITH_HEAD)
-    for pooler, models in HUB.items()
-    for name, model in models.items()
+    name: Backbone(
+        name,
+        row["model"],
+        row["revision"] or None,
+        cast(Pooler, row["pooler"]),
+        row["head"] == "yes",
+    )
+    for name, row in HUB.items()
 }
-
 
 _BY_HUB_ID = {str(known.model): known for known in _KNOWN.values() if isinstance(known.model, str)}
 

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from cse_methods.config import Arithmetic
-from cse_methods.errors import BackboneError
+from cse_methods.errors import BackboneError, CseError
 
 
 def default_device() -> torch.device:
@@ -46,22 +46,26 @@ def computing_in(arithmetic: Arithmetic, device: torch.device) -> Iterator[None]
 
 
 @contextmanager
-def memory_advice(doing: str) -> Iterator[None]:
-    """Turn an out-of-memory error of a GPU, outside training, into advice.
+def memory_advice(
+    doing: str, way_out: str = "end what else uses this GPU", error: type[CseError] = BackboneError
+) -> Iterator[None]:
+    """Turn an out-of-memory error of a GPU into advice.
 
     Args:
         doing: what the memory is for, such as "it encodes 400 sentences".
+        way_out: what to do, beside sharing a GPU among fewer trials.
+        error: the type of what is raised.
 
     Raises:
-        BackboneError: says what filled the memory, and what to do.
+        CseError: says what filled the memory, and what to do.
     """
     try:
         yield
     except torch.OutOfMemoryError as problem:
         reason = str(problem).partition(". ")[0]
-        raise BackboneError(
-            f"the GPU's memory is full while {doing} ({reason}); end what else uses this GPU, or "
-            "let fewer trials share it, by a larger resources.gpu"
+        raise error(
+            f"the GPU's memory is full while {doing} ({reason}); {way_out}, or let fewer trials "
+            "share the GPU, by a larger resources.gpu"
         ) from problem
 
 

@@ -10,7 +10,7 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from cse_methods.errors import DataError
 from cse_methods.files.named import nearest_file_hint
@@ -111,9 +111,7 @@ _DECOMPRESS: Mapping[str, Callable[[bytes], bytes]] = {
 }
 
 
-def decode_lines(
-    content: bytes, path: Path, *, encoding: Literal["utf-8", "latin-1"] = "utf-8"
-) -> list[str]:
+def decode_lines(content: bytes, path: Path, *, encoding: str = "utf-8") -> list[str]:
     """Split a file's content into lines.
 
     DataError if it is of another kind, or names the first line that is not UTF-8, ends in CR alone,

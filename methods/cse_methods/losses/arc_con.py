@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from cse_methods.losses.similarity import check_views, cosine_matrix
+from cse_methods.losses.similarity import check_views, cosine_matrix, find_positive
 
 _LARGEST_COSINE = 1 - 1e-7
 """The slope of arccos is infinite at 1, the cosine of equal views."""
@@ -42,7 +42,7 @@ def arc_con(
     widened = (angles + math.radians(margin_degrees)).cos()
     own = torch.eye(len(anchors), dtype=torch.bool, device=anchors.device)
     logits = torch.where(own, widened.unsqueeze(1), cosines) / temperature
-    return F.cross_entropy(logits, torch.arange(len(anchors), device=logits.device))
+    return find_positive(logits)
 
 
 def masking_triplet(

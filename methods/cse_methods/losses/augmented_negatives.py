@@ -7,7 +7,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from cse_methods.losses.similarity import check_temperature, check_views, cosine_matrix
+from cse_methods.losses.similarity import (
+    check_temperature,
+    check_views,
+    cosine_matrix,
+    find_positive,
+)
 
 Smoothing = Literal["positive", "all"]
 """What a score below 1 does: it lowers the positive's target, or it also raises the others'."""
@@ -77,7 +82,7 @@ def augmented_contrast(
         dim=1,
     )  # (B, 3 B)
     if scores is None:
-        return F.cross_entropy(logits, torch.arange(size, device=logits.device))
+        return find_positive(logits)
     scores = scores.to(logits).unsqueeze(1)
     rest = (1 - scores) / (3 * size - 1) if smoothing == "all" else torch.zeros_like(scores)
     positive = torch.eye(size, 3 * size, dtype=torch.bool, device=logits.device)

@@ -10,18 +10,6 @@ from torch import Tensor
 Aggregation = Literal["sum", "average", "concat-halves", "concat-project", "concat-absdiff-project"]
 
 
-def projection_width(aggregation: Aggregation, parts: int) -> int:
-    """Return how many embeddings an aggregation concatenates for its projection; 0 without one.
-
-    Args:
-        aggregation: how the parts are combined.
-        parts: their number, >= 2; exactly two for "concat-absdiff-project".
-    """
-    if aggregation == "concat-absdiff-project":
-        return 3
-    return parts if aggregation == "concat-project" else 0
-
-
 def aggregate(
     parts: Sequence[Tensor], *, aggregation: Aggregation, projection: Tensor | None = None
 ) -> Tensor:
@@ -35,7 +23,8 @@ def aggregate(
     Args:
         parts: k >= 2 matrices of shape (B, D): embeddings of the first parts, the second, ...
         aggregation: how they are combined.
-        projection: :math:`P`, shape (D, wD) with w the `projection_width`; None if that is 0.
+        projection: :math:`P`, shape (D, wD) with w the number of embeddings that it reads; None
+            for the others.
 
     Returns:
         Shape (B, D).

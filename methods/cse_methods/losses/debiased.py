@@ -3,10 +3,9 @@
 from typing import Literal
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
-from cse_methods.losses.similarity import check_views, cosine_matrix
+from cse_methods.losses.similarity import check_views, cosine_matrix, find_positive
 
 DebiasedForm = Literal["bce", "infonce"]
 """Binary cross-entropy on the softmax, as in the released code, or weighted InfoNCE."""
@@ -63,12 +62,11 @@ def noise_ascent(
         Zhou et al. 2022 (DCLR), as in its released code.
     """
     first, second, moved = first.detach(), second.detach(), noise.detach()
-    target = torch.arange(len(first), device=first.device)
     for _ in range(steps if len(noise) else 0):
         with torch.enable_grad():
             start = moved.clone().requires_grad_()
             logits = noise_logits(first, second, start, temperature=temperature)
-            (gradient,) = torch.autograd.grad(F.cross_entropy(logits, target), start)
+            (gradient,) = torch.autograd.grad(find_positive(logits), start)
         length = gradient.norm(dim=1, keepdim=True)
         direction = gradient / length.masked_fill(length == 0, 1)
         moved = moved + step_size * direction
@@ -122,8 +120,7 @@ def debiased_loss(logits: Tensor, weights: Tensor, *, form: DebiasedForm) -> Ten
         makes the loss NaN.
     """
     if form == "infonce":
-        target = torch.arange(len(logits), device=logits.device)
-        return F.cross_entropy(logits.masked_fill(weights == 0, -torch.inf), target)
+        return find_positive(logits.masked_fill(weights == 0, -torch.inf))
     weighted = logits * weights
     own = torch.eye(*logits.shape, dtype=torch.bool, device=logits.device)
     return -torch.where(own, weighted.log_softmax(dim=1), _log_complement(weighted)).mean()

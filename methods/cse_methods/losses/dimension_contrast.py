@@ -1,10 +1,9 @@
 """SimCSE++'s second term: a coordinate of one view finds itself among those of the other."""
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
-from cse_methods.losses.similarity import check_temperature, check_views
+from cse_methods.losses.similarity import check_temperature, check_views, find_positive
 
 VARIANCE_FLOOR = 1e-5
 """Added to the variance of every coordinate, as batch normalisation does."""
@@ -36,7 +35,7 @@ def dimension_contrast(first: Tensor, second: Tensor, *, temperature: float) -> 
     check_temperature("temperature", temperature)
     check_views(first, second)
     logits = _standardise(first).T @ _standardise(second) / (len(first) * temperature)  # (D, D)
-    return F.cross_entropy(logits, torch.arange(len(logits), device=logits.device))
+    return find_positive(logits)
 
 
 def _standardise(rows: Tensor) -> Tensor:

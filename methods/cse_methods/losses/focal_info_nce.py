@@ -1,10 +1,14 @@
 """Focal-InfoNCE: negatives count by their cosine, and so do positives."""
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
-from cse_methods.losses.similarity import check_temperature, check_views, cosine_matrix
+from cse_methods.losses.similarity import (
+    check_temperature,
+    check_views,
+    cosine_matrix,
+    find_positive,
+)
 
 
 def focal_info_nce(
@@ -40,5 +44,4 @@ def focal_info_nce(
     cosines = cosine_matrix(anchors, positives)
     own = torch.eye(len(anchors), dtype=torch.bool, device=anchors.device)
     weights = torch.where(own, cosines, cosines + hardness)
-    target = torch.arange(len(anchors), device=anchors.device)
-    return F.cross_entropy(weights * cosines / temperature, target)
+    return find_positive(weights * cosines / temperature)

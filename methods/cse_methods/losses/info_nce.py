@@ -4,10 +4,15 @@ import math
 from typing import Literal
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
-from cse_methods.losses.similarity import Reduction, check_temperature, check_views, cosine_matrix
+from cse_methods.losses.similarity import (
+    Reduction,
+    check_temperature,
+    check_views,
+    cosine_matrix,
+    find_positive,
+)
 
 NegativesFrom = Literal["other_view", "same_view"]
 """The view of in-batch negatives: that of the positives, as in SimCSE's code, or the anchors'."""
@@ -77,5 +82,4 @@ def info_nce(
         candidates.append(torch.where(own, hard + hard_negative_weight, hard))
     if queue is not None:
         candidates.append(cosine_matrix(anchors, queue.detach()) / temperature)  # (B, Q)
-    target = torch.arange(len(anchors), device=logits.device)
-    return F.cross_entropy(torch.cat(candidates, dim=1), target, reduction=reduction)
+    return find_positive(torch.cat(candidates, dim=1), reduction=reduction)

@@ -3,10 +3,9 @@
 from typing import Literal
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
-from cse_methods.losses.similarity import check_views, cosine_matrix
+from cse_methods.losses.similarity import check_views, cosine_matrix, find_positive
 
 MixedSides = Literal["both", "positive"]
 """Which views are mixed: only the positives, or also the anchors."""
@@ -59,8 +58,7 @@ def mixed_negatives_loss(
     if mixed_sides == "both":
         mixed = cosine_matrix(_mix_rows(anchors, mix_weight), positives) / temperature
         blocks.append(_suppress_entries(mixed, 1, how=suppressed, own=hard_negative_weight))
-    target = torch.arange(len(anchors), device=anchors.device)
-    return F.cross_entropy(torch.cat(blocks, dim=1), target)
+    return find_positive(torch.cat(blocks, dim=1))
 
 
 def _mix_rows(rows: Tensor, weight: float) -> Tensor:

@@ -1,10 +1,14 @@
 """ConSERT's contrastive loss: each view is to find the other, among both views of the batch."""
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
-from cse_methods.losses.similarity import check_views, cosine_matrix, without_positive
+from cse_methods.losses.similarity import (
+    check_views,
+    cosine_matrix,
+    find_positive,
+    without_positive,
+)
 
 
 def nt_xent(first: Tensor, second: Tensor, *, temperature: float) -> tuple[Tensor, Tensor]:
@@ -37,5 +41,4 @@ def nt_xent(first: Tensor, second: Tensor, *, temperature: float) -> tuple[Tenso
 def _compute_loss(across: Tensor, own: Tensor, temperature: float) -> Tensor:
     """Compute the cross-entropy of one direction, with further candidates from its own view."""
     within = without_positive(cosine_matrix(own, own))  # (B, B - 1)
-    target = torch.arange(len(own), device=own.device)
-    return F.cross_entropy(torch.cat([across, within], dim=1) / temperature, target)
+    return find_positive(torch.cat([across, within], dim=1) / temperature)

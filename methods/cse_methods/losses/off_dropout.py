@@ -1,10 +1,14 @@
 """SimCSE++'s contrast: negatives are compared as they are without dropout."""
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
-from cse_methods.losses.similarity import check_temperature, check_views, cosine_matrix
+from cse_methods.losses.similarity import (
+    check_temperature,
+    check_views,
+    cosine_matrix,
+    find_positive,
+)
 
 
 def off_dropout_contrast(
@@ -45,5 +49,4 @@ def off_dropout_contrast(
     own = torch.eye(len(first), dtype=torch.bool, device=first.device)
     positives = positive_factor * cosine_matrix(first, second)
     cosines = torch.where(own, positives, cosine_matrix(without_dropout, without_dropout))
-    target = torch.arange(len(first), device=first.device)
-    return F.cross_entropy(cosines / temperature, target)
+    return find_positive(cosines / temperature)

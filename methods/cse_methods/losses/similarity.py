@@ -93,6 +93,15 @@ def without_positive(similarities: Tensor) -> Tensor:
     return rows[:, :-1].reshape(size, size - 1)
 
 
+def find_positive(logits: Tensor, *, reduction: Reduction = "mean") -> Tensor:
+    """Compute the cross-entropy of finding each anchor's positive among its candidates.
+
+    The positive of row i of the logits, shape (B, K >= B), is column i.
+    """
+    target = torch.arange(len(logits), device=logits.device)
+    return F.cross_entropy(logits, target, reduction=reduction)
+
+
 def reduce(per_anchor: Tensor, reduction: Reduction) -> Tensor:
     """Reduce the losses of anchors, shape (B,), to their mean or their sum."""
     return per_anchor.mean() if reduction == "mean" else per_anchor.sum()

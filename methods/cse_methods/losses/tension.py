@@ -1,27 +1,16 @@
 """CT's losses: two encoders are to agree on equal sentences, and on no others."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
-import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from cse_methods.losses.similarity import check_views, cosine_matrix
-
-
-class Pairs(NamedTuple):
-    """Pairs of sentences: an index for each encoder, positives with their negatives."""
-
-    first: list[int]
-    second: list[int]
-    labels: list[int]
-    """1 if both are the same sentence by design, otherwise 0."""
+from cse_methods.losses.similarity import check_views, cosine_matrix, find_positive
 
 
 def build_pairs(
     positives: Sequence[int], negatives: Sequence[int], *, per_positive: int, anchored: bool
-) -> Pairs:
+) -> tuple[list[int], list[int]]:
     """Pair each positive with itself, followed by its negative pairs.
 
     Args:
@@ -32,19 +21,22 @@ def build_pairs(
         anchored: whether a negative pair has the positive itself, as in the paper, or two other
             sentences, as in the released code.
 
+    Returns:
+        The sentence of the first encoder in each pair, and that of the second; a positive pair
+        stands before its K negative ones.
+
     Source:
         Carlsson et al. 2021 (CT), section 3, and its released code.
     """
     each = per_positive if anchored else 2 * per_positive
-    pairs = Pairs([], [], [])
+    first, second = list[int](), list[int]()
     for index, positive in enumerate(positives):
         drawn = list(negatives[index * each : (index + 1) * each])
         met = drawn[-per_positive:]
         ours = [positive] * per_positive if anchored else drawn[:per_positive]
-        pairs.first.extend([positive, *ours])
-        pairs.second.extend([positive, *met])
-        pairs.labels.extend([1, *[0] * per_positive])
-    return pairs
+        first += [positive, *ours]
+        second += [positive, *met]
+    return first, second
 
 
 def contrastive_tension(first: Tensor, second: Tensor, labels: Tensor) -> Tensor:
@@ -91,5 +83,4 @@ def in_batch_tension(first: Tensor, second: Tensor, *, log_scale: Tensor) -> tup
     """
     check_views(first, second)
     logits = cosine_matrix(first, second) * log_scale.exp()
-    target = torch.arange(len(logits), device=logits.device)
-    return F.cross_entropy(logits, target) / 2, F.cross_entropy(logits.T, target) / 2
+    return find_positive(logits) / 2, find_positive(logits.T) / 2

@@ -17,7 +17,6 @@ from torch import Tensor
 from cse_methods.augmentation.pieces import list_heavy_starts, mask_span, measure_nested_spans
 from cse_methods.augmentation.registry import draw_index
 from cse_methods.config import TwoViewConfig
-from cse_methods.contract import Paper
 from cse_methods.data.corpora import Corpus
 from cse_methods.encoders.edits import Edits
 from cse_methods.errors import SettingError
@@ -27,12 +26,6 @@ from cse_methods.training.loop import register_objective
 from cse_methods.training.objective import TwoViewObjective, TwoViews
 from cse_methods.training.student import Student, StudentProtocol
 
-PAPER = Paper(
-    "A Contrastive Framework for Learning Sentence Representations from Pairwise and "
-    "Triple-wise Perspective in Angular Space",
-    "https://aclanthology.org/2022.acl-long.336",
-    2022,
-)
 convention = partial(setting, source="convention")
 reimplemented = partial(setting, source="re-implementations")
 reimplemented_once = partial(setting, source="a re-implementation")
@@ -118,6 +111,6 @@ class ArcCSE(TwoViewObjective):
         return masking_triplet(*vectors.chunk(3), margin=config.triplet_margin)
 
 
-@register_objective("arccse", config=ArcCSEConfig, paper=PAPER, revision=1)
+@register_objective("arccse", config=ArcCSEConfig, revision=1)
 def build(config: ArcCSEConfig, _corpus: Corpus, _: Student) -> ArcCSE:
     return ArcCSE(config)

@@ -20,7 +20,7 @@ from pydantic import model_validator
 from torch import Tensor
 
 from cse_methods.config import Pooler, TrainingConfig
-from cse_methods.contract import Paper, Run
+from cse_methods.contract import Run
 from cse_methods.data.corpora import Corpus, load_corpus
 from cse_methods.encoders.devices import send_tensor
 from cse_methods.encoders.encoder import Encoder
@@ -34,12 +34,6 @@ from cse_methods.training.objective import Objective
 from cse_methods.training.optimizers import ParameterGroup
 from cse_methods.training.student import Batch, Student, StudentProtocol
 from cse_methods.training.teachers import TeacherSpec, teacher_vectors
-
-PAPER = Paper(
-    "On the Sentence Embeddings from Pre-trained Language Models",
-    "https://arxiv.org/abs/2011.05864",
-    2020,
-)
 
 
 class BERTFlowConfig(TrainingConfig):
@@ -132,7 +126,7 @@ class BERTFlow(Objective):
         return student.encoder.with_post_pooling(self.flow)
 
 
-@register("bertflow", config=BERTFlowConfig, paper=PAPER, revision=1)
+@register("bertflow", config=BERTFlowConfig, revision=1)
 def train(config: BERTFlowConfig, run: Run) -> dict[str, float]:
     corpus = load_corpus(config.corpus, config.data, backbone=config.backbone)
     return training.train(

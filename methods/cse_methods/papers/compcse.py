@@ -16,25 +16,19 @@ from pydantic import model_validator
 from torch import Tensor, nn
 
 from cse_methods.config import Conditions, Pooler, TrainingConfig
-from cse_methods.contract import Paper, Run
+from cse_methods.contract import Run
 from cse_methods.data.corpora import Corpus, load_corpus
 from cse_methods.data.language.phrases import Subsampling, composition_examples
 from cse_methods.encoders.word_pieces import cut_parts
 from cse_methods.errors import SettingError, TrainingError
 from cse_methods.files.text import sha256_of
-from cse_methods.losses.composition import Aggregation, aggregate, projection_width
+from cse_methods.losses.composition import Aggregation, aggregate
 from cse_methods.losses.info_nce import info_nce
 from cse_methods.registry import register
 from cse_methods.settings import setting
 from cse_methods.training import loop as training
 from cse_methods.training.objective import Objective
 from cse_methods.training.student import Batch, Student, StudentProtocol
-
-PAPER = Paper(
-    "Composition-contrastive Learning for Sentence Embeddings",
-    "https://aclanthology.org/2023.acl-long.882",
-    2023,
-)
 
 
 class CompCSEConfig(TrainingConfig):
@@ -109,7 +103,8 @@ class CompCSE(Objective):
         texts = [text for own in examples for text in own]
         self.texts = Corpus("parts", texts, sha256_of(texts))
         self.starts = np.cumsum([0, *map(len, examples)])
-        read = projection_width(config.aggregation, config.partitions)
+        projected = {"concat-project": config.partitions, "concat-absdiff-project": 3}
+        read = projected.get(config.aggregation, 0)
         self.projection = nn.Linear(read * width, width, bias=False) if read else None
 
     def forward(self, student: StudentProtocol, batch: Batch) -> dict[str, Tensor]:
@@ -145,7 +140,7 @@ class CompCSE(Objective):
         return embeddings
 
 
-@register("compcse", config=CompCSEConfig, paper=PAPER, revision=1)
+@register("compcse", config=CompCSEConfig, revision=1)
 def train(config: CompCSEConfig, run: Run) -> dict[str, float]:
     corpus, examples = composition_examples(
         load_corpus(config.corpus, config.data, backbone=config.backbone),

@@ -14,9 +14,7 @@ from typing import Any, ClassVar, Literal
 
 from torch import Tensor
 
-from cse_methods.augmentation.registry import AugmentationName
 from cse_methods.config import Conditions, Pooler, TwoViewConfig
-from cse_methods.contract import Paper
 from cse_methods.data.corpora import Corpus
 from cse_methods.losses.nt_xent import nt_xent
 from cse_methods.settings import released, setting
@@ -25,21 +23,10 @@ from cse_methods.training.loop import register_objective
 from cse_methods.training.objective import TwoViewObjective, TwoViews
 from cse_methods.training.student import Student, StudentProtocol
 
-PAPER = Paper(
-    "ConSERT: A Contrastive Framework for Self-Supervised Sentence Representation Transfer",
-    "https://arxiv.org/abs/2105.11741",
-    2021,
-)
-
 Augmentation = Literal["none", "shuffle", "token_cutoff", "feature_cutoff", "element_cutoff"]
 _CUTOFFS = ("token_cutoff", "feature_cutoff", "element_cutoff")
-_REGISTERED: dict[Augmentation, tuple[AugmentationName, ...]] = {
-    "none": (),
-    "shuffle": ("permuted_positions",),
-    "token_cutoff": ("token_cutoff",),
-    "feature_cutoff": ("feature_cutoff",),
-    "element_cutoff": ("element_cutoff",),
-}
+_REGISTERED = {"none": (), "shuffle": ("permuted_positions",)}
+"""The registered augmentations of those with a name of their own here."""
 
 
 class ConSERTConfig(TwoViewConfig):
@@ -81,7 +68,7 @@ class ConSERT(TwoViewObjective):
             encode_view(
                 student,
                 views.contents,
-                [(name, rate) for name in _REGISTERED[kind]],
+                [(name, rate) for name in _REGISTERED.get(kind, (kind,))],
                 max_length=config.max_length,
             )
             for kind, rate in (
@@ -96,6 +83,6 @@ class ConSERT(TwoViewObjective):
         return {"forth": weight * forth, "back": weight * back}
 
 
-@register_objective("consert", config=ConSERTConfig, paper=PAPER, revision=1)
+@register_objective("consert", config=ConSERTConfig, revision=1)
 def build(config: ConSERTConfig, _corpus: Corpus, _: Student) -> ConSERT:
     return ConSERT(config)

@@ -14,7 +14,6 @@ from typing import Any, Self
 from pydantic import model_validator
 from torch import Tensor
 
-from cse_methods.contract import Paper
 from cse_methods.data.corpora import Corpus
 from cse_methods.encoders.template import SENTENCE, STOPPED_SENTENCE, Template, prompt_problem
 from cse_methods.errors import SettingError
@@ -25,12 +24,6 @@ from cse_methods.training.loop import register_objective
 from cse_methods.training.objective import TwoViewObjective, TwoViews
 from cse_methods.training.prompted_config import PromptedConfig
 from cse_methods.training.student import Batch, Student, StudentProtocol
-
-PAPER = Paper(
-    "CoT-BERT: Enhancing Unsupervised Sentence Representation through Chain-of-Thought",
-    "https://arxiv.org/abs/2309.11143",
-    2024,
-)
 
 
 class CoTBERTConfig(PromptedConfig):
@@ -103,6 +96,6 @@ class CoTBERT(TwoViewObjective):
         return {"contrastive": contrast}
 
 
-@register_objective("cotbert", config=CoTBERTConfig, paper=PAPER, revision=1)
+@register_objective("cotbert", config=CoTBERTConfig, revision=1)
 def build(config: CoTBERTConfig, _corpus: Corpus, _: Student) -> CoTBERT:
     return CoTBERT(config)

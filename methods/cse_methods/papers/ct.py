@@ -22,7 +22,6 @@ from pydantic import model_validator
 from torch import Tensor, nn
 
 from cse_methods.config import Conditions, Pooler, TrainingConfig
-from cse_methods.contract import Paper
 from cse_methods.data.corpora import Corpus
 from cse_methods.encoders.encoder import Encoder
 from cse_methods.errors import SettingError
@@ -32,12 +31,6 @@ from cse_methods.settings import released, setting
 from cse_methods.training.loop import register_objective
 from cse_methods.training.objective import Objective
 from cse_methods.training.student import Batch, Student, StudentProtocol
-
-PAPER = Paper(
-    "Semantic Re-tuning with Contrastive Tension",
-    "https://openreview.net/forum?id=Ov_sMNau-PF",
-    2021,
-)
 
 
 class CTConfig(TrainingConfig):
@@ -103,13 +96,13 @@ class CT(Objective):
         if not config.anchored:
             draws = np.random.default_rng(drawn)
             negatives = draws.integers(self.sentences, size=2 * len(negatives))
-        pairs = build_pairs(
+        first, second = build_pairs(
             positives.tolist(),
             negatives.tolist(),
             per_positive=config.negatives,
             anchored=config.anchored,
         )
-        return np.array(pairs.first + pairs.second)
+        return np.array(first + second)
 
     def forward(self, student: StudentProtocol, batch: Batch) -> dict[str, Tensor]:
         """Compute the loss of positive and of negative pairs, or of each in-batch direction."""
@@ -136,6 +129,6 @@ class CT(Objective):
         return kept.get(self.config.keep, (student.encoder, self.second))
 
 
-@register_objective("ct", config=CTConfig, paper=PAPER, revision=1)
+@register_objective("ct", config=CTConfig, revision=1)
 def build(config: CTConfig, corpus: Corpus, student: Student) -> CT:
     return CT(config, student, sentences=len(corpus.sentences))

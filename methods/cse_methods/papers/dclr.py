@@ -16,7 +16,6 @@ import torch
 from torch import Tensor, nn
 
 from cse_methods.config import TwoViewConfig
-from cse_methods.contract import Paper
 from cse_methods.data.corpora import Corpus
 from cse_methods.encoders.devices import send_tensor
 from cse_methods.encoders.loading import load_encoder, read_pooling_layer
@@ -33,12 +32,6 @@ from cse_methods.training.frozen import FrozenModule
 from cse_methods.training.loop import register_objective
 from cse_methods.training.objective import TwoViewObjective, TwoViews
 from cse_methods.training.student import Batch, Student, StudentProtocol
-
-PAPER = Paper(
-    "Debiased Contrastive Learning of Unsupervised Sentence Representations",
-    "https://arxiv.org/abs/2205.00656",
-    2022,
-)
 
 
 class DCLRConfig(TwoViewConfig):
@@ -122,6 +115,6 @@ class DCLR(TwoViewObjective):
         return {"contrastive": debiased_loss(logits, weights, form=config.form)}
 
 
-@register_objective("dclr", config=DCLRConfig, paper=PAPER, revision=1)
+@register_objective("dclr", config=DCLRConfig, revision=1)
 def build(config: DCLRConfig, _corpus: Corpus, student: Student) -> DCLR:
     return DCLR(config, student)

@@ -18,7 +18,6 @@ from torch import Tensor, nn
 
 from cse_methods.augmentation.replaced_pieces import Replaced, hide_pieces, replace_pieces
 from cse_methods.config import Pooler, TwoViewConfig
-from cse_methods.contract import Paper
 from cse_methods.data.corpora import Corpus
 from cse_methods.encoders.backbones import locate_backbone, resolve_backbone
 from cse_methods.encoders.devices import computing_in
@@ -40,12 +39,6 @@ from cse_methods.training.frozen import FrozenModule
 from cse_methods.training.loop import register_objective
 from cse_methods.training.objective import TwoViewObjective, TwoViews
 from cse_methods.training.student import Student, StudentProtocol
-
-PAPER = Paper(
-    "DiffCSE: Difference-based Contrastive Learning for Sentence Embeddings",
-    "https://arxiv.org/abs/2204.10298",
-    2022,
-)
 
 
 class DiffCSEConfig(TwoViewConfig):
@@ -188,6 +181,6 @@ def _copy_discriminator(config: DiffCSEConfig, encoder: Encoder) -> Encoder:
     return copied.with_token_layers(head.to(encoder.device)).train()
 
 
-@register_objective("diffcse", config=DiffCSEConfig, paper=PAPER, revision=1)
+@register_objective("diffcse", config=DiffCSEConfig, revision=1)
 def build(config: DiffCSEConfig, _corpus: Corpus, student: Student) -> DiffCSE:
     return DiffCSE(config, student)

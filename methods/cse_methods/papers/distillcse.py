@@ -19,7 +19,6 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from cse_methods.config import TwoViewConfig
-from cse_methods.contract import Paper
 from cse_methods.data.corpora import Corpus
 from cse_methods.encoders.devices import send_tensor
 from cse_methods.errors import TrainingError
@@ -33,12 +32,6 @@ from cse_methods.training.loop import register_objective
 from cse_methods.training.objective import TwoViewObjective
 from cse_methods.training.student import Batch, Student
 from cse_methods.training.teachers import teacher_vectors, weigh_similarities
-
-PAPER = Paper(
-    "DistillCSE: Distilled Contrastive Learning for Sentence Embeddings",
-    "https://arxiv.org/abs/2310.13499",
-    2023,
-)
 
 
 class DistillCSEConfig(TwoViewConfig):
@@ -121,7 +114,7 @@ class DistillCSE(TwoViewObjective):
         return {"contrastive": contrastive, "distilled": config.distill_weight * distilled}
 
 
-@register_objective("distillcse", config=DistillCSEConfig, paper=PAPER, revision=1)
+@register_objective("distillcse", config=DistillCSEConfig, revision=1)
 def build(config: DistillCSEConfig, corpus: Corpus, _: Student) -> DistillCSE:
     longest = config.max_length
     return DistillCSE(

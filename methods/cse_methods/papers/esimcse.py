@@ -17,7 +17,6 @@ from torch import Tensor
 from transformers import AutoModel
 
 from cse_methods.config import Pooler, TwoViewConfig
-from cse_methods.contract import Paper
 from cse_methods.data.corpora import Corpus
 from cse_methods.encoders.devices import send_tensor
 from cse_methods.encoders.encoder import Encoder
@@ -29,13 +28,6 @@ from cse_methods.training.loop import register_objective
 from cse_methods.training.momentum import enqueue, moving_average_
 from cse_methods.training.objective import TwoViewObjective, TwoViews
 from cse_methods.training.student import Batch, Student, StudentProtocol
-
-PAPER = Paper(
-    "ESimCSE: Enhanced Sample Building Method for Contrastive Learning of Unsupervised "
-    "Sentence Embedding",
-    "https://arxiv.org/abs/2109.04380",
-    2022,
-)
 
 
 class ESimCSEConfig(TwoViewConfig):
@@ -136,6 +128,6 @@ class ESimCSE(TwoViewObjective):
         self.queue = state["queue"]
 
 
-@register_objective("esimcse", config=ESimCSEConfig, paper=PAPER, revision=1)
+@register_objective("esimcse", config=ESimCSEConfig, revision=1)
 def build(config: ESimCSEConfig, _corpus: Corpus, student: Student) -> ESimCSE:
     return ESimCSE(config, student)

@@ -10,19 +10,12 @@ from typing import Any
 from torch import Tensor
 
 from cse_methods.config import TwoViewConfig
-from cse_methods.contract import Paper
 from cse_methods.data.corpora import Corpus
 from cse_methods.losses.focal_info_nce import focal_info_nce
 from cse_methods.settings import released
 from cse_methods.training.loop import register_objective
 from cse_methods.training.objective import TwoViewObjective
 from cse_methods.training.student import Student
-
-PAPER = Paper(
-    "Improving Contrastive Learning of Sentence Embeddings with Focal-InfoNCE",
-    "https://arxiv.org/abs/2310.06918",
-    2023,
-)
 
 
 class FocalInfoNCEConfig(TwoViewConfig):
@@ -50,6 +43,6 @@ class FocalInfoNCE(TwoViewObjective):
         return {"contrastive": contrastive}
 
 
-@register_objective("focalinfonce", config=FocalInfoNCEConfig, paper=PAPER, revision=1)
+@register_objective("focalinfonce", config=FocalInfoNCEConfig, revision=1)
 def build(config: FocalInfoNCEConfig, _corpus: Corpus, _: Student) -> FocalInfoNCE:
     return FocalInfoNCE(config)

@@ -15,7 +15,6 @@ from pydantic import model_validator
 from torch import Tensor
 
 from cse_methods.config import Conditions, Pooler
-from cse_methods.contract import Paper
 from cse_methods.data.corpora import Corpus
 from cse_methods.data.language.negations import negations_of
 from cse_methods.encoders.template import SPECIAL_PIECES
@@ -31,12 +30,6 @@ from cse_methods.training.loop import register_objective
 from cse_methods.training.objective import TwoViewObjective
 from cse_methods.training.sliced import SlicedStudent
 from cse_methods.training.student import Batch, Student, StudentProtocol
-
-PAPER = Paper(
-    "HiCL: Hierarchical Contrastive Learning of Unsupervised Sentence Embeddings",
-    "https://arxiv.org/abs/2310.09720",
-    2023,
-)
 
 HiCLBase = Literal["simcse", "esimcse", "sncse"]
 
@@ -160,7 +153,7 @@ class HiCL(ObjectiveOnBase):
         return self.add_parts(of_base, parts)
 
 
-@register_objective("hicl", config=HiCLConfig, paper=PAPER, revision=1)
+@register_objective("hicl", config=HiCLConfig, revision=1)
 def build(config: HiCLConfig, corpus: Corpus, student: Student) -> HiCL:
     base: TwoViewObjective
     if config.base == "sncse":

@@ -22,7 +22,6 @@ from transformers import AutoModel
 
 from cse_methods.augmentation.replaced_pieces import hide_pieces
 from cse_methods.config import Above, Conditions, Pooler, TwoViewConfig
-from cse_methods.contract import Paper
 from cse_methods.data.corpora import Corpus
 from cse_methods.encoders.devices import computing_in, send_tensor
 from cse_methods.encoders.encoder import Encoder
@@ -38,12 +37,6 @@ from cse_methods.training.frozen import FrozenModule
 from cse_methods.training.loop import register_objective
 from cse_methods.training.objective import TwoViewObjective, TwoViews
 from cse_methods.training.student import Student, StudentProtocol
-
-PAPER = Paper(
-    "InfoCSE: Information-aggregated Contrastive Learning of Sentence Embeddings",
-    "https://arxiv.org/abs/2210.06432",
-    2022,
-)
 
 released = partial(setting, source="released scripts")
 
@@ -161,6 +154,6 @@ def _copy_lower_layers(encoder: Encoder, count: int) -> Encoder:
     return lower
 
 
-@register_objective("infocse", config=InfoCSEConfig, paper=PAPER, revision=1)
+@register_objective("infocse", config=InfoCSEConfig, revision=1)
 def build(config: InfoCSEConfig, _: Corpus, student: Student) -> InfoCSE:
     return InfoCSE(config, student)

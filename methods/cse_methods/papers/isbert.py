@@ -17,7 +17,6 @@ from pydantic import AfterValidator, Field, model_validator
 from torch import Tensor
 
 from cse_methods.config import Pooler, TrainingConfig
-from cse_methods.contract import Paper
 from cse_methods.data.corpora import Corpus
 from cse_methods.encoders.convolution import TokenConvolution
 from cse_methods.encoders.encoder import Encoder
@@ -28,12 +27,6 @@ from cse_methods.training.loop import register_objective
 from cse_methods.training.objective import Objective
 from cse_methods.training.optimizers import ParameterGroup
 from cse_methods.training.student import Batch, Student, StudentProtocol
-
-PAPER = Paper(
-    "An Unsupervised Sentence Embedding Method by Mutual Information Maximization",
-    "https://arxiv.org/abs/2009.12061",
-    2020,
-)
 
 
 def _refuse_repeated_sizes(sizes: tuple[int, ...]) -> tuple[int, ...]:
@@ -105,6 +98,6 @@ class ISBERT(Objective):
         return student.encoder.with_token_layers(self.convolution)
 
 
-@register_objective("isbert", config=ISBERTConfig, paper=PAPER, revision=1)
+@register_objective("isbert", config=ISBERTConfig, revision=1)
 def build(config: ISBERTConfig, _corpus: Corpus, student: Student) -> ISBERT:
     return ISBERT(config, student)

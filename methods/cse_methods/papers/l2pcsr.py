@@ -15,7 +15,6 @@ from torch import Tensor
 
 from cse_methods.augmentation.learned_masks import fuse_masks, learn_masks, make_masks
 from cse_methods.config import TrainingConfig
-from cse_methods.contract import Paper
 from cse_methods.data.corpora import Corpus
 from cse_methods.encoders.edits import Edits
 from cse_methods.losses.info_nce import info_nce
@@ -23,12 +22,6 @@ from cse_methods.settings import released, setting
 from cse_methods.training.loop import register_objective
 from cse_methods.training.objective import Objective
 from cse_methods.training.student import Batch, Student, StudentProtocol
-
-PAPER = Paper(
-    "Learning to Perturb for Contrastive Learning of Unsupervised Sentence Representations",
-    "https://doi.org/10.1109/TASLP.2023.3304485",
-    2023,
-)
 
 Masked = Literal["both", "tokens", "features"]
 
@@ -96,6 +89,6 @@ class L2PCSR(Objective):
         ]
 
 
-@register_objective("l2pcsr", config=L2PCSRConfig, paper=PAPER, revision=1)
+@register_objective("l2pcsr", config=L2PCSRConfig, revision=1)
 def build(config: L2PCSRConfig, _corpus: Corpus, _: Student) -> L2PCSR:
     return L2PCSR(config)

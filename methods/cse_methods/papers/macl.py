@@ -16,7 +16,6 @@ import torch
 from torch import Tensor
 
 from cse_methods.config import TwoViewConfig
-from cse_methods.contract import Paper
 from cse_methods.data.corpora import Corpus
 from cse_methods.errors import TrainingError
 from cse_methods.losses.info_nce import info_nce
@@ -26,12 +25,6 @@ from cse_methods.settings import setting
 from cse_methods.training.loop import register_objective
 from cse_methods.training.objective import TwoViewObjective
 from cse_methods.training.student import Student
-
-PAPER = Paper(
-    "Model-Aware Contrastive Learning: Towards Escaping the Dilemmas",
-    "https://arxiv.org/abs/2207.07874",
-    2023,
-)
 
 
 class MACLConfig(TwoViewConfig):
@@ -78,6 +71,6 @@ class MACL(TwoViewObjective):
         return {"tau": self.temperature.item(), "cross_entropy": self.cross_entropy.item()}
 
 
-@register_objective("macl", config=MACLConfig, paper=PAPER, revision=1)
+@register_objective("macl", config=MACLConfig, revision=1)
 def build(config: MACLConfig, _corpus: Corpus, _: Student) -> MACL:
     return MACL(config)

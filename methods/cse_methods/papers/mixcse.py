@@ -12,19 +12,12 @@ from typing import Any
 from torch import Tensor
 
 from cse_methods.config import TwoViewConfig
-from cse_methods.contract import Paper
 from cse_methods.data.corpora import Corpus
 from cse_methods.losses.mixed_negatives import MixedSides, Suppressed, mixed_negatives_loss
 from cse_methods.papers.simcse import SimCSE
 from cse_methods.settings import released
 from cse_methods.training.loop import register_objective
 from cse_methods.training.student import Student
-
-PAPER = Paper(
-    "Unsupervised Sentence Representation via Contrastive Learning with Mixing Negatives",
-    "https://doi.org/10.1609/aaai.v36i10.21428",
-    2022,
-)
 
 
 class MixCSEConfig(TwoViewConfig):
@@ -65,6 +58,6 @@ class MixCSE(SimCSE):
         return {"contrastive": contrastive}
 
 
-@register_objective("mixcse", config=MixCSEConfig, paper=PAPER, revision=1)
+@register_objective("mixcse", config=MixCSEConfig, revision=1)
 def build(config: MixCSEConfig, _corpus: Corpus, _: Student) -> MixCSE:
     return MixCSE(config)

@@ -19,7 +19,6 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from cse_methods.config import Pooler, TrainingConfig
-from cse_methods.contract import Paper
 from cse_methods.data.corpora import Corpus
 from cse_methods.encoders.devices import send_tensor
 from cse_methods.encoders.encoder import Encoder
@@ -32,12 +31,6 @@ from cse_methods.training.momentum import KeyQueue, ema_momentum, moving_average
 from cse_methods.training.objective import Objective
 from cse_methods.training.student import Batch, Student, StudentProtocol
 
-PAPER = Paper(
-    "Exploring the Impact of Negative Samples of Contrastive Learning: A Case Study of "
-    "Sentence Embedding",
-    "https://arxiv.org/abs/2202.13093",
-    2022,
-)
 shown = partial(setting, source="authors' slides")
 
 
@@ -157,6 +150,6 @@ def _copy_target_encoder(encoder: Encoder) -> Encoder:
     return target
 
 
-@register_objective("mocose", config=MoCoSEConfig, paper=PAPER, revision=2)
+@register_objective("mocose", config=MoCoSEConfig, revision=2)
 def build(config: MoCoSEConfig, _corpus: Corpus, student: Student) -> MoCoSE:
     return MoCoSE(config, student)

@@ -19,7 +19,6 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from cse_methods.config import TwoViewConfig
-from cse_methods.contract import Paper
 from cse_methods.data.corpora import Corpus
 from cse_methods.encoders.devices import send_tensor
 from cse_methods.encoders.encoder import Encoder
@@ -35,13 +34,6 @@ from cse_methods.training.loop import register_objective
 from cse_methods.training.student import Batch, Student
 from cse_methods.training.supervised import SupervisedObjective
 from cse_methods.training.teachers import TeacherSpec, teacher_vectors
-
-PAPER = Paper(
-    "Large Language Models can Contrastively Refine their Generation for Better Sentence "
-    "Representation Learning",
-    "https://arxiv.org/abs/2310.10962",
-    2024,
-)
 
 
 class MultiCSRConfig(TwoViewConfig):
@@ -109,6 +101,6 @@ class MultiCSR(SupervisedObjective):
         return student.encoder
 
 
-@register_objective("multicsr", config=MultiCSRConfig, paper=PAPER, revision=1)
+@register_objective("multicsr", config=MultiCSRConfig, revision=1)
 def build(config: MultiCSRConfig, corpus: Corpus, _: Student) -> MultiCSR:
     return MultiCSR(config, corpus)

@@ -15,9 +15,8 @@ import torch
 from pydantic import Field, model_validator
 from torch import Tensor
 
-from cse_methods.augmentation.registry import AugmentationName, Row, change_pieces
+from cse_methods.augmentation.registry import AugmentationName, change_pieces
 from cse_methods.config import Conditions, Pooler, TwoViewConfig
-from cse_methods.contract import Paper
 from cse_methods.data.corpora import Corpus
 from cse_methods.encoders.encoder import Encoder
 from cse_methods.encoders.loading import load_encoder, read_pooling_layer
@@ -29,13 +28,6 @@ from cse_methods.training.frozen import FrozenModule
 from cse_methods.training.loop import register_objective
 from cse_methods.training.objective import TwoViewObjective, TwoViews
 from cse_methods.training.student import Student, StudentProtocol
-
-PAPER = Paper(
-    "PCL: Peer-Contrastive Learning with Diverse Augmentations for Unsupervised Sentence "
-    "Embeddings",
-    "https://arxiv.org/abs/2201.12093",
-    2022,
-)
 
 Augmentation = Literal["sf", "rv", "de", "rp", "dp"]
 """Shuffled, reversed, with pieces deleted, with pieces repeated, or unchanged (dropout only)."""
@@ -123,12 +115,11 @@ class PCL(TwoViewObjective):
     def encode(self, student: StudentProtocol, views: TwoViews) -> tuple[Tensor, ...]:
         """Encode a sentence, its dropout copy and its augmentations; then the same by the peer."""
         contents, (plain, _), config = views.contents, views.templates, self.config
-        row = Row(config.max_length - len(student.encoder.template), mask=None)
-        rate = config.augmentation_rate
+        longest, rate = config.max_length - len(student.encoder.template), config.augmentation_rate
         augmented = [[(name, rate) for name in _REGISTERED[kind]] for kind in config.augmentations]
         count = 2 + len(augmented)
         rows = contents * 2 + [
-            change_pieces(own, view, row) for view in augmented for own in contents
+            change_pieces(own, view, longest=longest) for view in augmented for own in contents
         ]
         read = partial(student.encode, rows, plain)
         of_peer: tuple[Tensor, ...] = ()
@@ -180,6 +171,6 @@ def _make_peer(config: PCLConfig, encoder: Encoder) -> Encoder:
     return peer.train()
 
 
-@register_objective("pcl", config=PCLConfig, paper=PAPER, revision=1)
+@register_objective("pcl", config=PCLConfig, revision=1)
 def build(config: PCLConfig, _corpus: Corpus, student: Student) -> PCL:
     return PCL(config, student)

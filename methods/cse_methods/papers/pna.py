@@ -16,7 +16,6 @@ import torch
 from torch import Tensor
 
 from cse_methods.config import TwoViewConfig
-from cse_methods.contract import Paper
 from cse_methods.data.corpora import Corpus
 from cse_methods.data.corpus_spec import CorpusSpec
 from cse_methods.encoders.devices import send_tensor
@@ -26,13 +25,6 @@ from cse_methods.settings import released
 from cse_methods.training.loop import register_objective
 from cse_methods.training.student import Batch, Student
 from cse_methods.training.supervised import SupervisedObjective
-
-PAPER = Paper(
-    "Capturing the Relationship Between Sentence Triplets for LLM and Human-Generated Texts to "
-    "Enhance Sentence Embeddings",
-    "https://aclanthology.org/2024.findings-eacl.43",
-    2024,
-)
 
 
 class PNAConfig(TwoViewConfig):
@@ -107,6 +99,6 @@ class PNA(SupervisedObjective):
         return {"contrastive": contrast}
 
 
-@register_objective("pna", config=PNAConfig, paper=PAPER, revision=1)
+@register_objective("pna", config=PNAConfig, revision=1)
 def build(config: PNAConfig, corpus: Corpus, _: Student) -> PNA:
     return PNA(config, corpus)

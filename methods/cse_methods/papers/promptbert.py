@@ -17,7 +17,6 @@ import torch
 from torch import Tensor
 
 from cse_methods.config import Conditions
-from cse_methods.contract import Paper
 from cse_methods.data.corpora import Corpus
 from cse_methods.encoders.devices import send_tensor
 from cse_methods.encoders.edits import Edits
@@ -28,12 +27,6 @@ from cse_methods.training.loop import register_objective
 from cse_methods.training.objective import TwoViewObjective, TwoViews
 from cse_methods.training.prompted_config import PromptedConfig
 from cse_methods.training.student import Batch, Student, StudentProtocol
-
-PAPER = Paper(
-    "PromptBERT: Improving BERT Sentence Embeddings with Prompts",
-    "https://arxiv.org/abs/2201.04337",
-    2022,
-)
 
 _DENOISED = {"denoise": (True,)}
 scripted = partial(setting, source="released scripts")
@@ -142,6 +135,6 @@ def denoise(vectors: Tensor, bare: Tensor, lengths: Sequence[int] | Tensor) -> T
     return vectors - bare[send_tensor(torch.as_tensor(lengths), bare.device)]
 
 
-@register_objective("promptbert", config=PromptBERTConfig, paper=PAPER, revision=1)
+@register_objective("promptbert", config=PromptBERTConfig, revision=1)
 def build(config: PromptBERTConfig, _corpus: Corpus, _: Student) -> PromptBERT:
     return PromptBERT(config)

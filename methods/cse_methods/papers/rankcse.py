@@ -17,7 +17,6 @@ from pydantic import BeforeValidator, Field, model_validator
 from torch import Tensor
 
 from cse_methods.config import Conditions
-from cse_methods.contract import Paper
 from cse_methods.data.corpora import Corpus
 from cse_methods.encoders.devices import send_tensor
 from cse_methods.errors import SettingError
@@ -33,12 +32,6 @@ from cse_methods.training.neighbours import MOST_NEIGHBOURS, nearest_sentences, 
 from cse_methods.training.objective import TwoViewObjective, TwoViews
 from cse_methods.training.student import Batch, Student, StudentProtocol
 from cse_methods.training.teachers import TeacherSpec, teacher_vectors, weigh_similarities
-
-PAPER = Paper(
-    "RankCSE: Unsupervised Sentence Representations Learning via Learning to Rank",
-    "https://arxiv.org/abs/2305.16726",
-    2023,
-)
 
 
 def _as_list(value: Any) -> Any:
@@ -200,7 +193,7 @@ class RankCSE(TwoViewsOfBase):
         )
 
 
-@register_objective("rankcse", config=RankCSEConfig, paper=PAPER, revision=1)
+@register_objective("rankcse", config=RankCSEConfig, revision=1)
 def build(config: RankCSEConfig, corpus: Corpus, student: Student) -> RankCSE:
     longest, nearest = config.max_length, None
     teachers = [teacher_vectors(one, corpus, max_length=longest) for one in config.teachers]

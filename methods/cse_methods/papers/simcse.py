@@ -13,7 +13,6 @@ from torch import Tensor
 
 from cse_methods.augmentation.registry import AUGMENTATIONS, AugmentationName, rate_setting
 from cse_methods.config import Conditions, Holding, TwoViewConfig
-from cse_methods.contract import Paper
 from cse_methods.data.corpora import Corpus
 from cse_methods.losses.info_nce import NegativesFrom, info_nce
 from cse_methods.settings import setting
@@ -22,12 +21,6 @@ from cse_methods.training.loop import register_objective
 from cse_methods.training.objective import TwoViewObjective, TwoViews
 from cse_methods.training.student import Student, StudentProtocol
 from cse_methods.training.supervised import SupervisedObjective
-
-PAPER = Paper(
-    "SimCSE: Simple Contrastive Learning of Sentence Embeddings",
-    "https://arxiv.org/abs/2104.08821",
-    2021,
-)
 
 Supervision = Literal["pairs", "triples"]
 
@@ -140,7 +133,7 @@ class SupervisedSimCSE(SupervisedObjective):
         return {"contrastive": contrastive}
 
 
-@register_objective("simcse", config=SimCSEConfig, paper=PAPER, revision=1)
+@register_objective("simcse", config=SimCSEConfig, revision=1)
 def build(config: SimCSEConfig, corpus: Corpus, _: Student) -> SimCSE | SupervisedSimCSE:
     if config.supervision:
         return SupervisedSimCSE(config, corpus)

@@ -16,7 +16,6 @@ from pydantic import model_validator
 from torch import Tensor
 
 from cse_methods.config import Above, Conditions
-from cse_methods.contract import Paper
 from cse_methods.data.corpora import Corpus
 from cse_methods.encoders.edits import UNEDITED
 from cse_methods.errors import SettingError
@@ -34,12 +33,6 @@ from cse_methods.training.student import (
     Student,
     StudentOf,
     StudentProtocol,
-)
-
-PAPER = Paper(
-    "SimCSE++: Improving Contrastive Learning for Sentence Embeddings from Two Perspectives",
-    "https://arxiv.org/abs/2305.13192",
-    2023,
 )
 
 
@@ -125,6 +118,6 @@ class StudentWithoutDropout(StudentOf):
         return tuple(encoded[distinct.index(template)] for template in templates)
 
 
-@register_objective("simcsepp", config=SimCSEppConfig, paper=PAPER, revision=1)
+@register_objective("simcsepp", config=SimCSEppConfig, revision=1)
 def build(config: SimCSEppConfig, corpus: Corpus, student: Student) -> SimCSEpp:
     return SimCSEpp(config, build_base(config, corpus, student) if config.base else SimCSE(config))

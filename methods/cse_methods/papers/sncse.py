@@ -11,7 +11,6 @@ from typing import Any, Self
 from pydantic import model_validator
 from torch import Tensor
 
-from cse_methods.contract import Paper
 from cse_methods.data.corpora import Corpus
 from cse_methods.data.language.negations import find_tagger, negations_of
 from cse_methods.errors import SettingError
@@ -23,12 +22,6 @@ from cse_methods.training.loop import register_objective
 from cse_methods.training.objective import TwoViewObjective, TwoViews
 from cse_methods.training.prompted_config import PromptedConfig
 from cse_methods.training.student import Batch, Student, StudentProtocol
-
-PAPER = Paper(
-    "SNCSE: Contrastive Learning for Unsupervised Sentence Embedding with Soft Negative Samples",
-    "https://arxiv.org/abs/2201.05979",
-    2022,
-)
 
 
 class SNCSEConfig(PromptedConfig):
@@ -108,6 +101,6 @@ class SNCSE(TwoViewObjective):
         return {"contrastive": contrastive, "margin": config.margin_weight * margin}
 
 
-@register_objective("sncse", config=SNCSEConfig, paper=PAPER, revision=1)
+@register_objective("sncse", config=SNCSEConfig, revision=1)
 def build(config: SNCSEConfig, corpus: Corpus, _: Student) -> SNCSE:
     return SNCSE(config, negations_of(corpus, file=config.negations))

@@ -6,18 +6,12 @@ It has other families of encoders, losses and wrappers than the fast methods, an
 step.
 """
 
-from cse_methods.contract import Paper, Run
+from cse_methods.contract import Run
 from cse_methods.registry import register
 from cse_methods.sentence_transformers_trainer.settings import StConfig, StSettings
 
-PAPER = Paper(
-    "Sentence-BERT: Sentence Embeddings using Siamese BERT-Networks",
-    "https://arxiv.org/abs/1908.10084",
-    2019,
-)
 
-
-@register("st", config=StConfig, paper=PAPER, revision=1)
+@register("st", config=StConfig, revision=1)
 def train(config: StSettings, run: Run) -> dict[str, float]:
     """Train by the library; returns the dev metrics of the best checkpoint."""
     # Takes seconds to import, which what only reads settings does not need.

@@ -13,7 +13,7 @@ from typing import ClassVar
 import torch
 
 from cse_methods.config import Conditions, MethodConfig
-from cse_methods.contract import BEST_FOLDER, Paper, Run
+from cse_methods.contract import BEST_FOLDER, Run
 from cse_methods.data.corpora import load_corpus
 from cse_methods.encoders.devices import default_device
 from cse_methods.encoders.loading import SentenceEncoder, load_sentence_encoder
@@ -24,12 +24,6 @@ from cse_methods.errors import TrainingError
 from cse_methods.registry import register
 from cse_methods.settings import setting
 from cse_methods.training.dev_evaluation import DevSuite
-
-PAPER = Paper(
-    "Whitening Sentence Representations for Better Semantics and Faster Retrieval",
-    "https://arxiv.org/abs/2103.15316",
-    2021,
-)
 
 
 class UntrainedConfig(MethodConfig):
@@ -54,7 +48,7 @@ class UntrainedConfig(MethodConfig):
     )
 
 
-@register("untrained", config=UntrainedConfig, paper=PAPER, revision=1)
+@register("untrained", config=UntrainedConfig, revision=1)
 def train(config: UntrainedConfig, run: Run) -> dict[str, float]:
     """Score the backbone unchanged, then as it is saved; return the latter's dev metrics."""
     dev = DevSuite(config.dev, data=config.data)

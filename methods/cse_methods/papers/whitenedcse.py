@@ -21,7 +21,6 @@ from pydantic import model_validator
 from torch import Tensor, nn
 
 from cse_methods.config import Conditions, Pooler
-from cse_methods.contract import Paper
 from cse_methods.data.corpora import Corpus
 from cse_methods.encoders.encoder import Encoder
 from cse_methods.encoders.post_pooling import Dense
@@ -45,12 +44,6 @@ from cse_methods.training.student import (
     Student,
     StudentOf,
     StudentProtocol,
-)
-
-PAPER = Paper(
-    "WhitenedCSE: Whitening-based Contrastive Learning of Sentence Embeddings",
-    "https://arxiv.org/abs/2305.17746",
-    2023,
 )
 
 GROUPED: tuple[Whitening, ...] = ("group", "shuffled-group")
@@ -273,7 +266,7 @@ def _count_groups(config: WhitenedCSEConfig, width: int) -> int:
     return groups
 
 
-@register_objective("whitenedcse", config=WhitenedCSEConfig, paper=PAPER, revision=1)
+@register_objective("whitenedcse", config=WhitenedCSEConfig, revision=1)
 def build(config: WhitenedCSEConfig, corpus: Corpus, student: Student) -> Objective:
     own = WhitenedCSE(config, student)
     return WhitenedBase(build_base(config, corpus, student), own) if config.base else own

@@ -109,5 +109,4 @@ def _read_rows(table: str) -> dict[str, dict[str, str]]:
     """Read the rows of a table, by the hub ids and the short names of their encoders."""
     rows = read_own_table(Path(__file__).with_name(f"{table}.csv"))
     ids = {row["encoder"]: row for row in rows}
-    short = {name: model for models in HUB.values() for name, model in models.items()}
-    return ids | {name: ids[model] for name, model in short.items() if model in ids}
+    return ids | {name: ids[row["model"]] for name, row in HUB.items() if row["model"] in ids}

@@ -7,24 +7,24 @@ between, or a range `low..high`. A row `note` says in a sentence what a column i
 authors' whole setup. In other rows `|` makes a list, `{…}` is a mapping as in JSON, and `null` is
 no value. A backbone is what training starts from.
 
-`departures.csv` says where the shipped sweep files of papers depart from them, `lengths.csv` how
-long the sentences of their corpora are.
+`papers.csv` says where each method comes from, `departures.csv` where the shipped sweep files of
+papers depart from them, `lengths.csv` how long the sentences of their corpora are.
 """
 
 import csv
 import json
-from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from cse_methods.contract import PublishedSettings
+from cse_methods.contract import Paper, PublishedSettings
 from cse_methods.files.text import read_own_table
 
 _FOLDER = Path(__file__).parent
 _HEAD = ["backbone", "variant", "hyperparameter", "value", "source"]
 _SEARCHED = "search_"
-_NOTE = "note"
+_Column = tuple[dict[str, Any], dict[str, None], dict[str, Any], dict[str, Any], dict[str, str]]
+"""Settings, their sources in order, the variant, what was searched, and the note."""
 
 
 class Departure(NamedTuple):
@@ -38,17 +38,12 @@ class Departure(NamedTuple):
     """A sentence of what the paper has, and what stands in its place."""
 
 
-class _Row(NamedTuple):
-    backbone: str
-    variant: str
-    name: str
-    value: str
-    source: str
-    location: str
-    """The file and line."""
-
-    def make_error(self, problem: str) -> ValueError:
-        return ValueError(f"{self.location}: {problem}")
+def paper_of(method: str) -> Paper:
+    """Read where a method of this package comes from. LookupError if `papers.csv` has no row."""
+    for row in read_own_table(_FOLDER / "papers.csv"):
+        if row["method"] == method:
+            return Paper(row["title"], row["url"], int(row["year"]))
+    raise LookupError(f"{_FOLDER / 'papers.csv'} has no row of {method}; add its paper")
 
 
 def published_settings(method: str) -> tuple[PublishedSettings, ...]:
@@ -91,64 +86,71 @@ def read_published(table: Path | str) -> tuple[PublishedSettings, ...]:
     Raises:
         ValueError: if the table is malformed; names the file and line.
     """
-    columns: dict[tuple[str, str], list[_Row]] = {}
-    for row in _read_rows(Path(table)):
-        columns.setdefault((row.backbone, row.variant), []).append(row)
-    return tuple(map(_make_column, columns.values()))
-
-
-def _read_rows(table: Path) -> Iterator[_Row]:
-    with table.open(newline="", encoding="utf-8") as stream:
+    columns: dict[tuple[str, str], _Column] = {}
+    with Path(table).open(newline="", encoding="utf-8") as stream:
         lines = csv.reader(stream, strict=True)
         for cells in lines:
-            location = f"{table}, line {lines.line_num}"
             head = lines.line_num == 1
-            if len(cells) != len(_HEAD) or "" in (cells[0], *cells[2:]) or head != (cells == _HEAD):
-                raise ValueError(f"{location}: expected {', '.join(_HEAD)}, got {cells}")
-            if not head:
-                backbone, variant, name, value, source = cells
-                yield _Row(backbone, variant, name, value, source, location)
-
-
-def _make_column(rows: list[_Row]) -> PublishedSettings:
-    parts = [part.partition("=") for part in rows[0].variant.split(";") if rows[0].variant]
-    if not all(name and value for name, _, value in parts):
-        problem = f"expected a variant of NAME=VALUE;NAME=VALUE, got {rows[0].variant!r}"
-        raise rows[0].make_error(problem)
-    variant = {name: _read_scalar(value) for name, _, value in parts}
-    settings: dict[str, Any] = dict(variant)
-    searched: dict[str, Any] = {}
-    notes: dict[str, Any] = {}
-    for row in rows:
-        name, into = row.name, settings
-        value: Any
-        if name == _NOTE:
-            into, value = notes, row.value
-        elif name.startswith(_SEARCHED):
-            name, into, value = name.removeprefix(_SEARCHED), searched, _read_space(row)
-        elif row.value.startswith("{"):
             try:
-                value = json.loads(row.value)
-            except ValueError:
-                raise row.make_error(f"expected a mapping as in JSON, got {row.value!r}") from None
-        else:
-            values = [_read_scalar(text) for text in row.value.split("|")]
-            value = values if len(values) > 1 else values[0]
-        if name in into:
-            raise row.make_error(f"{row.name} is given twice for one column")
-        into[name] = value
-    sources = dict.fromkeys(row.source for row in rows if row.name in settings)
-    return PublishedSettings(
-        rows[0].backbone, settings, ", ".join(sources), variant, searched, notes.get(_NOTE, "")
+                if len(cells) != 5 or "" in (cells[0], *cells[2:]) or head != (cells == _HEAD):
+                    raise ValueError(f"expected {', '.join(_HEAD)}, got {cells}")
+                if not head:
+                    _add_row(columns, *cells)
+            except ValueError as error:
+                raise ValueError(f"{table}, line {lines.line_num}: {error}") from None
+    return tuple(
+        PublishedSettings(
+            backbone, settings, ", ".join(sources), variant, searched, notes.get("note", "")
+        )
+        for (backbone, _), (settings, sources, variant, searched, notes) in columns.items()
     )
 
 
-def _read_space(row: _Row) -> Any:
-    if ".." not in row.value:
-        return tuple(map(_read_scalar, row.value.split("|")))
-    ends = [_read_scalar(text) for text in row.value.split("..")]
+def _add_row(
+    columns: dict[tuple[str, str], _Column],
+    backbone: str,
+    told: str,
+    name: str,
+    text: str,
+    source: str,
+) -> None:
+    if (backbone, told) not in columns:
+        parts = [part.partition("=") for part in told.split(";") if told]
+        if not all(key and value for key, _, value in parts):
+            raise ValueError(f"expected a variant of NAME=VALUE;NAME=VALUE, got {told!r}")
+        variant = {key: _read_scalar(value) for key, _, value in parts}
+        columns[backbone, told] = dict(variant), {}, variant, {}, {}
+    settings, sources, _, searched, notes = columns[backbone, told]
+    own = name
+    into: dict[str, Any] = settings
+    value: Any = text
+    if name == "note":
+        into = notes
+    elif name.startswith(_SEARCHED):
+        own, into, value = name.removeprefix(_SEARCHED), searched, _read_space(text)
+    else:
+        value, sources[source] = _read_value(text), None
+    if own in into:
+        raise ValueError(f"{name} is given twice for one column")
+    into[own] = value
+
+
+def _read_value(text: str) -> Any:
+    if text.startswith("{"):
+        try:
+            return json.loads(text)
+        except ValueError:
+            raise ValueError(f"expected a mapping as in JSON, got {text!r}") from None
+    values = [_read_scalar(part) for part in text.split("|")]
+    return values if len(values) > 1 else values[0]
+
+
+def _read_space(text: str) -> Any:
+    if ".." not in text:
+        return tuple(map(_read_scalar, text.split("|")))
+    ends = [_read_scalar(end) for end in text.split("..")]
     if len(ends) != 2 or not all(isinstance(end, (int, float)) for end in ends):
-        raise row.make_error(f"expected a range LOW..HIGH of numbers, got {row.value!r}")
+        raise ValueError(f"expected a range LOW..HIGH of numbers, got {text!r}")
     return {"low": ends[0], "high": ends[1]}
 
 

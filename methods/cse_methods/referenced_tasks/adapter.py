@@ -4,7 +4,6 @@ mteb takes seconds to import, and seeds the random generators of the process as 
 import it where a task is scored, within `streams_kept`.
 """
 
-import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -17,6 +16,7 @@ from torch import Tensor
 
 from cse_methods.encoders.sentence_transformers_format import PromptKind
 from cse_methods.errors import EvaluationError
+from cse_methods.training.randomness import generators_kept
 
 Encode = Callable[[Sequence[str]], Tensor]
 """Encodes N texts, shape (N, D), on the CPU."""
@@ -79,15 +79,10 @@ class TaskEncoder:
 @contextmanager
 def streams_kept() -> Iterator[None]:
     """Restore the states of all random generators afterwards: Python's, NumPy's and torch's."""
-    before = random.getstate(), np.random.get_state()
     started = torch.cuda.is_initialized()  # type: ignore[no-untyped-call]
     devices = range(torch.cuda.device_count()) if started else ()
-    try:
-        with torch.random.fork_rng(list(devices)):
-            yield
-    finally:
-        random.setstate(before[0])
-        np.random.set_state(before[1])
+    with generators_kept(), torch.random.fork_rng(list(devices)):
+        yield
 
 
 @contextmanager

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from itertools import product
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,13 +20,8 @@ _Values = tuple[NDArray[np.float32], _Gold]
 """The values of a subset's examples, and their gold scores or labels."""
 
 
-class ExampleValues(NamedTuple):
-    """A value for every example of a task; the fields are those of `Examples`."""
-
-    statistic: Statistic
-    values: NDArray[np.float32]
-    gold: _Gold
-    subsets: Mapping[str, int]
+ExampleValues = tuple[Statistic, NDArray[np.float32], _Gold, Mapping[str, int]]
+"""A value for every example of a task: the statistic, values, gold and subsets of `Examples`."""
 
 
 def score_task(
@@ -69,7 +64,7 @@ def score_task(
     if not abs(compute_statistic(known[0], values, gold) - value) <= _SAME:
         return value, None
     sizes = {name: len(part[0]) for name, part in found.items()}
-    return value, ExampleValues(known[0], values, gold, sizes)
+    return value, (known[0], values, gold, sizes)
 
 
 def _record_calls(task: Any, method: str) -> list[tuple[Any, ...]]:

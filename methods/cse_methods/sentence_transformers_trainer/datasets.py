@@ -1,6 +1,7 @@
 """Corpora as the trainer's data sets, and batches that are drawn from several by weight."""
 
 from collections.abc import Iterator, Sequence
+from itertools import chain, repeat
 from typing import Any
 
 import torch
@@ -40,17 +41,13 @@ def make_datasets(config: StSettings, corpus: Corpus) -> DatasetDict:
             texts *= rows.fewest
         columns: dict[str, Any] = {f"text{n}": list(text) for n, text in enumerate(texts, start=1)}
         if rows.label == "vector":
-            columns["label"] = _teacher_labels(config, part)
+            teacher = TeacherSpec(model=str(config.teacher))
+            columns["label"] = teacher_vectors(teacher, part, max_length=config.max_length)
         elif rows.label is not None:
             columns["label"] = read_labels(part, loss)
         name = loss if len(parts) == 1 else f"{loss}_{number}"
         sets[name] = Dataset.from_dict(columns, info=DatasetInfo(description=loss))
     return sets
-
-
-def _teacher_labels(config: StSettings, part: Corpus) -> Any:
-    teacher = TeacherSpec(model=str(config.teacher))
-    return teacher_vectors(teacher, part, max_length=config.max_length)
 
 
 def make_batches(dataset: Dataset, *, no_duplicates: bool, **options: Any) -> DefaultBatchSampler:
@@ -82,11 +79,7 @@ class WeightedBatchSampler(MultiDatasetDefaultBatchSampler):  # type: ignore[mis
         self.generator.manual_seed(self.seed + self.epoch)
         drawn = torch.multinomial(self.weights, len(self), True, generator=self.generator)
         sizes = [0, *(len(dataset) for dataset in self.dataset.datasets)]
-        batches = [self._repeat(number) for number in range(len(self.batch_samplers))]
+        batches = [chain.from_iterable(repeat(sampler)) for sampler in self.batch_samplers]
         for number in drawn.tolist():
             first = sum(sizes[: number + 1])
             yield [first + row for row in next(batches[number])]
-
-    def _repeat(self, number: int) -> Iterator[list[int]]:
-        while True:
-            yield from self.batch_samplers[number]

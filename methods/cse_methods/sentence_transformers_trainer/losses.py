@@ -7,7 +7,7 @@ rows a loss reads, and the bounds of its numbers.
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic.fields import FieldInfo
 
@@ -16,33 +16,6 @@ from cse_methods.errors import DataError
 from cse_methods.sentence_transformers_trainer.library import loss_parameters
 from cse_methods.settings import setting
 
-LossName = Literal[
-    "multiple_negatives",
-    "multiple_negatives_symmetric",
-    "cached_multiple_negatives",
-    "cached_multiple_negatives_symmetric",
-    "gist",
-    "cached_gist",
-    "global_orthogonal",
-    "mega_batch_margin",
-    "contrastive_tension_in_batch",
-    "triplet",
-    "cosine_similarity",
-    "cosent",
-    "angle",
-    "contrastive",
-    "online_contrastive",
-    "softmax",
-    "contrastive_tension",
-    "batch_all_triplet",
-    "batch_hard_triplet",
-    "batch_hard_soft_margin_triplet",
-    "batch_semi_hard_triplet",
-    "mse",
-    "embed_distill",
-    "margin_mse",
-    "distill_kl_div",
-]
 Label = Literal["score", "class", "vector", "scores"]
 """What a row has beside texts: a number, a class from 0 on, its teacher's vector, or a list of
 numbers."""
@@ -87,7 +60,7 @@ _NO_VIEWS = {"GlobalOrthogonalRegularizationLoss", "MegaBatchMarginLoss"}
 """Losses that have no use for two views of one text."""
 _SYMMETRIC = {"directions": ("query_to_doc", "doc_to_query"), "partition_mode": "per_direction"}
 """As the library's own symmetric classes do, which it has deprecated."""
-LOSSES: Mapping[LossName, LossRows] = {
+LOSSES: Mapping[str, LossRows] = {
     "multiple_negatives": LossRows("MultipleNegativesRankingLoss", 2, None),
     "multiple_negatives_symmetric": LossRows(
         "MultipleNegativesRankingLoss", 2, None, fixed=_SYMMETRIC
@@ -120,25 +93,21 @@ LOSSES: Mapping[LossName, LossRows] = {
     "margin_mse": LossRows("MarginMSELoss", 3, 3, "score"),
     "distill_kl_div": LossRows("DistillKLDivLoss", 3, None, "scores"),
 }
+if TYPE_CHECKING:
+    LossName = str
+else:
+    LossName = Literal[tuple(LOSSES)]
 PREFIX = "loss_"
 _MOST_CLASSES = 1_000_000
 _LEFT_OUT = {"show_progress_bar", "gather_across_devices"}
 """What no number depends on with one process."""
 _BOUNDS: Mapping[str, Mapping[str, Any]] = {
-    "scale": {"gt": 0},
-    "temperature": {"gt": 0},
-    "student_temperature": {"gt": 0},
-    "teacher_temperature": {"gt": 0},
-    "margin": {"ge": 0},
-    "triplet_margin": {"ge": 0},
-    "positive_margin": {"ge": -1, "le": 1},
-    "negative_margin": {"ge": -1, "le": 1},
-    "hardness_strength": {"ge": 0},
-    "mean_weight": {"ge": 0},
-    "second_moment_weight": {"ge": 0},
-    "mini_batch_size": {"ge": 1},
-    "mini_batch_num_tokens": {"ge": 1},
-    "projection_dim": {"ge": 1},
+    **{name: {"gt": 0} for name in ("scale", "temperature")},
+    **{name: {"gt": 0} for name in ("student_temperature", "teacher_temperature")},
+    **{name: {"ge": 0} for name in ("margin", "triplet_margin", "hardness_strength")},
+    **{name: {"ge": 0} for name in ("mean_weight", "second_moment_weight")},
+    **{name: {"ge": -1, "le": 1} for name in ("positive_margin", "negative_margin")},
+    **{name: {"ge": 1} for name in ("mini_batch_size", "mini_batch_num_tokens", "projection_dim")},
 }
 
 
@@ -161,7 +130,7 @@ def loss_fields() -> dict[str, tuple[Any, FieldInfo]]:
     """
     fields = dict[str, tuple[Any, FieldInfo]]()
     kinds = dict[str, Any]()
-    for loss in get_args(LossName):
+    for loss in LOSSES:
         parameters = loss_parameters()[LOSSES[loss].library_class]
         for name in settings_of(loss):
             kind = kinds.setdefault(name, parameters[name].kind)

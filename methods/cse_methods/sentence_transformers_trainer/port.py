@@ -1,6 +1,5 @@
 """The library's trainer behind the port: dev points, the best encoder, checkpoints, resuming."""
 
-import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -66,12 +65,12 @@ def report_to_cse(
         trainer.train()
     else:
         port.stored = read_checkpoint(run.resume_from, fingerprint(config, run.seed), port.best)
-        if port.is_over(port.stored["step"], port.stored["max_steps"]):
+        if port.best.is_final(port.stored["step"], port.stored["max_steps"], config):
             return port.best.metrics
         with TemporaryDirectory(prefix="cse-resumed-") as folder:
             _write_library_checkpoint(port.stored, trainer, Path(folder))
             trainer.train(resume_from_checkpoint=folder)
-    if not port.is_over(trainer.state.global_step, trainer.state.max_steps):
+    if not port.best.is_final(trainer.state.global_step, trainer.state.max_steps, config):
         raise TrainingError(
             f"training ended after {trainer.state.global_step} of {trainer.state.max_steps} steps, "
             "because the corpus gives no whole batch: too many of its rows are equal, or too few "
@@ -128,18 +127,12 @@ class _Port(TrainerCallback):  # type: ignore[misc]
         scores, encoder = self.evaluate()
         metrics = trained | scores
         self.best.consider(step, metrics, encoder)
-        last = self.is_over(step, state.max_steps)
+        last = self.best.is_final(step, state.max_steps, self.config)
         gather = partial(self._gather, state, others["optimizer"], others["lr_scheduler"])
         save = SaveCheckpoint(gather, self.best, last)
         self.run.report(step=step, metrics=metrics, save=save)
         control.should_training_stop = last
         self._begin_interval(step)
-
-    def is_over(self, step: int, max_steps: int) -> bool:
-        """Whether no step is left, or `patience` dev points have passed since the best."""
-        patience = self.config.patience
-        since_best = math.ceil((step - self.best.step) / self.config.eval_steps)
-        return step >= max_steps or (patience is not None and since_best >= patience)
 
     def evaluate(self) -> tuple[dict[str, float], LibraryEncoder]:
         """Score the encoder that is kept on all dev sets. Returns it too."""
@@ -151,33 +144,25 @@ class _Port(TrainerCallback):  # type: ignore[misc]
         return scores, encoder
 
     def _record_loss(self, name: str, module: nn.Module, inputs: Any, output: Any) -> None:
-        """Add the parts of a step's loss to the sums. TrainingError if one has diverged."""
+        """Add the parts of a step's loss to the watch. TrainingError if one has diverged."""
         del module, inputs
         if isinstance(output, Tensor):
             parts = {name: output.detach()}
         else:
             parts = {f"{name}_{part}": value.detach() for part, value in output.items()}
-        for part, value in parts.items():
-            self._sums[part] = self._sums[part] + value if part in self._sums else value
         self._watch.add(self._step, parts)
 
     def _begin_interval(self, step: int) -> None:
         self._first, self._started = step, time.perf_counter()
-        self._sums = dict[str, Tensor]()
         if self._length is not None:  # an encoder that is scored reads as far as it can
             self._model.max_seq_length = self._length
 
     def _training_metrics(self, step: int, max_steps: int) -> dict[str, float]:
-        self._watch.finish()
-        steps, seconds = step - self._first, time.perf_counter() - self._started
-        totals = torch.stack(list(self._sums.values())).tolist()
-        parts = {
-            f"train/loss_{part}": total / steps
-            for part, total in zip(self._sums, totals, strict=True)
-        }
+        steps = step - self._first
+        losses = self._watch.means(steps)
+        seconds = time.perf_counter() - self._started
         return {
-            "train/loss": sum(parts.values()),
-            **parts,
+            **losses,
             "train/learning_rate": self._rate,
             "train/progress": step / max_steps,
             "perf/sentences_per_second": steps * self._batch_size / seconds,

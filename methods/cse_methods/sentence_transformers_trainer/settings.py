@@ -1,7 +1,7 @@
 """The settings of the method `st`."""
 
 from collections.abc import Container, Mapping, Sequence
-from typing import Annotated, Any, ClassVar, Literal, Self, cast
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BeforeValidator, Field, create_model, model_validator
 
@@ -107,7 +107,7 @@ class StSettings(LibraryConfig):
     @property
     def losses(self) -> tuple[LossName, ...]:
         """The loss of each corpus, in order."""
-        return tuple(cast(LossName, corpus.loss or self.loss) for corpus in self.corpus)
+        return tuple(corpus.loss or self.loss for corpus in self.corpus)
 
     @property
     def dev_widths(self) -> tuple[int, ...]:
@@ -152,7 +152,7 @@ class StSettings(LibraryConfig):
                 f"{corpus.short_name} has no loss {loss!r} to train.{nearest_hint(loss, LOSSES)} "
                 f"There are: {', '.join(LOSSES)}",
             )
-        rows = LOSSES[cast(LossName, loss)]
+        rows = LOSSES[loss]
         texts, labelled = len(corpus.columns) or 1, rows.label not in (None, "vector")
         fits = rows.fewest <= texts <= (rows.most or texts) or (texts == 1 and rows.takes_views)
         if not fits or labelled != (corpus.label is not None):

@@ -24,7 +24,12 @@ from transformers.trainer_callback import PrinterCallback
 from cse_methods.config import Arithmetic
 from cse_methods.contract import Run
 from cse_methods.data.corpora import load_corpus
-from cse_methods.encoders.devices import computing_in, default_device, deterministic_algorithms
+from cse_methods.encoders.devices import (
+    computing_in,
+    default_device,
+    deterministic_algorithms,
+    memory_advice,
+)
 from cse_methods.encoders.library_encoder import LibraryEncoder
 from cse_methods.encoders.reading import quiet
 from cse_methods.errors import TrainingError
@@ -60,6 +65,14 @@ def train_by_library(config: StSettings, run: Run) -> dict[str, float]:
         raise TrainingError(
             f"st trains on one GPU, and this trial has {gpus}; set resources.gpu: 1"
         )
+    doing = (
+        f"it trains with batch_size {config.batch_size}, max_length {config.max_length} and "
+        f"precision {config.precision}"
+    )
+    way_out = (
+        "take a cached loss, whose loss_mini_batch_size texts are encoded at once, or a smaller "
+        "batch_size"
+    )
     arithmetic = config.arithmetic if config.arithmetic == "tf32" else "fp32"
     with (
         deterministic_algorithms(config.deterministic),
@@ -67,17 +80,9 @@ def train_by_library(config: StSettings, run: Run) -> dict[str, float]:
         _own_environment(),
         TemporaryDirectory(prefix="cse-st-") as folder,
         quiet(),
+        memory_advice(doing, way_out, TrainingError),
     ):
-        try:
-            return _train(config, run, Path(folder))
-        except torch.OutOfMemoryError as problem:
-            reason = str(problem).partition(". ")[0]
-            raise TrainingError(
-                f"the GPU's memory is full, with batch_size {config.batch_size}, max_length "
-                f"{config.max_length} and precision {config.precision} ({reason}); take a cached "
-                "loss, whose loss_mini_batch_size texts are encoded at once, or a smaller "
-                "batch_size, or a larger resources.gpu, so that fewer trials share a GPU"
-            ) from problem
+        return _train(config, run, Path(folder))
 
 
 class _Trainer(SentenceTransformerTrainer):  # type: ignore[misc]

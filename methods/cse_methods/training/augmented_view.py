@@ -6,13 +6,7 @@ from functools import partial
 
 from torch import Tensor
 
-from cse_methods.augmentation.registry import (
-    AUGMENTATIONS,
-    Row,
-    View,
-    change_embeddings,
-    change_pieces,
-)
+from cse_methods.augmentation.registry import AUGMENTATIONS, View, change_embeddings, change_pieces
 from cse_methods.encoders.edits import UNEDITED, Edits
 from cse_methods.training.student import StudentProtocol
 
@@ -32,8 +26,13 @@ def encode_view(
     TrainingError if spans are to be masked, but the backbone has no mask token.
     """
     template = student.encoder.template
-    row = Row(max_length - len(template), student.encoder.tokenizer.mask_token_id)
-    rows = [template(change_pieces(content, view, row)) for content in contents]
+    change = partial(
+        change_pieces,
+        view=view,
+        longest=max_length - len(template),
+        mask=student.encoder.tokenizer.mask_token_id,
+    )
+    rows = [template(change(content)) for content in contents]
     (vectors,) = student.encode(rows, list, edits=edit_rows(view, list(map(len, rows))))
     return vectors
 

@@ -81,6 +81,11 @@ class Best:
             self.step, self.metrics = step, dict(metrics)
             encoder.save(self.open_folder())
 
+    def is_final(self, step: int, total: int, config: TrainingConfig) -> bool:
+        """Whether no step is left, or as many dev points as `patience` have passed since then."""
+        since_best = math.ceil((step - self.step) / config.eval_steps)
+        return step >= total or (config.patience is not None and since_best >= config.patience)
+
     def open_folder(self) -> Path:
         """Return an empty folder for a new best encoder.
 

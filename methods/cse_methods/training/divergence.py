@@ -1,4 +1,7 @@
-"""Ends a trial early if its loss is not finite, without making the host wait for the GPU."""
+"""The loss of a trial: its mean between dev points, and an early end where it is not finite.
+
+Neither makes the host wait for the GPU at each step.
+"""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -17,7 +20,7 @@ STEPS_A_LOOK = 10
 
 
 class DivergenceWatch:
-    """Checks the loss of each step.
+    """Checks the loss of each step, and sums it up.
 
     On a CPU, a loss is checked at its step. On a GPU, the losses of `STEPS_A_LOOK` steps are copied
     to the host together, and are checked when they have arrived, some steps later.
@@ -38,9 +41,13 @@ class DivergenceWatch:
         arrived."""
         self._finite: list[tuple[int, float]] = []
         """The first and the last finite loss, with their steps."""
+        self._sums: dict[str, Tensor] = {}
+        """Each part, summed over the steps since the last means."""
 
     def add(self, step: int, parts: Mapping[str, Tensor]) -> None:
         """Add the parts of a step's loss. Raises TrainingError if an arrived loss is not finite."""
+        for name, part in parts.items():
+            self._sums[name] = self._sums[name] + part if name in self._sums else part
         self._uncopied += [(step, name, part) for name, part in parts.items()]
         first, _, tensor = self._uncopied[0]
         if not tensor.is_cuda or step - first == STEPS_A_LOOK - 1:
@@ -51,12 +58,23 @@ class DivergenceWatch:
                 break
             self._check_losses()
 
-    def finish(self) -> None:
-        """Wait for all losses and check them. Raises TrainingError if one is not finite."""
-        if self._uncopied:
-            self._copy_losses()
-        while self._copied:
-            self._check_losses()
+    def means(self, steps: int) -> dict[str, float]:
+        """Return `train/loss` and `train/loss_<part>`, the means over the last so many steps.
+
+        Waits for all losses. Raises TrainingError if one is not finite, which a sum shows.
+        """
+        totals = torch.stack(list(self._sums.values())).tolist()
+        if not math.isfinite(sum(totals)):
+            if self._uncopied:
+                self._copy_losses()
+            while self._copied:
+                self._check_losses()
+        means = {
+            f"train/loss_{name}": total / steps
+            for name, total in zip(self._sums, totals, strict=True)
+        }
+        self._sums = {}
+        return {"train/loss": sum(means.values()), **means}
 
     def _copy_losses(self) -> None:
         steps, names, parts = zip(*self._uncopied, strict=True)

@@ -12,10 +12,15 @@ from torch import Tensor
 
 from cse_methods.allocator import keep_freed_memory
 from cse_methods.config import TrainingConfig
-from cse_methods.contract import Method, Paper, PublishedSettings, Run
+from cse_methods.contract import Paper, PublishedSettings, Run
 from cse_methods.data.corpora import Corpus, load_corpus
 from cse_methods.data.dev_selection import dev_metric
-from cse_methods.encoders.devices import computing_in, default_device, deterministic_algorithms
+from cse_methods.encoders.devices import (
+    computing_in,
+    default_device,
+    deterministic_algorithms,
+    memory_advice,
+)
 from cse_methods.encoders.encoder import Encoder
 from cse_methods.errors import TrainingError
 from cse_methods.registry import enter_method
@@ -47,8 +52,8 @@ def register_objective(
     name: str,
     *,
     config: type[Config],
-    paper: Paper,
     revision: int,
+    paper: Paper | None = None,
     published: Sequence[PublishedSettings] = (),
 ) -> Callable[[Build[Config, Built]], Build[Config, Built]]:
     """Register a method that trains the objective which the decorated function builds.
@@ -65,7 +70,13 @@ def register_objective(
             return train(settings, run, corpus=corpus, objective=partial(build, settings, corpus))
 
         enter_method(
-            Method(name, config, paper, revision, train_objective, tuple(published), build)
+            name,
+            config,
+            train_objective,
+            paper=paper,
+            revision=revision,
+            published=published,
+            build=build,
         )
         return build
 
@@ -98,19 +109,18 @@ def train(
             memory is full.
         CheckpointError: if `run.resume_from` is not a complete checkpoint of this configuration.
     """
-    with deterministic_algorithms(config.deterministic):
-        try:
-            return train_and_report(config, run, corpus, objective)
-        except torch.OutOfMemoryError as problem:
-            reason = str(problem).partition(". ")[0]
-            raise TrainingError(
-                f"the GPU's memory is full, with batch_size {config.batch_size}, "
-                f"gradient_accumulation {config.gradient_accumulation}, max_length "
-                f"{config.max_length} and precision {config.precision} ({reason}); set "
-                f"gradient_accumulation: {2 * config.gradient_accumulation}, which keeps all "
-                "negatives, or a smaller batch_size, or a larger resources.gpu, so that fewer "
-                "trials share a GPU"
-            ) from problem
+    doing = (
+        f"it trains with batch_size {config.batch_size}, gradient_accumulation "
+        f"{config.gradient_accumulation}, max_length {config.max_length} and precision "
+        f"{config.precision}"
+    )
+    way_out = (
+        f"set gradient_accumulation: {2 * config.gradient_accumulation}, which keeps all "
+        "negatives, or a smaller batch_size"
+    )
+    advice = memory_advice(doing, way_out, TrainingError)
+    with deterministic_algorithms(config.deterministic), advice:
+        return train_and_report(config, run, corpus, objective)
 
 
 def train_and_report(
@@ -131,7 +141,7 @@ def train_and_report(
         run.report(step=0, metrics=dev.evaluate(as_at_test(state.student.encoder, config)))
     else:
         load_checkpoint(run.resume_from, state, best)
-    while not is_over(state, best):
+    while not best.is_final(state.step, state.schedule.total, config):
         next_report = (state.step // config.eval_steps + 1) * config.eval_steps
         trained = train_until(min(schedule.total, next_report), state, corpus)
         by, encoders = best.metric, state.objective.evaluation_encoders(state.student)
@@ -141,21 +151,10 @@ def train_and_report(
         scores, encoder = max(scored, key=lambda one: (not math.isnan(one[0][by]), one[0][by]))
         metrics = trained | scores
         best.consider(state.step, metrics, encoder)
-        run.report(
-            step=state.step,
-            metrics=metrics,
-            save=SaveCheckpoint(partial(gather_state, state), best, last=is_over(state, best)),
-        )
+        last = best.is_final(state.step, schedule.total, config)
+        save = SaveCheckpoint(partial(gather_state, state), best, last)
+        run.report(step=state.step, metrics=metrics, save=save)
     return best.metrics
-
-
-def is_over(state: TrainingState, best: Best) -> bool:
-    """Whether no step is left, or as many dev points as `patience` have passed since the best."""
-    config = state.config
-    if state.step >= state.schedule.total:
-        return True
-    since_best = math.ceil((state.step - best.step) / config.eval_steps)
-    return config.patience is not None and since_best >= config.patience
 
 
 def as_at_test(encoder: Encoder, config: TrainingConfig) -> Encoder:
@@ -188,26 +187,15 @@ def train_until(step: int, state: TrainingState, corpus: Corpus) -> dict[str, fl
     Raises TrainingError if the loss diverges before, or a metric of the objective has a taken name.
     """
     started, first = time.perf_counter(), state.step
-    sums: dict[str, Tensor] = {}
     state.student.train()
     for batch in training_batches(state, corpus, until=step):
         parts = optimise(state, losses_of(state, batch))
         state.watch.add(state.step, parts)
-        for name, part in parts.items():
-            sums[name] = sums[name] + part if name in sums else part
-    totals = torch.stack(list(sums.values())).tolist()
-    means = {
-        f"train/loss_{name}": total / (step - first)
-        for name, total in zip(sums, totals, strict=True)
-    }
-    loss = sum(means.values())
-    if not math.isfinite(loss):
-        state.watch.finish()
+    losses = state.watch.means(step - first)
     seconds = time.perf_counter() - started
     factor = state.schedule.learning_rate_factor(step - 1)
     own = {
-        "train/loss": loss,
-        **means,
+        **losses,
         "train/learning_rate": state.config.learning_rate * factor,
         "train/progress": step / state.schedule.total,
         "perf/sentences_per_second": (step - first) * state.config.batch_size / seconds,

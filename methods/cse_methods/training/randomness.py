@@ -15,13 +15,20 @@ _SEEDS = 2**32
 
 
 @contextmanager
-def seeded(seed: int) -> Iterator[None]:
-    """Seed both generators, and restore their previous states afterwards."""
+def generators_kept() -> Iterator[None]:
+    """Restore the states of both generators afterwards."""
     before = random.getstate(), np.random.get_state()
-    random.seed(seed)
-    np.random.seed(seed % _SEEDS)
     try:
         yield
     finally:
         random.setstate(before[0])
         np.random.set_state(before[1])
+
+
+@contextmanager
+def seeded(seed: int) -> Iterator[None]:
+    """Seed both generators, and restore their previous states afterwards."""
+    with generators_kept():
+        random.seed(seed)
+        np.random.seed(seed % _SEEDS)
+        yield

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol, TypedDict, Unpack
+from typing import Any, Protocol, TypedDict, Unpack
 
 import numpy as np
 import torch
@@ -269,7 +269,7 @@ class Student(nn.Module):
 
 
 class StudentOf:
-    """A wrapper of a student that forwards everything; subclasses override how they encode.
+    """A wrapper with all members of its student; subclasses override how they encode.
 
     Word pieces are truncated to the student's `max_length`; token vectors are those of whole
     sentences.
@@ -278,41 +278,8 @@ class StudentOf:
     def __init__(self, student: StudentProtocol) -> None:
         self.student = student
 
-    @property
-    def encoder(self) -> Encoder:
-        return self.student.encoder
-
-    @property
-    def head(self) -> nn.Module:
-        return self.student.head
-
-    def pieces(self, sentences: Sequence[str], template: Template) -> list[list[int]]:
-        return self.student.pieces(sentences, template)
-
-    def pieces_of(
-        self, batch: Batch, template: Template, *, encoder: Encoder | None = None
-    ) -> list[list[int]]:
-        return self.student.pieces_of(batch, template, encoder=encoder)
-
-    def pieces_at(
-        self, rows: NDArray[np.int64], texts: Corpus, template: Template, *, whole: bool = False
-    ) -> list[list[int]]:
-        return self.student.pieces_at(rows, texts, template, whole=whole)
-
-    def encode(
-        self, contents: Sequence[list[int]], *templates: RowTemplate, **how: Unpack[EncodingOptions]
-    ) -> tuple[Tensor, ...]:
-        return self.student.encode(contents, *templates, **how)
-
-    def encode_tokens(
-        self,
-        contents: Sequence[list[int]],
-        template: RowTemplate,
-        *,
-        encoder: Encoder | None = None,
-        edits: Edits = UNEDITED,
-    ) -> Tokens:
-        return self.student.encode_tokens(contents, template, encoder=encoder, edits=edits)
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.student, name)
 
 
 def dropout_views(

@@ -95,13 +95,8 @@ def teacher_vectors(
     """
 
     def write(stream: IO[bytes]) -> None:
-        encoder = load_sentence_encoder(
-            teacher.model,
-            pooler=teacher.pooler,
-            first_layer=first_layer,
-            prompt=teacher.prompt,
-            head=teacher.head,
-        )
+        reading = teacher.model_dump(exclude={"model"})
+        encoder = load_sentence_encoder(teacher.model, first_layer=first_layer, **reading)
         encoder.to(default_device())
         sentences = corpus.sentences
         write_header(stream, "<f4", (len(sentences), encoder.width))
@@ -129,12 +124,9 @@ def vectors_depend_on(
     source = resolve_backbone(teacher.model)
     folder = fetch_backbone(source)
     own = own_pooling(source, folder)
-    asked = {
-        "pooler": teacher.pooler,
-        "prompt": teacher.prompt,
-        "head": source.reads_head(teacher.pooler) or None if teacher.head is None else teacher.head,
-        "first_layer": first_layer,
-    }
+    asked = {**teacher.model_dump(exclude={"model"}), "first_layer": first_layer}
+    if teacher.head is None and source.reads_head(teacher.pooler):
+        asked["head"] = True
     return {
         "revision": _REVISION,
         "weights": weights_sha256(folder),

@@ -4,7 +4,7 @@ import hashlib
 from collections.abc import Hashable
 from functools import partial
 from pathlib import Path
-from typing import IO, NamedTuple
+from typing import IO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,13 +21,9 @@ _REVISION = 1
 """Increased when word pieces or the file layout change for reasons that the key does not show."""
 
 
-class CorpusPieces(NamedTuple):
-    """The word pieces of N sentences, without special ones, as read-only memory maps."""
-
-    pieces: NDArray[np.int32]
-    """Those of all sentences, concatenated, shape (T,)."""
-    ends: NDArray[np.int64]
-    """The end of each sentence in `pieces`, shape (N,)."""
+CorpusPieces = tuple[NDArray[np.int32], NDArray[np.int64]]
+"""The word pieces of N sentences without special ones, concatenated, shape (T,), and where each
+sentence ends among them, shape (N,); read-only memory maps."""
 
 
 class TokenizedCorpus:
@@ -115,4 +111,4 @@ def _read_pieces(file: Path) -> CorpusPieces | None:
     if number == 0 or int(ends[-1]) != total:
         return None
     pieces = np.memmap(file, dtype="<i4", mode="r", shape=(total,)) if total else np.empty(0, "<i4")
-    return CorpusPieces(pieces, ends)
+    return pieces, ends

@@ -61,31 +61,34 @@ def nested(samples: Samples, protocol: TransferProtocol, *, test: bool) -> Accur
     return Accuracies(dev, float(np.mean(accuracies)), chosen)
 
 
-def cross_validated(train: Samples, test: Samples | None, protocol: TransferProtocol) -> Accuracies:
-    """Choose the regularisation by folds of the training set, train on all of it, and test.
-
-    Without a test set, only the dev accuracy is computed. Raises as `design`.
-    """
-    data = design(train) if test is None else design(train, test)
-    values = regularisations(protocol, folds=True)
-    folds = [TrainingFold(*rows) for rows in _draw_folds(train.labels, protocol.kfold)]
-    means = _score_folds(data, folds, values, protocol).mean(axis=0)
-    final = TrainingFold(data.parts[0])
-    return _choose_and_test(data, means, values, final, protocol, rows=data.parts[1:])
-
-
 def split(
-    train: Samples, dev: Samples, test: Samples | None, protocol: TransferProtocol
+    train: Samples, dev: Samples | None, test: Samples | None, protocol: TransferProtocol
 ) -> Accuracies:
     """Choose the regularisation by the dev set, which also stops the training, and test.
 
-    Without a test set, only the dev accuracy is computed. Raises as `design`.
+    Without a dev set, folds of the training set choose it, and the final classifier is trained on
+    all of this set. Without a test set, only the dev accuracy is computed. Raises as `design`.
     """
-    data = design(train, dev) if test is None else design(train, dev, test)
-    values = regularisations(protocol, folds=False)
-    fold = TrainingFold(data.parts[0], data.parts[1])
-    means = _score_folds(data, [fold], values, protocol)[0]
-    return _choose_and_test(data, means, values, fold, protocol, rows=data.parts[2:])
+    data = design(*(part for part in (train, dev, test) if part is not None))
+    values = regularisations(protocol, folds=dev is None)
+    if dev is None:
+        final = TrainingFold(data.parts[0])
+        folds = [TrainingFold(*rows) for rows in _draw_folds(train.labels, protocol.kfold)]
+    else:
+        final = TrainingFold(data.parts[0], data.parts[1])
+        folds = [final]
+    means = _score_folds(data, folds, values, protocol).mean(axis=0)
+    best = _find_first_best(means)
+    accuracy, chosen = float(means[best]), values[best]
+    if test is None:
+        return Accuracies(accuracy, None, (chosen,))
+    rows = data.parts[-1]
+    weights = fit_classifiers(data, [final], np.array([[chosen]]), protocol)[0]
+    predicted = predict(data, weights, rows)[0].cpu().numpy()
+    labels = data.labels.cpu().numpy()[rows]
+    hits = int(np.sum((predicted == 1) & (labels == 1)))
+    f1 = 2 * hits / max(1, int(np.sum(predicted == 1) + np.sum(labels == 1)))
+    return Accuracies(accuracy, float(np.mean(predicted == labels)), (chosen,), f1)
 
 
 def _draw_folds(labels: RowNumbers, folds: int) -> list[tuple[RowNumbers, RowNumbers]]:
@@ -113,28 +116,6 @@ def _score_folds(
 def _find_first_best(accuracies: NDArray[np.float64]) -> int:
     """Return the place of the highest accuracy, rounded to 0.01 %; of equal ones the first."""
     return int(np.argmax(np.round(100 * accuracies, 2)))
-
-
-def _choose_and_test(
-    data: Design,
-    means: NDArray[np.float64],
-    values: Sequence[float],
-    final: TrainingFold,
-    protocol: TransferProtocol,
-    *,
-    rows: Sequence[RowNumbers],
-) -> Accuracies:
-    """Choose by these mean accuracies, shape (R,), and test on the rows of the test set, if any."""
-    best = _find_first_best(means)
-    dev, chosen = float(means[best]), values[best]
-    if not rows:
-        return Accuracies(dev, None, (chosen,))
-    weights = fit_classifiers(data, [final], np.array([[chosen]]), protocol)[0]
-    predicted = predict(data, weights, rows[0])[0].cpu().numpy()
-    labels = data.labels.cpu().numpy()[rows[0]]
-    hits = int(np.sum((predicted == 1) & (labels == 1)))
-    f1 = 2 * hits / max(1, int(np.sum(predicted == 1) + np.sum(labels == 1)))
-    return Accuracies(dev, float(np.mean(predicted == labels)), (chosen,), f1)
 
 
 Embed = Callable[[Sequence[str]], Tensor]
@@ -171,6 +152,5 @@ def task_accuracies(
     if task.task in FOLDED:
         return nested(train, protocol, test=tested)
     unseen = None if test is None else samples_of(test, vectors)
-    if task.dev is None:
-        return cross_validated(train, unseen, protocol)
-    return split(train, samples_of(task.dev, vectors), unseen, protocol)
+    dev = None if task.dev is None else samples_of(task.dev, vectors)
+    return split(train, dev, unseen, protocol)

@@ -26,16 +26,6 @@ from cse_methods.files.text import sha256_of
 PARTS = {"train": 120, "dev": 60}
 """Number of sentences in each part that training may see; folded tasks have `train` only."""
 LABELLED_SEEDS = {"mr": 41, "cr": 42, "subj": 43, "mpqa": 44, "sst2": 45, "trec": 46, "mrpc": 47}
-LABELLED_SHA256 = {
-    ("mr", "train"): "bb4793aaf7ed7b1736394498cd2b03d640299f83144f6647700984c1bf8ac44d",
-    ("cr", "train"): "3ea5de6773054bac06371380ef666e25064a6bca7452896b3004e3407a6f3a64",
-    ("subj", "train"): "0dfaf0c800e2a860499f6324818dd07f255566e9341146739d9a8fae9b4c80a7",
-    ("mpqa", "train"): "2b1a982eab8ebd003e39c2175ed9282dd12b6b62391d78bcfa82b7b142acfcb7",
-    ("sst2", "train"): "982e023635a597ace09be237108677bc8569c38cdbf618cec6cbf50d38909533",
-    ("sst2", "dev"): "56166582acdef1179a8d36281e6f57fe17e05a9f458048eb9bf882deca2e24e0",
-    ("trec", "train"): "d1d8cd5d1079c7c0b6d3e8e2dff57e83166e00364636b0ede3044b11457b5f6f",
-    ("mrpc", "train"): "6faa8a7f076a9ff199a16737094e00e5ed920fd1e7480d6ed08acedff9963cf4",
-}
 KIND, UNKIND = ("give", "promise", "show", "return"), ("steal", "refuse", "hide")
 CLASSES = ("lend", "sell", "give", "steal", "show", "send")
 """The action of each class of trec."""
@@ -54,7 +44,7 @@ def builtin_rows(task: str, part: str) -> tuple[LabelledSentence, ...]:
     seen = {row.first for row in builtin_rows(task, "train")} if part == "dev" else frozenset()
     seed = LABELLED_SEEDS[task] + (100 if part == "dev" else 0)
     rows = draw_rows(task, PARTS[part], seed=seed, without=seen)
-    refuse_other_draw(f"{task} {part}", sha256_of_rows(rows), LABELLED_SHA256[task, part])
+    refuse_other_draw(f"{task} {part}", sha256_of_rows(rows))
     return rows
 
 

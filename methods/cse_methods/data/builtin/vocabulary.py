@@ -1,56 +1,13 @@
-"""The words of the built-in corpus.
+"""The words of the built-in corpus, from `vocabulary.json` beside this file.
 
 Words in one row are synonyms, and the first of them is the key of the row. The vocabulary is small
 so that many sentences share most of their words: these are the negatives that teach most.
 """
 
+import json
 from dataclasses import dataclass
-from typing import Literal
-
-PEOPLE = (
-    ("doctor", "physician"),
-    ("lawyer", "attorney"),
-    ("teacher", "instructor"),
-    ("child", "kid"),
-    ("king", "monarch"),
-    ("soldier", "trooper"),
-    ("pilot", "aviator"),
-    ("cook", "chef"),
-    ("policeman", "cop"),
-    ("priest", "clergyman"),
-    ("writer", "author"),
-    ("student", "pupil"),
-)
-THINGS = (
-    ("book", "volume"),
-    ("photograph", "picture"),
-    ("car", "automobile"),
-    ("bicycle", "bike"),
-    ("coat", "jacket"),
-    ("map", "chart"),
-    ("bag", "sack"),
-    ("phone", "telephone"),
-    ("film", "movie"),
-    ("jewel", "gem"),
-)
-PLACES = (
-    ("in the garden", "in the yard"),
-    ("at the market", "at the bazaar"),
-    ("in the forest", "in the woods"),
-    ("on the beach", "by the sea"),
-    ("in the church", "in the chapel"),
-    ("on the ship", "aboard the vessel"),
-    ("in the hospital", "at the clinic"),
-    ("in the street", "on the road"),
-)
-OPENINGS = (
-    "as far as we know, ",
-    "according to the report, ",
-    "everybody can see that ",
-    "it is said that ",
-    "the people who live here say that ",
-)
-"""Openings of a sentence that say nothing about the event."""
+from pathlib import Path
+from typing import Any, Literal
 
 
 @dataclass(frozen=True)
@@ -68,53 +25,14 @@ class Verb:
     """Whether it takes two objects, as in `lends the pilot a book`."""
 
 
+Words = tuple[tuple[str, ...], ...]
+_STORED: dict[str, Any] = json.loads(Path(__file__).with_suffix(".json").read_text("utf-8"))
+PEOPLE: Words = tuple(map(tuple, _STORED["people"]))
+THINGS: Words = tuple(map(tuple, _STORED["things"]))
+PLACES: Words = tuple(map(tuple, _STORED["places"]))
+OPENINGS: tuple[str, ...] = tuple(_STORED["openings"])
+"""Openings of a sentence that say nothing about the event."""
+ANTONYMS: tuple[frozenset[str], ...] = tuple(map(frozenset, _STORED["antonyms"]))
 ACTIONS = {
-    "lend": (
-        Verb("lend", "lends", "lent", "lending", "to", two_objects=True),
-        Verb("loan", "loans", "loaned", "loaning", "to", two_objects=True),
-        Verb("borrow", "borrows", "borrowed", "borrowing", "from", inward=True),
-    ),
-    "sell": (
-        Verb("sell", "sells", "sold", "selling", "to", two_objects=True),
-        Verb("buy", "buys", "bought", "buying", "from", inward=True),
-        Verb("purchase", "purchases", "purchased", "purchasing", "from", inward=True),
-    ),
-    "give": (
-        Verb("give", "gives", "given", "giving", "to", two_objects=True),
-        Verb("donate", "donates", "donated", "donating", "to"),
-        Verb("receive", "receives", "received", "receiving", "from", inward=True),
-    ),
-    "steal": (
-        Verb("steal", "steals", "stolen", "stealing", "from"),
-        Verb("snatch", "snatches", "snatched", "snatching", "from"),
-    ),
-    "show": (
-        Verb("show", "shows", "shown", "showing", "to", two_objects=True),
-        Verb("display", "displays", "displayed", "displaying", "to"),
-    ),
-    "hide": (
-        Verb("hide", "hides", "hidden", "hiding", "from"),
-        Verb("conceal", "conceals", "concealed", "concealing", "from"),
-    ),
-    "promise": (
-        Verb("promise", "promises", "promised", "promising", "to", two_objects=True),
-        Verb("pledge", "pledges", "pledged", "pledging", "to"),
-    ),
-    "refuse": (
-        Verb("refuse", "refuses", "refused", "refusing", "to", two_objects=True),
-        Verb("deny", "denies", "denied", "denying", "to", two_objects=True),
-    ),
-    "send": (
-        Verb("send", "sends", "sent", "sending", "to", two_objects=True),
-        Verb("ship", "ships", "shipped", "shipping", "to", two_objects=True),
-    ),
-    "return": (
-        Verb("return", "returns", "returned", "returning", "to"),
-        Verb("hand back", "hands back", "handed back", "handing back", "to"),
-    ),
+    action: tuple(Verb(**verb) for verb in verbs) for action, verbs in _STORED["actions"].items()
 }
-ANTONYMS = (
-    frozenset({"give", "steal"}),
-    frozenset({"show", "hide"}),
-    frozenset({"promise", "refuse"}),
-)

@@ -14,7 +14,6 @@ from pathlib import Path
 from cse_methods.data.builtin.pairs import PairKind, draw_pairs, refuse_other_draw
 from cse_methods.data.corpora import handed_out_texts
 from cse_methods.data.corpus_spec import CorpusSpec
-from cse_methods.data.dev_sets import DEV_PAIR_FILES as DEV_FILES
 from cse_methods.data.manifest import manifest, refuse_count
 from cse_methods.data.pairs import (
     GradedPair,
@@ -22,6 +21,7 @@ from cse_methods.data.pairs import (
     existing_file,
     read_cells,
     read_pair,
+    read_pair_files,
     read_pairs,
     read_score,
     sha256_of_pairs,
@@ -35,16 +35,7 @@ from cse_methods.tasks import STS_TASKS
 
 _log = logging.getLogger(__name__)
 
-TEST_PAIR_FILES = {
-    "stsb": DEV_FILES["stsb"]._replace(
-        path="downstream/STS/STSBenchmark/sts-test.csv",
-        sha256="59d8279de50656aeaa7de3acc122950c8790c8c28b7132a39234bd620be418c2",
-    ),
-    "sickr": DEV_FILES["sickr"]._replace(
-        path="downstream/SICK/SICK_test_annotated.txt",
-        sha256="37371c77d2b7071d0a2b78f0509ba8e0c4730ba9da87eafde99656d075fcbd74",
-    ),
-}
+TEST_PAIR_FILES = read_pair_files("test")
 LOWEST_STS_GOLD = 0.0
 """The lowest gold score of STS12 to STS16."""
 STS_FOLDERS = {f"sts{year}": f"downstream/STS/STS{year}-en-test" for year in range(12, 17)}
@@ -64,15 +55,6 @@ SUBSETS: dict[str, dict[PairKind, int]] = {
 }
 # With these seeds, no sentence is in a built-in dev set or in the built-in corpus.
 TEST_PAIR_SEEDS = dict(zip(STS_TASKS, range(31, 38), strict=True))
-TEST_PAIR_SHA256 = {
-    "sts12": "ab55ca9c1ca8eac9679141fc1fc9ee457d0c11a7947e98d62fdb06209d0cccf8",
-    "sts13": "31427d2781468d6b367d95414bdc639e952df6ca58ee932fae38af617e8b9361",
-    "sts14": "0a8d67d04a5a6a78cc1142674897cf7992ac5962b8f6407adaff9f01a642de94",
-    "sts15": "5dab0fc7f2b05626ce4a99c436bb96910594c13c723418ff9b7d451433f5cb23",
-    "sts16": "4d337770ea92a88ff42e072ea3bcf9361e6ba83a016f18e962fc63d360e6e2e4",
-    "stsb": "b9b8d7b48f5c0ba3ca71bea55432bbc7339d5b0b874a7526c27255a2f0ee160a",
-    "sickr": "ef3dffeda00af553628416170b9f53880673e6680461a10dfb39195e09fc2f88",
-}
 
 
 def load_pair_set(task: str, data: str | None) -> PairSet:
@@ -136,7 +118,7 @@ def builtin_test_pairs(task: str) -> Mapping[str, tuple[GradedPair, ...]]:
         like="sickr" if task == "sickr" else "stsb",
         seed=TEST_PAIR_SEEDS[task],
     )
-    refuse_other_draw(f"{task} test pairs", sha256_of_pairs(pairs), TEST_PAIR_SHA256[task])
+    refuse_other_draw(f"{task} test pairs", sha256_of_pairs(pairs))
     remaining = iter(pairs)
     return {name: tuple(islice(remaining, sum(mix.values()))) for name, mix in SUBSETS.items()}
 

@@ -15,30 +15,20 @@ from cse_methods.data.builtin.transfer import (
 from cse_methods.data.source import data_source
 from cse_methods.data.transfer_sets import (
     FOLDED,
-    TRAIN_FILES,
     LabelledSentences,
-    TransferFile,
     TransferSet,
     load_part,
     load_transfer_set,
+    read_transfer_files,
 )
 from cse_methods.files.text import sha256_of
 from cse_methods.tasks import TransferTask
 from cse_methods.transfer.folds import Accuracies, Embed, task_accuracies
 from cse_methods.transfer.protocol import TransferProtocol
 
-TEST_FILES: dict[TransferTask, TransferFile] = {
-    "sst2": TRAIN_FILES["sst2"][0]._replace(path="downstream/SST/binary/sentiment-test"),
-    "trec": TRAIN_FILES["trec"][0]._replace(path="downstream/TREC/TREC_10.label"),
-    "mrpc": TRAIN_FILES["mrpc"][0]._replace(path="downstream/MRPC/msr_paraphrase_test.txt"),
-}
+TEST_FILES = read_transfer_files("test")
 # The built-in sets are for offline tests and the quickstart only.
 TEST_ROWS = 60
-TEST_LABELLED_SHA256 = {
-    "sst2": "4d015f52040489bb2e319edfb72655e64b0a6dba7891a5a7f96ca82457714f1e",
-    "trec": "ec73eeaf89e10b2bc51010a1344aa0da2f72a000116bdb90c1a37aa827c1806a",
-    "mrpc": "3cea5bc3a47f7e20ab012cd31d776843531a58a694e2bebeb533feeb3f933571",
-}
 
 
 def load_test_part(task: TransferTask, data: str | None) -> LabelledSentences | None:
@@ -50,7 +40,7 @@ def load_test_part(task: TransferTask, data: str | None) -> LabelledSentences | 
     if task in FOLDED:
         return None
     source = data_source(data)
-    return load_part(task, source, [TEST_FILES[task]], builtin=lambda: builtin_test_rows(task))
+    return load_part(task, source, TEST_FILES[task], builtin=lambda: builtin_test_rows(task))
 
 
 @cache
@@ -59,7 +49,7 @@ def builtin_test_rows(task: str) -> tuple[LabelledSentence, ...]:
     parts = PARTS if task == "sst2" else ["train"]
     seen = {row.first for part in parts for row in builtin_rows(task, part)}
     rows = draw_rows(task, TEST_ROWS, seed=LABELLED_SEEDS[task] + 200, without=seen)
-    refuse_other_draw(f"{task} test", sha256_of_rows(rows), TEST_LABELLED_SHA256[task])
+    refuse_other_draw(f"{task} test", sha256_of_rows(rows))
     return rows
 
 
