@@ -19,7 +19,7 @@ from typing import Any
 
 import cse_methods
 from cse_methods.contract import Method
-from cse_methods.files.text import FileVersion, file_version
+from cse_methods.files.text import FileVersion, file_sha256, file_version
 from cse_methods.registry import get_method
 
 ROOMS = (
@@ -36,22 +36,27 @@ _OUR_ROOT = Path(cse_methods.__file__).parents[1]
 def code_hashes(method: Method) -> dict[str, str]:
     """Hash, in hex digits, each module that a method's numbers follow from, by its name.
 
-    Those of the methods that it stands on are among them. It is empty where the source cannot be
-    read, as of a method that was typed into an interpreter.
+    Those of the methods that it stands on are among them, and files beside a module that it names
+    in a string, such as a table that it reads, by `MODULE/FILE`. It is empty where the source
+    cannot be read, as of a method that was typed into an interpreter.
     """
+    hashes = dict[str, str]()
     try:
-        reached = [_Sources(start).collect_reachable(start) for start in _list_starts(method)]
+        for start in _list_starts(method):
+            sources = _Sources(start)
+            for name, module in sources.collect_reachable(start).items():
+                hashes[name] = module.sha256
+                for file in sources.find_named_files(name, module):
+                    hashes[f"{name}/{file.name}"] = file_sha256(file)
     except (OSError, SyntaxError, ValueError):
         return {}
-    modules = {name: module for modules in reached for name, module in modules.items()}
-    return {name: modules[name].sha256 for name in sorted(modules)}
+    return dict(sorted(hashes.items()))
 
 
 def outside_sources(method: Method) -> dict[Path, Path]:
     """Collect the files of other packages that a method is made of, the method's own first.
 
-    They are the modules that count as its code, and the files that lie beside one of these and
-    that it names in a string, such as a table that it reads.
+    They are the modules and the files that `code_hashes` names.
 
     Returns:
         The path of each file, by its path below its package's root; nothing for a method of this
@@ -66,9 +71,7 @@ def outside_sources(method: Method) -> dict[Path, Path]:
                     name.partition(".")[0] != _OURS
                     and (path := sources.find_file(name)) is not None
                 ):
-                    neighbours = [file for file in path.parent.iterdir() if file.is_file()]
-                    named = sorted(file for file in neighbours if file.name in module.strings)
-                    for file in (path, *named):
+                    for file in (path, *sources.find_named_files(name, module)):
                         files.setdefault(file.relative_to(sources.root), file)
     except (OSError, SyntaxError, ValueError):
         return {}
@@ -154,6 +157,13 @@ class _Sources:
         base = (_OUR_ROOT if top == _OURS else self.root).joinpath(*name.split("."))
         candidates = (base.with_name(f"{base.name}.py"), base / "__init__.py")
         return next((path for path in candidates if path.is_file()), None)
+
+    def find_named_files(self, name: str, module: _Module) -> list[Path]:
+        """Find the files beside a module that it names in a string, other than modules."""
+        path = self.find_file(name)
+        beside = [] if path is None else path.parent.iterdir()
+        named = (file for file in beside if file.name in module.strings and file.suffix != ".py")
+        return sorted(file for file in named if file.is_file())
 
 
 def _list_imports(tree: ast.Module, package: str) -> Iterator[str]:

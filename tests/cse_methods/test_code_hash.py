@@ -92,6 +92,18 @@ def test_a_change_of_code_changes_its_module_s_hash_and_comments_do_not(hashes: 
         assert changed(before, hashes(**change)) == set()
 
 
+def test_a_table_that_a_module_names_counts_as_its_code(hashes: Write, tmp_path: Path) -> None:
+    table = tmp_path / "outside_package" / "words.csv"
+    reads = {"helpers": 'WEIGHT = 0.5\nTABLE = "words.csv"\n'}
+    before = hashes(**reads)
+    table.write_text("a\n")
+    assert changed(before, found := hashes(**reads)) == {"outside_package.helpers/words.csv"}
+    table.write_text("other\n")
+    assert changed(found, hashes(**reads)) == {"outside_package.helpers/words.csv"}
+    names = code_hashes(get_method("rankcse"))
+    assert "cse_methods.encoders.short_names/short_names.csv" in names
+
+
 def test_a_method_without_a_source_has_no_hash() -> None:
     space = {"__name__": "typed_in"}
     exec("def train(config, run):\n    return {}\n", space)

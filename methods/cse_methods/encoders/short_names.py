@@ -5,7 +5,7 @@ from pathlib import Path
 
 from cse_methods.files.text import file_sha256, read_own_table
 
-HUB = {row["name"]: row for row in read_own_table(Path(__file__).with_suffix(".csv"))}
+HUB = {row["name"]: row for row in read_own_table(Path(__file__).with_name("short_names.csv"))}
 """The encoders on the hub by short name: the hub id; the pooler for which they were made; whether
 their authors read them after the dense layer with tanh on [CLS], which is left out of the others;
 and the commit, where one could be verified. Of the others the newest is used; the hash of the
