@@ -39,17 +39,6 @@ if TYPE_CHECKING:
     from cse_platform.presentation.board_columns import Board
     from cse_platform.presentation.formats import Format
 
-_IMPORT = (
-    "cse-leaderboard import FILE --sweep NAME, where FILE is a table in the layout of "
-    "docs/importing.md, which has a recipe of pandas for each tool"
-)
-_RENAMED = {
-    **{f"import-{source}": _IMPORT for source in ("mlflow", "csv", "trackio", "log")},
-    "import --mapping": _IMPORT,
-    **dict.fromkeys(("papers", "--paper", "--table"), "cse-leaderboard paper [NAME [TABLE]]"),
-    **dict.fromkeys(("--compare", "--on"), "cse-leaderboard compare A B"),
-    "--compare-all": "cse-leaderboard compare",
-}
 _TABLES = ("ranking", "scores", "widths", "hyperparameters", "sweeps", "runs", "costs", "sources")
 _SECTIONS = {
     "Daily": "compare paper audit search show annotate export register reproduce",
@@ -61,7 +50,6 @@ _SECTIONS = {
 @click.group(
     cls=CommandGroup,
     sections=_SECTIONS,
-    renamed=_RENAMED,
     invoke_without_command=True,
     context_settings=CONTEXT,
 )

@@ -29,11 +29,6 @@ _SECTIONS = {
     "Daily": "run status logs stop enqueue retry limit submit describe new-method",
     "Administration": "delete clean",
 }
-_RENAMED = {
-    "attach": "cse-sweep logs SWEEP --follow",
-    "pause": "cse-sweep stop SWEEP",
-    "resume": "cse-sweep FILE, which goes on where it was stopped, and takes larger budgets",
-}
 
 
 class FileOrCommand(CommandGroup):
@@ -41,8 +36,7 @@ class FileOrCommand(CommandGroup):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         args = self.put_command_first(ctx, args)
-        first = (*self.commands, *self.renamed, *ctx.help_option_names, "--version")
-        if args and args[0] not in first:
+        if args and args[0] not in (*self.commands, *ctx.help_option_names, "--version"):
             near = nearest_names(args[0], self.commands)
             if near and "." not in args[0] and not Path(args[0]).exists():
                 ctx.fail(f"there is no file and no command {args[0]!r}; did you mean {near[0]!r}?")
@@ -50,7 +44,7 @@ class FileOrCommand(CommandGroup):
         return super().parse_args(ctx, args)
 
 
-@click.group(cls=FileOrCommand, sections=_SECTIONS, renamed=_RENAMED, context_settings=CONTEXT)
+@click.group(cls=FileOrCommand, sections=_SECTIONS, context_settings=CONTEXT)
 @version_option
 def main() -> None:
     """Run and manage hyperparameter searches, called sweeps.

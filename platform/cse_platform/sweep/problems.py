@@ -81,22 +81,6 @@ _PRUNERS = {
     **dict.fromkeys(("asha", "successive_halving"), "successive_halving"),
 }
 """Words of pruners that other tools have where the sampler stands here."""
-_REMOVED = {
-    "search.objectives": (
-        "; removed in 0.1.0: a search has one objective, which dev: {search: …} names; for "
-        "several, read search.db with Optuna's own tools"
-    ),
-    "search.constraints": (
-        "; removed in 0.1.0: choose among the trials by their metrics, on the page, or read "
-        "search.db with Optuna's own tools"
-    ),
-    **dict.fromkeys(
-        ("nsgaii", "nsgaiii"),
-        "; removed in 0.1.0: a search has one objective, for which use 'tpe'; for several, read "
-        "search.db with Optuna's own tools",
-    ),
-}
-"""What to write instead of keys and samplers of earlier versions, as the end of a sentence."""
 
 
 @dataclass(frozen=True)
@@ -183,7 +167,7 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
         return f"; did you mean {close[0]!r}?"
     if pruner := _PRUNERS.get(name.lower()):
         return f"; it stops trials: 'pruner: {pruner}'"
-    return _REMOVED.get(name, "")
+    return ""
 
 
 def unquoted_part(value: Any) -> str | None:
@@ -314,7 +298,7 @@ def _translate_error(detail: ErrorDetails, model: type[BaseModel] | None) -> lis
         fields = [pair for part in _find_models(path, model) for pair in part.model_fields.items()]
         known = sorted({name for name, info in fields if info.repr})  # others are not for files
         names = f"; known: {', '.join(known)}" if known else ""
-        hint = _REMOVED.get(dotted_path((*path[-1:], key))) or did_you_mean(str(key), known)
+        hint = did_you_mean(str(key), known)
         ours = SAME_THING.get(str(key).lower(), str(key))
         if "checkpoint" in known and key in OwnPairs.model_fields:
             setting = "" if key == "file" else f", {key}: …"

@@ -122,15 +122,8 @@ AIMS = [
     ("learn_from: [a, b, a]", 'learn_from: expected distinct sweeps, got ["a", "b", "a"]'),
     ("sampler: random, learn_from: [a]",
      "learn_from: sampler 'random' cannot learn from other sweeps; use tpe, gp or auto"),
-    ("objectives: [stsb, seconds]", "objectives: no such key; removed in 0.1.0: a search has one "
-     "objective, which dev: {search: …} names; for several, read search.db with"),
-    ("constraints: [seconds <= 3]", "constraints: no such key; removed in 0.1.0: choose among"),
     ("method: bayes", "method: no such key; did you mean 'sampler'? it is one of tpe, gp, cmaes, "
      "qmc, random, grid, auto"),
-    ("sampler: nsgaii", "sampler: expected 'tpe', 'gp', 'cmaes', 'qmc', 'random', 'grid' or "
-     "'auto', got 'nsgaii'; removed in 0.1.0: a search has one objective, for which use 'tpe'"),
-    ("sampler: {kind: nsgaiii, population: 9}", "sampler.kind: expected 'tpe', 'gp', 'cmaes', "
-     "'qmc', 'random', 'grid' or 'auto', got 'nsgaiii'; removed in 0.1.0: "),
 ]  # fmt: skip
 
 
