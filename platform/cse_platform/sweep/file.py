@@ -190,7 +190,7 @@ def read_draft(path: Path, *, overrides: Sequence[str] = ()) -> DraftFile:
     Raises SweepFileError only if the file is not a YAML mapping.
     """
     path = find_sweep_file(path)
-    source = read_yaml_file(path, what="a sweep", refusal=SweepFileError)
+    source = read_yaml_file(path)
     for override in overrides:
         option = f"--set {mask_url(override)}"
         try:
