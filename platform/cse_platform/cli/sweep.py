@@ -1,10 +1,8 @@
 """cse-sweep: run a sweep file, resume it, extend it; describe methods, create a new one."""
 
-import json
 import os
 import shlex
 from collections.abc import Callable, Iterable
-from dataclasses import asdict
 from functools import wraps
 from pathlib import Path
 from typing import Any
@@ -17,6 +15,7 @@ from cse_platform.cli.common import (
     CommandGroup,
     LeaderboardPlace,
     UserPath,
+    print_json,
     store_options,
     version_option,
 )
@@ -220,9 +219,24 @@ def status(sweep: str | None, place: LeaderboardPlace, as_json: bool) -> None:
         cse-sweep status rankcse-bert-base
         cse-sweep status --runs /data/lab/runs --json
     """
-    from cse_platform.cli.status import print_status
+    from cse_platform.launch.outcome import outcome_lines
+    from cse_platform.leaderboard.api import open_leaderboard
+    from cse_platform.presentation.sweeps import sweep_page, sweeps_table
+    from cse_platform.presentation.terminal import print_page
 
-    print_status(place, sweep, as_json=as_json)
+    with open_leaderboard(place.url) as board:
+        overviews = board.sweeps() if sweep is None else [board.sweep(sweep)]
+        if as_json:
+            print_json([overview.as_record() for overview in overviews])
+        elif sweep is not None:
+            outcome = outcome_lines(board, sweep, runs=place.folder, options=place.options)
+            print_page(sweep_page(overviews[0], board.running(sweep), board.messages(sweep)))
+            for line in outcome:
+                echo(line)
+        elif overviews:
+            print_page([sweeps_table(overviews)])
+        else:
+            echo("no sweep yet")
 
 
 @main.command()
@@ -260,7 +274,7 @@ def describe(methods: tuple[str, ...], as_json: bool, base: str | None) -> None:
             echo(f"Warning: {error}", err=True)  # the others are listed all the same
     _warn_of_unused_claims(methods or None)
     if as_json:
-        echo(json.dumps([asdict(described) for described in descriptions], indent=1))
+        print_json(descriptions)
     elif methods:
         print_page(methods_page(descriptions), width=100)
     else:
