@@ -35,7 +35,7 @@ from cse_platform.sweep.references import (
     resolve_references,
 )
 from cse_platform.sweep.shipped import find_sweep_file
-from cse_platform.sweep.spec import RULES, WITHOUT_RULES, SweepFile, SweepSpec
+from cse_platform.sweep.spec import WITHOUT_RULES, SweepFile, SweepSpec, broken_rules
 from cse_platform.sweep.start_points import start_problems
 from cse_platform.sweep.yaml_file import (
     UnreadableYamlError,
@@ -382,8 +382,5 @@ def _read_spec(data: Mapping[str, Any], inspection: Inspection) -> SweepSpec:
                     case (str(key), *_):
                         given.pop(key, None)
                         given |= {key: STAND_INS[key]} if key in STAND_INS else {}
-    wrong = inspection.wrong_keys  # a problem that one rule finds leaves the other rules
-    for needs, rule in RULES:
-        if wrong.isdisjoint(needs):
-            inspection.problems += rule(spec)
+    inspection.problems += list(broken_rules(spec, wrong=inspection.wrong_keys))
     return spec
