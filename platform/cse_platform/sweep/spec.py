@@ -298,8 +298,8 @@ def broken_rules(spec: SweepSpec, *, wrong: Collection[str] = ()) -> Iterator[Pr
             text = f"sampler {kind!r} cannot learn from other sweeps; use {kinds}"
         if text:
             yield Problem(("search", "learn_from"), text)
-    takes_gpu = spec.resources.gpu > 0 or not {"search", "resources"}.isdisjoint(wrong)
-    if not takes_gpu and search.budget and search.budget.gpu_hours:
+    gpu_hours = search.budget and search.budget.gpu_hours
+    if gpu_hours and spec.resources.gpu == 0 and {"search", "resources"}.isdisjoint(wrong):
         text = "a trial takes no GPU; set resources.gpu, or give a time"
         yield Problem(("search", "budget", "gpu_hours"), text)
     if seeds.repeats and {"search", "seeds"}.isdisjoint(wrong):  # which need something to compare
