@@ -63,21 +63,6 @@ def test_a_stage_is_read_with_every_value_that_it_can_get(tmp_path: Path) -> Non
     assert load_sweep(file).stages[2].config({}).temperature == 2
 
 
-def test_an_include_keeps_what_its_stages_take(tmp_path: Path) -> None:
-    (tmp_path / "two.yaml").write_text(
-        stages(later("{temperature: 1, views: {best_of: first}, epochs: 9}"))
-    )
-    whole = tmp_path / "whole.yaml"
-    whole.write_text("stages:\n  - {file: two.yaml, seeds: {search: 7}}\n")
-    _, draft = read_draft(whole).stages
-    assert not draft.inspection.problems and draft.spec.seeds.search == 7
-    assert find_stage_references(draft.spec.fixed) == {"views": StageReference("first", "views")}
-    whole.write_text("stages:\n  - {file: two.yaml, fixed: {views: {best_of: frist}}}\n")
-    told = problems(tmp_path, whole.read_text())
-    assert any("line 2, stages.1.fixed.views.best_of: no stage 'frist' in this file" in one
-               for one in told)  # fmt: skip
-
-
 @pytest.mark.parametrize(
     ("reference", "place", "text"),
     [
