@@ -276,9 +276,9 @@ def _read_stage(
         given = {name: value for name, value in fixed.items() if name not in references}
         data = {**data, "fixed": given}
     spec = _read_spec(data, inspection)
-    typed = _list_data_files(spec)
+    typed = spec.data_files
     spec = _locate_data_files(spec, folder, inspection)
-    as_typed = dict(zip(_list_data_files(spec), typed, strict=True))
+    as_typed = dict(zip(spec.data_files, typed, strict=True))
     checked = []
     if inspection.is_sound("method"):
         try:
@@ -323,13 +323,6 @@ def _locate_data_files(spec: SweepSpec, folder: Path, inspection: Inspection) ->
         key: inspection.run_check((key,), name, needs=(key,)) for key, name in absolute.items()
     }
     return spec.model_copy(update={key: file for key, file in files.items() if file is not None})
-
-
-def _list_data_files(spec: SweepSpec) -> list[str]:
-    """List the names of a sweep's corpora and own sets, always in the same order."""
-    tests = spec.evaluate.files if spec.evaluate else {}
-    own = [path for one in (*spec.dev.files.values(), *tests.values()) for path in one.paths]
-    return [*(corpus.name for corpus in spec.corpus), *own]
 
 
 def _merge_problems(

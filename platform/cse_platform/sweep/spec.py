@@ -211,6 +211,13 @@ class SweepSpec(Settings):
         return confirm.top if further and confirm.top >= self.budget else 0
 
     @property
+    def data_files(self) -> list[str]:
+        """The names of the corpora, and the paths of the lab's own dev and test sets."""
+        tests = {} if self.evaluate is None else self.evaluate.files
+        sets = (*self.dev.files.values(), *tests.values())
+        return [*(corpus.name for corpus in self.corpus), *(p for own in sets for p in own.paths)]
+
+    @property
     def own_test_files(self) -> list[str]:
         """The lab's own files with what is scored in tests, which stay closed to trials."""
         tests = () if self.evaluate is None else self.evaluate.files.values()
