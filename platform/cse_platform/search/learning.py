@@ -83,6 +83,4 @@ def _measure_guidance(
 
 def pick_evenly_with_ends(ranked: Sequence[LearnedTrial], count: int) -> list[LearnedTrial]:
     """Pick `count` trials at equal distances, including the first and the last."""
-    if count < 2:
-        return list(ranked[:count])
-    return [ranked[round(index * (len(ranked) - 1) / (count - 1))] for index in range(count)]
+    return [ranked[round(index)] for index in np.linspace(0, len(ranked) - 1, count)]

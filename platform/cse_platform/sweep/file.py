@@ -135,13 +135,6 @@ class DraftSweep:
     typed: Mapping[str, str] = field(default_factory=dict)
     """The names of data files as the file has them, by absolute path."""
 
-    def show_typed(self, problem: Problem) -> Problem:
-        """Return the problem with the names of data files as the file has them."""
-        text = problem.text
-        for absolute in sorted(self.typed, key=len, reverse=True):
-            text = text.replace(absolute, self.typed[absolute])
-        return replace(problem, text=text)
-
 
 @dataclass(frozen=True)
 class DraftFile:
@@ -158,13 +151,15 @@ class DraftFile:
 
         Raises SweepFileError, with all problems after the refusal, if there are any.
         """
-        raised = [
-            stage.show_typed(problem).under(stage.steps)
-            for stage in self.stages
-            for problem in stage.inspection.problems
-        ]
-        known = {problem.path for problem in self.source.problems}
-        if problems := [*self.problems, *(p for p in raised if p.path not in known)]:
+        problems, known = list(self.problems), {problem.path for problem in self.source.problems}
+        for stage in self.stages:
+            for problem in stage.inspection.problems:
+                text, path = problem.text, (*stage.steps, *problem.path)
+                for absolute in sorted(stage.typed, key=len, reverse=True):
+                    text = text.replace(absolute, stage.typed[absolute])
+                if path not in known:
+                    problems.append(replace(problem, path=path, text=text))
+        if problems:
             raise SweepFileError(format_problems(self.path, refusal, problems, self.source))
         return SweepFile(self.path, tuple(stage.spec for stage in self.stages))
 

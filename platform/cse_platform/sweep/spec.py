@@ -340,10 +340,7 @@ class SweepFile:
 def best_references(spec: SweepSpec) -> list[BestReference]:
     """List the references to resolve before the sweep starts, each once, in file order."""
     choices = [d.choices for _, d in spec.space.items() if isinstance(d, Choices)]
-    parts = (spec.fixed, choices, spec.search.start_from)
-    return list(
-        dict.fromkeys(reference for part in parts for reference in find_best_references(part))
-    )
+    return find_best_references([spec.fixed, choices, spec.search.start_from])
 
 
 def with_best(spec: SweepSpec, folders: Mapping[BestReference, str]) -> SweepSpec:
