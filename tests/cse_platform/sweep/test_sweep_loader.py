@@ -1,12 +1,10 @@
 from pathlib import Path
 
-import pytest
+from sweep_texts import load, problems, write
 
-from cse_platform.errors import SweepFileError
 from cse_platform.sweep.conditions import Condition
 from cse_platform.sweep.file import load_sweep, read_draft
 from cse_platform.sweep.space.dimensions import Range
-from cse_platform.sweep.spec import SweepSpec
 
 GOOD = """\
 sweep: toy-mini
@@ -23,27 +21,9 @@ search: {trials: 4}
 """
 
 
-def write(folder: Path, text: str) -> Path:
-    path = folder / "toy.yaml"
-    path.write_text(text)
-    return path
-
-
-def problems(folder: Path, text: str, *overrides: str) -> list[str]:
-    path = write(folder, text)
-    with pytest.raises(SweepFileError, match=r"toy\.yaml is not a sweep:\n") as caught:
-        load_sweep(path, overrides=overrides)
-    return str(caught.value).splitlines()[1:]
-
-
-def loaded(folder: Path, text: str) -> SweepSpec:
-    (spec,) = load_sweep(write(folder, text)).stages
-    return spec
-
-
 def places(told: list[str]) -> list[str]:
     """The line and the key of each problem, without what is wrong."""
-    return [line.strip().split(": ")[0] for line in told]
+    return [line.split(": ")[0] for line in told]
 
 
 def edited(old: str, new: str) -> str:
@@ -59,7 +39,7 @@ def test_a_secret_is_refused_but_in_stores(tmp_path: Path) -> None:
     assert len(told) == 2 and "hunter2" not in "".join(told)
     assert "line 12, storage: it holds a password or a token" in "".join(told)
     store = "postgresql+psycopg://lab:hunter2@db/board"
-    spec = loaded(tmp_path, GOOD + f"stores: {{leaderboard: '{store}'}}\n")
+    spec = load(tmp_path, GOOD + f"stores: {{leaderboard: '{store}'}}\n")
     assert spec.stores.leaderboard == store
 
 
@@ -67,20 +47,20 @@ def test_every_outcome_of_comparisons_is_checked(tmp_path: Path) -> None:
     """Between the two bounds both dimensions take part, which neither end of the range shows."""
     compared = GOOD.replace("{rank_loss: listnet}", "{rank_loss: listnet, temperature: '>= 0.03'}")
     compared = compared.replace("high: 4}", "high: 4, when: {temperature: < 0.05}}")
-    points = loaded(tmp_path, compared).examples
+    points = load(tmp_path, compared).examples
     taking_part = {frozenset(point) - {"temperature", "rank_loss"} for point in points}
     assert taking_part == {frozenset(s) for s in (["views"], ["views", "tau3"], ["tau3"], [])}
 
 
 def test_a_good_file_loads(tmp_path: Path) -> None:
-    spec = loaded(tmp_path, GOOD)
+    spec = load(tmp_path, GOOD)
     assert (spec.sweep, spec.method, spec.search.trials) == ("toy-mini", "toy", 4)
     assert spec.pruner.kind == "none" and spec.seeds.search == 42
     assert spec.space["tau3"].when == (Condition("rank_loss", "=", ("listnet",)),)
     assert spec.config({"temperature": 0.05, "rank_loss": "listmle", "tau3": 0.1}).epochs == 2
     text = edited("fixed: {epochs: 2}", "fixed: {}")
     text = text.replace("space:\n", "space:\n  epochs: {low: 1, high: 3}\n")
-    space = loaded(tmp_path, text).space
+    space = load(tmp_path, text).space
     epochs, views = space["epochs"], space["views"]
     assert isinstance(epochs, Range) and not epochs.whole and epochs.low == 1.0
     assert isinstance(views, Range) and views.whole
@@ -93,7 +73,7 @@ def test_a_data_file_lies_beside_the_sweep_file(tmp_path, monkeypatch) -> None:
         (tmp_path / place).touch()
     text = GOOD.replace("builtin", "[both.txt, only_here.txt, ./nowhere.csv, wiki1m]")
     found = [tmp_path / "both.txt", tmp_path / "here" / "only_here.txt", tmp_path / "nowhere.csv"]
-    corpus = loaded(tmp_path, text).corpus
+    corpus = load(tmp_path, text).corpus
     assert [one.name for one in corpus] == [*map(str, found), "wiki1m"]
 
 
@@ -104,9 +84,9 @@ def test_a_variable_that_is_not_set_is_a_problem_among_the_others(tmp_path, monk
     first, second, third = problems(
         tmp_path, text + 'dev: {checkpoint: "${NO_SUCH_FOLDER}/d.tsv", search: stsb}\n'
     )
-    assert first == f"  line 4, corpus: {unset}"
-    assert second.startswith("  line 11, search.trials: ")
-    assert third == f"  line 12, dev: {unset}"
+    assert first == f"line 4, corpus: {unset}"
+    assert second.startswith("line 11, search.trials: ")
+    assert third == f"line 12, dev: {unset}"
 
 
 EDITS = (Path(__file__).with_name("problems.txt")).read_text().split("\n\n")
@@ -120,10 +100,10 @@ def test_each_problem_in_its_words(tmp_path: Path) -> None:
         lines = edit.splitlines()
         old, new, says = ("\n".join(ln[2:] for ln in lines if ln[0] == mark) for mark in "-+=")
         (line,) = problems(tmp_path, edited(old, new) if old else f"{GOOD}{new}\n")
-        assert line.startswith(f"  {says}"), edit
+        assert line.startswith(says), edit
     assert problems(tmp_path, edited("[listnet, listmle]", "{low: 1, high: 2}")) == [
-        "  line 8, space.rank_loss: not a number, so it has no range; list its choices",
-        "  line 9, space.tau3.when.rank_loss: this dimension is a range; compare it "
+        "line 8, space.rank_loss: not a number, so it has no range; list its choices",
+        "line 9, space.tau3.when.rank_loss: this dimension is a range; compare it "
         "with a number, as in '> 0'",
     ]
 
@@ -168,7 +148,7 @@ def test_a_dimension_is_taken_out_or_left_out_where_it_never_counts(tmp_path: Pa
     (spec,) = load_sweep(write(tmp_path, GOOD), overrides=["space.tau3=null"]).stages
     assert list(spec.space) == ["temperature", "rank_loss", "views"]
     (told,) = problems(tmp_path, GOOD, "space.vews=null")
-    assert told == "  --set space.vews=null: no such dimension in space; did you mean 'views'?"
+    assert told == "--set space.vews=null: no such dimension in space; did you mean 'views'?"
 
 
 RULED = """\
@@ -186,20 +166,20 @@ search: {trials: 4}
 
 def test_what_the_method_refuses_is_left_out_of_the_examples_or_told(tmp_path: Path) -> None:
     """The highest of the light rates lies above the lowest of the heavy ones."""
-    spec = loaded(tmp_path, RULED)
+    spec = load(tmp_path, RULED)
     points = spec.examples
     assert {point["light_mask_rate"] for point in points} == {0.05, 0.3}
     assert all(point["light_mask_rate"] < point["heavy_mask_rate"] for point in points)
     points = "{light_mask_rate: 0.3, heavy_mask_rate: 0.35}, {light_mask_rate: 0.3, "
     points += "heavy_mask_rate: 0.25}"
     (line,) = problems(tmp_path, RULED.replace("trials: 4", f"trials: 4, start_from: [{points}]"))
-    assert line.startswith("  line 9, search.start_from.1: ") and "0.3 is not below" in line
+    assert line.startswith("line 9, search.start_from.1: ") and "0.3 is not below" in line
     # A choice that goes with nothing is told by its reason, a space by the share of it.
     (line,) = problems(tmp_path, RULED.replace("{low: 0.05, high: 0.3}", "[0.1, 0.7]"))
-    assert line.startswith("  line 7, space.light_mask_rate: light_mask_rate=0.7 is not below ")
+    assert line.startswith("line 7, space.light_mask_rate: light_mask_rate=0.7 is not below ")
     few = RULED.replace("0.05, high: 0.3", "0.3, high: 0.9").replace("high: 0.6", "high: 0.305")
     (line,) = problems(tmp_path, few)
-    assert line.startswith("  line 6, space: arccse refuses all but ")
+    assert line.startswith("line 6, space: arccse refuses all but ")
     assert "too few for a search" in line
 
 
@@ -217,9 +197,7 @@ def test_a_choice_that_goes_with_something_is_not_refused(tmp_path: Path) -> Non
             f"  heavy_mask_rate: {heavy}\n  light_mask_rate: {light}\n  temperature: {temperature}"
         )
         text = RULED[: RULED.index("  light")] + f"{space}\nsearch: {{trials: 4}}\n"
-        assert {0.05, 0.1} <= {
-            point.get("temperature") for point in loaded(tmp_path, text).examples
-        }
+        assert {0.05, 0.1} <= {point.get("temperature") for point in load(tmp_path, text).examples}
 
 
 def test_whole_numbers_may_be_written_as_floats(tmp_path: Path) -> None:
@@ -232,9 +210,9 @@ def test_whole_numbers_may_be_written_as_floats(tmp_path: Path) -> None:
     )
     plain = written.replace("1e1", "10").replace("5.0", "5").replace("42.0", "42")
     plain = plain.replace("1.0", "1").replace("1e0", "1").replace("1e2,", "100")
-    found, expected = loaded(tmp_path, written), loaded(tmp_path, plain.replace("1e2", "100"))
+    found, expected = load(tmp_path, written), load(tmp_path, plain.replace("1e2", "100"))
     assert found.model_dump_json() == expected.model_dump_json()
     assert problems(tmp_path, written, "seeds.search=true", "search.trials=10.5") == [
-        "  --set search.trials=10.5, search.trials: expected a whole number, got 10.5",
-        "  --set seeds.search=true, seeds.search: expected a whole number, got true",
+        "--set search.trials=10.5, search.trials: expected a whole number, got 10.5",
+        "--set seeds.search=true, seeds.search: expected a whole number, got true",
     ]
