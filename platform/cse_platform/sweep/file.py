@@ -94,8 +94,7 @@ def _write_override(source: YamlDocument, steps: list[str], value: Any, option: 
     else:
         parent[key] = value
     path = (*path, key)
-    for known in [known for known in source.origins if known[: len(path)] == path]:
-        del source.origins[known]
+    source.forget_origins(path)
     source.origins[path] = option
 
 

@@ -50,6 +50,10 @@ class YamlDocument:
             path = path[:-1]
         return self.origins.get(path, 1)
 
+    def forget_origins(self, path: Steps) -> None:
+        """Drop the origins of a path and of all inside it."""
+        self.origins = {at: o for at, o in self.origins.items() if at[: len(path)] != path}
+
 
 _INDENTED = "; is it indented as the lines that it belongs to?"
 _SYNTAX_HINTS = {
@@ -253,7 +257,8 @@ def read_yaml_file(path: Path, *, opened: tuple[Path, ...] = ()) -> YamlDocument
     if not isinstance(stages, list):
         return source
     merged = YamlDocument({**source.data, "stages": []})
-    merged.origins = {at: line for at, line in source.origins.items() if at[:1] != ("stages",)}
+    merged.origins = dict(source.origins)
+    merged.forget_origins(("stages",))
     merged.origins[("stages",)] = source.find_origin(("stages",))
     merged.problems = [p for p in source.problems if p.path[:1] != ("stages",)]
     for position, stage in enumerate(stages):
@@ -297,8 +302,7 @@ def _read_included(name: Any, opened: tuple[Path, ...]) -> YamlDocument:
 
 def _copy_origins(source: YamlDocument, steps: Steps, merged: YamlDocument, at: Steps) -> None:
     """Copy the origins and problems of a value of `source`, and of all inside it, to `merged`."""
-    for known in [known for known in merged.origins if known[: len(at)] == at]:
-        del merged.origins[known]
+    merged.forget_origins(at)
     for known, line in source.origins.items():
         if known[: len(steps)] == steps:
             merged.origins[at + known[len(steps) :]] = line
