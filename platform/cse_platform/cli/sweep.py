@@ -33,14 +33,14 @@ _SECTIONS = {
 class FileOrCommand(CommandGroup):
     """A group whose first argument is a subcommand if one has that name, otherwise a file."""
 
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        args = self.put_command_first(ctx, args)
-        if args and args[0] not in (*self.commands, *ctx.help_option_names, "--version"):
-            near = nearest_names(args[0], self.commands)
-            if near and "." not in args[0] and not Path(args[0]).exists():
-                ctx.fail(f"there is no file and no command {args[0]!r}; did you mean {near[0]!r}?")
-            args = ["run", *args]
-        return super().parse_args(ctx, args)
+    def put_command_first(self, context: click.Context, args: list[str]) -> list[str]:
+        args = super().put_command_first(context, args)
+        if not args or args[0] in (*self.commands, *context.help_option_names, "--version"):
+            return args
+        near = nearest_names(args[0], self.commands)
+        if near and "." not in args[0] and not Path(args[0]).exists():
+            context.fail(f"there is no file and no command {args[0]!r}; did you mean {near[0]!r}?")
+        return ["run", *args]
 
 
 @click.group(cls=FileOrCommand, sections=_SECTIONS, context_settings=CONTEXT)
