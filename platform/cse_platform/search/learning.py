@@ -41,13 +41,11 @@ def learned_trials(
         others = pick_evenly_with_ends(
             sorted(others, key=lambda trial: trial.score, reverse=True), max(0, count)
         )
-    valued = [(trial, trial.value) for trial in [*alike, *others]]
-    if len(values) > 1:
-        centre, spread = values.mean(), values.std()
-        moved = [(trial, float(centre + spread * trial.score)) for trial in others]
-        valued[len(alike) :] = moved
     built = []
-    for index, (trial, value) in enumerate(valued):
+    for index, trial in enumerate([*alike, *others]):
+        value = trial.value
+        if len(values) > 1 and not trial.alike:
+            value = float(values.mean() + values.std() * trial.score)
         frozen = create_trial(
             state=TrialState.COMPLETE,
             value=value,

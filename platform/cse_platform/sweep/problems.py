@@ -35,6 +35,11 @@ SAME_THING = {word: row["ours"] for row in _WORDS for word in row["theirs"].spli
 """Our name for each word that other tools use."""
 _BLOCKS = {row["ours"]: row["block"] for row in _WORDS if row["block"]}
 """The block of a key that is often written beside the blocks."""
+_EXPECTED = {
+    row["type"]: row["expected"]
+    for row in read_own_table(Path(__file__).with_name("expected_words.csv"))
+}
+"""What is expected, by the type of pydantic's error; names in braces are of its context."""
 _FORMS = {
     "dev": ("{{checkpoint: {0}, search: {0}}}", "stsb"),
     "evaluate": ("{{top: 1, tasks: [{0}]}}", "sts"),
@@ -161,26 +166,6 @@ def real_path(path: Steps, data: Any) -> Steps:
             data = data[step]
             steps.append(step)
     return tuple(steps)
-
-
-_EXPECTED = {
-    **dict.fromkeys(("int_type", "int_parsing", "int_from_float"), "a whole number"),
-    **dict.fromkeys(("float_type", "float_parsing"), "a number"),
-    "finite_number": "a finite number",
-    **dict.fromkeys(("bool_type", "bool_parsing"), "true or false"),
-    "string_type": "text",
-    "string_too_short": "text that is not empty",
-    **dict.fromkeys(("tuple_type", "list_type"), "a list"),
-    **dict.fromkeys(("dict_type", "model_type", "model_attributes_type"), "a mapping"),
-    "literal_error": "{expected}",
-    "expected": "{what}",
-    "greater_than": "more than {gt}",
-    "greater_than_equal": "at least {ge}",
-    "less_than": "less than {lt}",
-    "less_than_equal": "at most {le}",
-    "too_short": "{min_length} or more entries",
-    "too_long": "{max_length} or fewer entries",
-}
 
 
 def expanding_kind(*, default: str) -> BeforeValidator:

@@ -204,11 +204,10 @@ class SweepSpec(Settings):
 
         A search whose budget was lowered can have tried more than that.
         """
-        confirm, further = self.seeds.confirm, bool(self.seeds.further)
-        is_free = confirm is None or confirm.race or not isinstance(self.pruner, NoPruner)
-        if confirm is None or is_free or self.budget is None:
+        confirm, budget = self.seeds.confirm, self.budget
+        if confirm is None or confirm.race or budget is None or self.pruner.kind != "none":
             return 0
-        return confirm.top if further and confirm.top >= self.budget else 0
+        return confirm.top if self.seeds.further and confirm.top >= budget else 0
 
     @property
     def data_files(self) -> list[str]:
@@ -235,12 +234,10 @@ class SweepSpec(Settings):
     @property
     def kept_trials(self) -> int | None:
         """The largest number of trials whose models stay; None if all do."""
-        confirm = self.seeds.confirm
         if self.kept is None or (self.budget is not None and self.budget <= self.kept):
             return None
-        if confirm is None:
-            return self.kept
-        return self.kept + confirm.top * len(self.seeds.further)
+        top = 0 if self.seeds.confirm is None else self.seeds.confirm.top
+        return self.kept + top * len(self.seeds.further)
 
     def find_method(self) -> Method:
         """Find the method, with any settings that depend on this sweep's values.
