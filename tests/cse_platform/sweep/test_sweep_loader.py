@@ -91,15 +91,18 @@ def test_a_variable_that_is_not_set_is_a_problem_among_the_others(tmp_path, monk
 
 EDITS = (Path(__file__).with_name("problems.txt")).read_text().split("\n\n")
 """Each takes the lines after `-` out of the good file, or none, puts those after `+` in their place
-or at the end, and makes the problem that begins as after `=`.
+or at the end, sets those after `!`, and makes the problem that begins as after `=`.
 """
 
 
 def test_each_problem_in_its_words(tmp_path: Path) -> None:
     for edit in EDITS:
         lines = edit.splitlines()
-        old, new, says = ("\n".join(ln[2:] for ln in lines if ln[0] == mark) for mark in "-+=")
-        (line,) = problems(tmp_path, edited(old, new) if old else f"{GOOD}{new}\n")
+        old, new, override, says = (
+            "\n".join(line[2:] for line in lines if line[0] == mark) for mark in "-+!="
+        )
+        text = edited(old, new) if old else f"{GOOD}{new}\n"
+        (line,) = problems(tmp_path, text, *override.splitlines())
         assert line.startswith(says), edit
     assert problems(tmp_path, edited("[listnet, listmle]", "{low: 1, high: 2}")) == [
         "line 8, space.rank_loss: not a number, so it has no range; list its choices",
@@ -147,8 +150,6 @@ def test_a_dimension_is_taken_out_or_left_out_where_it_never_counts(tmp_path: Pa
     assert "where temperature < 0.02 and temperature > 0.03" in draft.notes[0]
     (spec,) = load_sweep(write(tmp_path, GOOD), overrides=["space.tau3=null"]).stages
     assert list(spec.space) == ["temperature", "rank_loss", "views"]
-    (told,) = problems(tmp_path, GOOD, "space.vews=null")
-    assert told == "--set space.vews=null: no such dimension in space; did you mean 'views'?"
 
 
 RULED = """\
@@ -212,7 +213,3 @@ def test_whole_numbers_may_be_written_as_floats(tmp_path: Path) -> None:
     plain = plain.replace("1.0", "1").replace("1e0", "1").replace("1e2,", "100")
     found, expected = load(tmp_path, written), load(tmp_path, plain.replace("1e2", "100"))
     assert found.model_dump_json() == expected.model_dump_json()
-    assert problems(tmp_path, written, "seeds.search=true", "search.trials=10.5") == [
-        "--set search.trials=10.5, search.trials: expected a whole number, got 10.5",
-        "--set seeds.search=true, seeds.search: expected a whole number, got true",
-    ]

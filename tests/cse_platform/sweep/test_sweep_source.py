@@ -162,29 +162,6 @@ def test_overrides_replace_and_add_and_say_which_stage(tmp_path: Path) -> None:
     )
 
 
-def test_a_bad_override_is_named(tmp_path: Path) -> None:
-    for override, problem in (
-        ("nothing", ": expected a.b=VALUE, a dotted path and a YAML value"),
-        ("a..b=1", ": expected a.b=VALUE, a dotted path and a YAML value"),
-        ("sweep=[", ": the value cannot be read: line 1: expected the node content, but found "
-         "'<stream end>'"),
-        ("fixed.epochs=.nan", ": expected a finite number, got .nan"),
-        ("sweep.a=1", ": sweep is 'a', which has no 'a'"),
-        ("fixed.teachers.2=x", ": fixed.teachers has 2 entries, from 0, and no '2'"),
-        ("stages.0.sweep=b", ": the file has no stages; leave 'stages.N.' out"),
-        ("serach.trials=3", ", serach: no such key; did you mean 'search'?"),
-        ("fixed.temperature=0", ", fixed.temperature: expected more than 0, got 0"),
-        ("stores.search=[sql://me:pw@h]", ", stores.search: expected text, got "
-         '["sql://me:***@h"]'),
-    ):  # fmt: skip
-        path = tmp_path / "a.yaml"
-        path.write_text(TOY)
-        shown = override.replace("me:pw", "me:***")
-        first, *rest = refusal(path, [override]).splitlines()
-        assert first == "FILE is not a sweep:"
-        assert rest == [f"  --set {shown}{problem}"]
-
-
 SWEEP = "method: toy, backbone: mini, corpus: builtin, fixed: {temperature: 1}, search: {trials: 1}"
 TWO = f"stages:\n  - {{sweep: first, {SWEEP}}}\n  - {{sweep: second, {SWEEP}}}\n"
 
