@@ -50,6 +50,23 @@ _FORMS = {
 }
 """How a block is written, by its path, and a value for it if the file has none that fits."""
 
+_REMOVED = {
+    "search.objectives": (
+        "; removed in 0.1.0: a search has one objective, which dev: {search: …} names; for "
+        "several, read search.db with Optuna's own tools"
+    ),
+    "search.constraints": (
+        "; removed in 0.1.0: choose among the trials by their metrics, on the page, or read "
+        "search.db with Optuna's own tools"
+    ),
+    **dict.fromkeys(
+        ("nsgaii", "nsgaiii"),
+        "; removed in 0.1.0: a search has one objective, for which use 'tpe'; for several, read "
+        "search.db with Optuna's own tools",
+    ),
+}
+"""What to write instead of keys and samplers of earlier versions, as the end of a sentence."""
+
 
 @dataclass(frozen=True)
 class Problem:
@@ -135,7 +152,7 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
         return f"; did you mean {close[0]!r}?"
     if ours in ("hyperband", "successive_halving"):  # where the sampler stands
         return f"; it stops trials: 'pruner: {ours}'"
-    return ""
+    return _REMOVED.get(name, "")
 
 
 def unquoted_part(value: Any) -> str | None:
@@ -246,7 +263,7 @@ def _translate_error(detail: ErrorDetails, model: type[BaseModel] | None) -> lis
         fields = [pair for part in _find_models(path, model) for pair in part.model_fields.items()]
         known = sorted({name for name, info in fields if info.repr})  # others are not for files
         names = f"; known: {', '.join(known)}" if known else ""
-        hint = did_you_mean(str(key), known)
+        hint = _REMOVED.get(dotted_path((*path[-1:], key))) or did_you_mean(str(key), known)
         ours = SAME_THING.get(str(key).lower(), str(key))
         if "checkpoint" in known and key in OwnPairs.model_fields:
             setting = "" if key == "file" else f", {key}: …"
