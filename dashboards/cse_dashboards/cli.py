@@ -25,7 +25,6 @@ HOST, PORT = "127.0.0.1", 8900
 @click.group(
     cls=CommandGroup,
     sections={"Commands": "export"},
-    renamed={"publish": "cse-dashboard export SWEEP FOLDER"},
     invoke_without_command=True,
     context_settings=CONTEXT,
 )

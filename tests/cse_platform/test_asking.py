@@ -231,8 +231,6 @@ def test_the_output_of_a_failed_trial_is_offered_where_there_is_one(
     assert offers() == [True, True]
 
 
-def test_old_names_answer_with_the_new_ones_and_the_help_lists_every_command() -> None:
+def test_the_help_lists_every_command() -> None:
     for group in (main, cse_leaderboard):
         assert sorted(chain(*group.sections.values())) == sorted(group.commands)
-        for old, new in group.renamed.items():
-            assert new in invoke(group, old, code=2).stderr, old

@@ -3,7 +3,6 @@ import shlex
 from collections.abc import Callable
 from functools import partial
 from itertools import chain
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 from unittest.mock import MagicMock
@@ -19,7 +18,7 @@ from cse_platform.cli.sweep import main
 from cse_platform.runner.jobs import JobServer
 from cse_platform.stores.sql.lease import Lease
 from cse_platform.stores.sql.store import open_store
-from cse_platform.tracking.events import SweepFinished, SweepStarted
+from cse_platform.tracking.events import SweepFinished
 from cse_platform.tracking.journal import Journal
 from cse_platform.tracking.output import OutputFile, output_file
 
@@ -102,22 +101,6 @@ def test_what_the_hub_has_is_listed_and_offline_refused(typed, write) -> None:
         result = typed(file, *how, code=1)
         assert result.stderr.startswith("Error: sweep.yaml ") and "--offline: " in result.stderr
         assert "encoder bert-large" in result.stderr
-
-
-def test_a_dry_run_says_that_a_sweep_of_that_name_was_another(typed, write, tmp_path) -> None:
-    from cse_platform.sweep.file import load_sweep
-
-    (spec,) = load_sweep(Path(write())).stages
-    with Journal(tmp_path / "runs" / "sweeps" / "tiny" / "journal.jsonl") as journal:
-        journal.append(
-            SweepStarted(
-                sweep="tiny", method="simcse", backbone="mini", provenance={},
-                spec=spec.model_dump(mode="json", exclude={"stores"}),
-            )
-        )  # fmt: skip
-    typed("sweep.yaml", "--dry-run", "--trials", "20")
-    result = typed("sweep.yaml", "--dry-run", "--set", "search.seed=2", code=1)
-    assert "search.seed = 1" in result.stderr and "--set sweep=" in result.stderr
 
 
 def test_status_lists_sweeps_and_their_states(typed, tmp_path, empty_leaderboard) -> None:

@@ -240,6 +240,8 @@ def test_of_a_sweep_that_has_begun_it_plans_what_is_left(dry_run, tmp_path) -> N
     assert told(complete, "time").startswith("none, because nothing is left") and not drawn(
         complete
     )
+    other = dry_run(**cheap, search=SWEEP["search"] | {"seed": 2}, code=1)
+    assert "search.seed = 1" in other.stderr and "--set sweep=" in other.stderr
     extended = plan(5)
     assert told(extended, "begun") == "3 trials (3 complete); what follows is left"
     assert drawn(extended) == whole[3:]

@@ -8,7 +8,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import wraps
 from io import TextIOWrapper
-from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
@@ -102,22 +101,18 @@ class ShowingGroup(click.Group):
 
 
 class CommandGroup(ShowingGroup):
-    """A group whose help lists its commands in sections, and which knows what became of old names.
+    """A group whose help lists its commands in sections.
 
     Options before a subcommand are passed on to it.
 
     Args:
         sections: the names of all its commands, by the title of their section.
-        renamed: what is written now, by the old name of a command or option.
         attributes: those of `click.Group`.
     """
 
-    def __init__(
-        self, *, sections: Mapping[str, str], renamed: Mapping[str, str], **attributes: Any
-    ) -> None:
+    def __init__(self, *, sections: Mapping[str, str], **attributes: Any) -> None:
         super().__init__(**attributes)
         self.sections = {title: names.split() for title, names in sections.items()}
-        self.renamed = renamed
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         for title, names in self.sections.items():
@@ -127,20 +122,12 @@ class CommandGroup(ShowingGroup):
                 formatter.write_dl(rows)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        args = self.put_command_first(ctx, args)
-        for word in takewhile(lambda word: word not in self.commands, args):
-            name = word.partition("=")[0]
-            if name in self.renamed and (word == args[0] or word.startswith("--")):
-                ctx.fail(f"{name!r} was removed; write: {self.renamed[name]}")
-        for word in args[1:]:
-            if (name := f"{args[0]} {word.partition('=')[0]}") in self.renamed:
-                ctx.fail(f"{name!r} was removed; write: {self.renamed[name]}")
-        return super().parse_args(ctx, args)
+        return super().parse_args(ctx, self.put_command_first(ctx, args))
 
     def put_command_first(self, context: click.Context, args: list[str]) -> list[str]:
         """Move options before a subcommand behind its name if it or the group knows them."""
-        for word in [word for word in args if word in self.commands or word in self.renamed]:
-            for reader in (self.commands.get(word, self), self):
+        for word in [word for word in args if word in self.commands]:
+            for reader in (self.commands[word], self):
                 options = [
                     p for p in reader.params if isinstance(p, click.Option) and not p.is_eager
                 ]

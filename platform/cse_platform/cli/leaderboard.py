@@ -1,9 +1,9 @@
 """cse-leaderboard: which method is better, from SQL."""
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -32,24 +32,9 @@ from cse_platform.errors import NoStoreError
 from cse_platform.standard_streams import echo
 
 if TYPE_CHECKING:
-    from cse_platform.leaderboard.api import Leaderboard
-    from cse_platform.leaderboard.published.rows import PublishedRow
     from cse_platform.leaderboard.records import FamilyName, Filters
-    from cse_platform.leaderboard.statistics.compare import Comparison
-    from cse_platform.presentation.board_columns import Board
     from cse_platform.presentation.formats import Format
 
-_IMPORT = (
-    "cse-leaderboard import FILE --sweep NAME, where FILE is a table in the layout of "
-    "docs/importing.md, which has a recipe of pandas for each tool"
-)
-_RENAMED = {
-    **{f"import-{source}": _IMPORT for source in ("mlflow", "csv", "trackio", "log")},
-    "import --mapping": _IMPORT,
-    **dict.fromkeys(("papers", "--paper", "--table"), "cse-leaderboard paper [NAME [TABLE]]"),
-    **dict.fromkeys(("--compare", "--on"), "cse-leaderboard compare A B"),
-    "--compare-all": "cse-leaderboard compare",
-}
 _TABLES = ("ranking", "scores", "widths", "hyperparameters", "sweeps", "runs", "costs", "sources")
 _SECTIONS = {
     "Daily": "compare paper audit search show annotate export register reproduce",
@@ -61,7 +46,6 @@ _SECTIONS = {
 @click.group(
     cls=CommandGroup,
     sections=_SECTIONS,
-    renamed=_RENAMED,
     invoke_without_command=True,
     context_settings=CONTEXT,
 )
@@ -94,7 +78,20 @@ _SECTIONS = {
 )
 @click.option("--wide", is_flag=True, help="Show one table with all columns.")
 @store_options
-def main(*, place: LeaderboardPlace, **options: Any) -> None:
+def main(
+    *,
+    filters: "Filters",
+    tasks: "FamilyName | None",
+    per_configuration: bool,
+    sort: str | None,
+    published: str | None,
+    published_files: tuple[Path, ...],
+    against: str | None,
+    format: "Format",
+    show: tuple[str, ...],
+    wide: bool,
+    place: LeaderboardPlace,
+) -> None:
     """Rank methods by their mean test score over seeds, or if there is none, by dev.
 
     Each combination of method, backbone, dev set and evaluation has one row: the best configuration
@@ -113,141 +110,83 @@ def main(*, place: LeaderboardPlace, **options: Any) -> None:
         cse-leaderboard paper rankcse 2
         cse-leaderboard show quickstart-simcse#3
     """
-    _print_answer(_Question(**options), url=place.url)
-
-
-@dataclass(frozen=True)
-class _Question:
-    """What the command line asks of a leaderboard, and the format of the answer."""
-
-    filters: "Filters"
-    tasks: "FamilyName | None"
-    per_configuration: bool
-    sort: str | None
-    published: str | None
-    """PAPER:TABLE, several separated by commas; "" means all papers' numbers, None means none."""
-    published_files: tuple[Path, ...]
-    against: str | None
-    format: "Format"
-    show: tuple[str, ...]
-    wide: bool
-
-    @property
-    def tables(self) -> tuple[str, ...]:
-        """The tables to show instead of the ranking; empty if none is named."""
-        return _TABLES if "all" in self.show else self.show
-
-    @property
-    def published_tables(self) -> tuple[str, ...]:
-        """The requested tables of papers; empty if none is named."""
-        return tuple(self.published.split(",")) if self.published else ()
-
-
-def _print_answer(question: _Question, *, url: str) -> None:
-    """Print the board, or without a leaderboard only the papers' numbers."""
     from cse_platform.leaderboard.api import open_leaderboard
     from cse_platform.leaderboard.published.rows import merge_repeated_rows, published_rows
-    from cse_platform.presentation.board import board_document
+    from cse_platform.leaderboard.records import family_named, family_of
+    from cse_platform.presentation.board import board_document, is_on_tests
     from cse_platform.presentation.board_columns import Board
     from cse_platform.presentation.terminal import progress_bar
 
+    tables = _TABLES if "all" in show else show
+    paper_tables = tuple(published.split(",")) if published else ()
+    backbone, method = filters.backbone, filters.method
     try:
-        reader = open_leaderboard(url, published=question.published_files)
+        reader = open_leaderboard(place.url, published=published_files)
     except NoStoreError as error:
-        if question.against or question.published is None:
+        if against or published is None:
             raise
         echo(f"{error}; showing only the papers' numbers", err=True)
-        rows = published_rows(
-            backbone=question.filters.backbone,
-            method=question.filters.method,
-            files=question.published_files,
-            tables=question.published_tables,
+        printed = published_rows(
+            backbone=backbone,
+            method=method,
+            files=published_files,
+            tables=paper_tables,
             ablations=False,
         )
-        tasks = question.tasks or "sts"
-        _report_unshown(question, rows, tasks)
-        papers = merge_repeated_rows(rows)
-        board = Board([], published=papers, family=tasks, sorted_by=question.sort)
+        papers = merge_repeated_rows(printed)
+        board = Board([], published=papers, family=tasks or "sts", sorted_by=sort)
     else:
         with reader, progress_bar("resampling") as move:
-
-            def progress(done: int, total: int) -> None:
-                move(advance=done, total=total)
-
-            board = _make_board(question, reader, progress)
-    document = board_document(board, question.tables, wide=question.wide)
-    print_document(document, format=question.format, wide=question.wide)
-
-
-def _make_board(
-    question: _Question, reader: "Leaderboard", progress: Callable[[int, int], None]
-) -> "Board":
-    from cse_platform.leaderboard.records import family_named, family_of
-    from cse_platform.presentation.board_columns import Board
-
-    rows = reader.rows(
-        question.filters,
-        tasks=question.tasks,
-        per_configuration=question.per_configuration,
-        sort=question.sort,
-        progress=progress,
-    )
-    if not rows:
-        echo(_explain_no_rows(question, reader.catalogue()), err=True)
-    tasks = question.tasks or family_of(rows)
-    columns = family_named(tasks, rows).columns
-    if question.tasks and rows and not any(c in row.scores for row in rows for c in columns):
-        echo(f"No row has test scores of {tasks}; they are ranked on dev.", err=True)
-    against: Mapping[int, Comparison] = {}
-    if question.against:
-        against = reader.against(rows, question.against, question.filters, tasks=tasks)
-        unmarked = [row for index, row in enumerate(rows) if row.scores and index not in against]
-        if len(unmarked) > 1:  # the reference itself has no mark
-            named = ", ".join(f"{row.reference} on {row.backbone}" for row in unmarked)
-            echo(
-                "Not marked, because they are the reference or were scored on other data: "
-                f"{named}.",
-                err=True,
+            ours = reader.rows(
+                filters,
+                tasks=tasks,
+                per_configuration=per_configuration,
+                sort=sort,
+                progress=lambda done, total: move(advance=done, total=total),
             )
-    published = []
-    if question.published is not None:
-        published = reader.published(
-            backbone=question.filters.backbone,
-            method=question.filters.method,
-            tables=question.published_tables,
-        )
-    _report_unshown(question, published, tasks)
-    return Board(
-        rows,
-        published=published,
-        family=tasks,
-        sorted_by=question.sort,
-        against=against,
-        by_width=reader.by_width(rows) if "widths" in question.tables else (),
-    )
-
-
-def _report_unshown(
-    question: _Question, rows: Sequence["PublishedRow"], tasks: "FamilyName"
-) -> None:
-    """Print a message if the chosen tables of papers have nothing for the board's columns."""
-    from cse_platform.leaderboard.records import family_named
-    from cse_platform.presentation.board import is_on_tests
-
-    family = family_named(tasks)
-    if question.published_tables and not any(is_on_tests(row, family) for row in rows):
+            if not ours:
+                echo(_explain_no_rows(filters, reader.catalogue()), err=True)
+            family = tasks or family_of(ours)
+            papers = []
+            if published is not None:
+                papers = reader.published(backbone=backbone, method=method, tables=paper_tables)
+            board = Board(
+                ours,
+                published=papers,
+                family=family,
+                sorted_by=sort,
+                against=reader.against(ours, against, filters, tasks=family) if against else {},
+                by_width=reader.by_width(ours) if "widths" in tables else (),
+            )
+    columns, rows = board.columns.columns, board.rows
+    if tasks and rows and not any(column in row.scores for row in rows for column in columns):
+        echo(f"No row has test scores of {tasks}; they are ranked on dev.", err=True)
+    unmarked = [
+        f"{row.reference} on {row.backbone}"
+        for index, row in enumerate(rows)
+        if against and row.scores and index not in board.against
+    ]
+    if len(unmarked) > 1:  # the reference itself has no mark
         echo(
-            f"No row of {question.published} has test scores of {tasks} and passes the filters; "
+            "Not marked, because they are the reference or were scored on other data: "
+            f"{', '.join(unmarked)}.",
+            err=True,
+        )
+    shown = family_named(board.family)
+    if paper_tables and not any(is_on_tests(row, shown) for row in board.published):
+        echo(
+            f"No row of {published} has test scores of {board.family} and passes the filters; "
             "choose other scores with --tasks, or show the whole table with `cse-leaderboard "
             "paper PAPER TABLE`.",
             err=True,
         )
+    print_document(board_document(board, tables, wide=wide), format=format, wide=wide)
 
 
-def _explain_no_rows(question: _Question, there: Mapping[str, Sequence[str]]) -> str:
-    filters = {name: value for name, value in asdict(question.filters).items() if value}
-    since = filters.pop("since", None)
-    named = [f"{name} {value!r}" for name, value in filters.items()]
+def _explain_no_rows(filters: "Filters", there: Mapping[str, Sequence[str]]) -> str:
+    given = {name: value for name, value in asdict(filters).items() if value}
+    since = given.pop("since", None)
+    named = [f"{name} {value!r}" for name, value in given.items()]
     if since:
         named.append(f"{since:%Y-%m-%d %H:%M} or later")
     listed = [f"{name} {', '.join(values)}" for name, values in there.items() if values]

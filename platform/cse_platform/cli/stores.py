@@ -1,6 +1,5 @@
 """cse-leaderboard rebuild: the stores made anew."""
 
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -91,7 +90,7 @@ def rebuild_command(
     folders, parts = [folder, *others], only or ("leaderboard", "search", "mlflow")
     if dry_run and "leaderboard" not in parts:
         raise click.UsageError("--dry-run covers the leaderboard alone; add --only leaderboard")
-    damage: dict[Path, str] = {}
+    damage, prefer_theirs = dict[Path, str](), prefer == "theirs"
     with progress_lines("bytes of journals") as move:
 
         def progress(done: int, total: int) -> None:
@@ -103,18 +102,16 @@ def rebuild_command(
                 url,
                 folders,
                 without=names,
-                prefer_theirs=prefer == "theirs",
+                prefer_theirs=prefer_theirs,
                 dry_run=dry_run,
                 damage=damage,
                 progress=progress,
             )
-            _print_rebuilt(done, prefers_theirs=prefer == "theirs", dry_run=dry_run)
-        fill_mirror = partial(fill_mlflow, prefer_theirs=prefer == "theirs")
-        fills: dict[str, tuple[str, Callable[..., list[str]]]] = {
-            "search": ("The search store", fill_search_store),
-            "mlflow": ("MLflow", fill_mirror),
-        }
-        for part, (name, fill) in fills.items():
+            _print_rebuilt(done, prefers_theirs=prefer_theirs, dry_run=dry_run)
+        for part, name, fill in (
+            ("search", "The search store", fill_search_store),
+            ("mlflow", "MLflow", partial(fill_mlflow, prefer_theirs=prefer_theirs)),
+        ):
             if part in parts and not dry_run:
                 left_out = ", ".join(fill(folders, damage=damage, progress=progress))
                 exceptions = f", except for {left_out}" if left_out else ""

@@ -1,10 +1,8 @@
 """cse-sweep: run a sweep file, resume it, extend it; describe methods, create a new one."""
 
-import json
 import os
 import shlex
 from collections.abc import Callable, Iterable
-from dataclasses import asdict
 from functools import wraps
 from pathlib import Path
 from typing import Any
@@ -17,6 +15,7 @@ from cse_platform.cli.common import (
     CommandGroup,
     LeaderboardPlace,
     UserPath,
+    print_json,
     store_options,
     version_option,
 )
@@ -29,28 +28,22 @@ _SECTIONS = {
     "Daily": "run status logs stop enqueue retry limit submit describe new-method",
     "Administration": "delete clean",
 }
-_RENAMED = {
-    "attach": "cse-sweep logs SWEEP --follow",
-    "pause": "cse-sweep stop SWEEP",
-    "resume": "cse-sweep FILE, which goes on where it was stopped, and takes larger budgets",
-}
 
 
 class FileOrCommand(CommandGroup):
     """A group whose first argument is a subcommand if one has that name, otherwise a file."""
 
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        args = self.put_command_first(ctx, args)
-        first = (*self.commands, *self.renamed, *ctx.help_option_names, "--version")
-        if args and args[0] not in first:
-            near = nearest_names(args[0], self.commands)
-            if near and "." not in args[0] and not Path(args[0]).exists():
-                ctx.fail(f"there is no file and no command {args[0]!r}; did you mean {near[0]!r}?")
-            args = ["run", *args]
-        return super().parse_args(ctx, args)
+    def put_command_first(self, context: click.Context, args: list[str]) -> list[str]:
+        args = super().put_command_first(context, args)
+        if not args or args[0] in (*self.commands, *context.help_option_names, "--version"):
+            return args
+        near = nearest_names(args[0], self.commands)
+        if near and "." not in args[0] and not Path(args[0]).exists():
+            context.fail(f"there is no file and no command {args[0]!r}; did you mean {near[0]!r}?")
+        return ["run", *args]
 
 
-@click.group(cls=FileOrCommand, sections=_SECTIONS, renamed=_RENAMED, context_settings=CONTEXT)
+@click.group(cls=FileOrCommand, sections=_SECTIONS, context_settings=CONTEXT)
 @version_option
 def main() -> None:
     """Run and manage hyperparameter searches, called sweeps.
@@ -226,9 +219,24 @@ def status(sweep: str | None, place: LeaderboardPlace, as_json: bool) -> None:
         cse-sweep status rankcse-bert-base
         cse-sweep status --runs /data/lab/runs --json
     """
-    from cse_platform.cli.status import print_status
+    from cse_platform.launch.outcome import outcome_lines
+    from cse_platform.leaderboard.api import open_leaderboard
+    from cse_platform.presentation.sweeps import sweep_page, sweeps_table
+    from cse_platform.presentation.terminal import print_page
 
-    print_status(place, sweep, as_json=as_json)
+    with open_leaderboard(place.url) as board:
+        overviews = board.sweeps() if sweep is None else [board.sweep(sweep)]
+        if as_json:
+            print_json([overview.as_record() for overview in overviews])
+        elif sweep is not None:
+            outcome = outcome_lines(board, sweep, runs=place.folder, options=place.options)
+            print_page(sweep_page(overviews[0], board.running(sweep), board.messages(sweep)))
+            for line in outcome:
+                echo(line)
+        elif overviews:
+            print_page([sweeps_table(overviews)])
+        else:
+            echo("no sweep yet")
 
 
 @main.command()
@@ -266,7 +274,7 @@ def describe(methods: tuple[str, ...], as_json: bool, base: str | None) -> None:
             echo(f"Warning: {error}", err=True)  # the others are listed all the same
     _warn_of_unused_claims(methods or None)
     if as_json:
-        echo(json.dumps([asdict(described) for described in descriptions], indent=1))
+        print_json(descriptions)
     elif methods:
         print_page(methods_page(descriptions), width=100)
     else:

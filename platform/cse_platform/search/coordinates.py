@@ -26,11 +26,8 @@ def build_coordinates(params: Sequence[Mapping[str, Any]], space: Space) -> Floa
         if isinstance(dimension, Choices):
             encoded = [encode(choice) for choice in dimension.choices]
             coordinates[rows, column] = [encoded.index(value) for value in values]
-            continue
-        low, high = dimension.low, dimension.high
-        if dimension.log:
-            low, high, values = math.log(low), math.log(high), list(map(math.log, values))
-        coordinates[rows, column] = [(value - low) / (high - low) for value in values]
+        else:
+            coordinates[rows, column] = [dimension.share(value) for value in values]
     return coordinates
 
 

@@ -23,29 +23,31 @@ def show_failures(trials: Sequence[FrozenTrial]) -> list[FrozenTrial]:
     whose value is not finite. Before any trial has a finite value there is no lowest one, and a
     sampler sees none of them.
     """
-    tried_again = {trial.user_attrs.get(RETRY_OF) for trial in trials}
-    values = [value for trial in trials if (value := _read_value(trial)) is not None]
+    values = [value for trial in trials if (value := read_value(trial)) is not None]
     worst = min(filter(math.isfinite, values), default=None)
     shown = list(trials)
-    for index, trial in enumerate(trials):
-        if _is_failure(trial, tried_again):
-            shown[index] = changed = copy.copy(trial)
-            changed.state = TrialState.FAIL if worst is None else TrialState.COMPLETE
-            changed.value = worst
-            changed.user_attrs = {**trial.user_attrs, SHOWN_AS_WORST: True}
+    for index in np.flatnonzero(_find_failures(trials)).tolist():
+        shown[index] = changed = copy.copy(trials[index])
+        changed.state = TrialState.FAIL if worst is None else TrialState.COMPLETE
+        changed.value = worst
+        changed.user_attrs = {**changed.user_attrs, SHOWN_AS_WORST: True}
     return shown
 
 
-def _is_failure(trial: FrozenTrial, tried_again: set[int | None]) -> bool:
-    if trial.state == TrialState.FAIL:
-        own = trial.user_attrs.get(FAILURE_CAUSE) in ("error", "trial")
-        return own and trial.number not in tried_again
-    value = _read_value(trial)
-    return value is not None and not math.isfinite(value)
+def _find_failures(trials: Sequence[FrozenTrial]) -> list[bool]:
+    """Find the failures, as `show_failures` says, among trials that include all retries."""
+    tried_again = {trial.user_attrs.get(RETRY_OF) for trial in trials}
+    failures = []
+    for trial in trials:
+        failed = trial.state == TrialState.FAIL and trial.number not in tried_again
+        own = failed and trial.user_attrs.get(FAILURE_CAUSE) in ("error", "trial")
+        value = read_value(trial)
+        failures.append(own or (value is not None and not math.isfinite(value)))
+    return failures
 
 
-def _read_value(trial: FrozenTrial) -> float | None:
-    """Read the value of a trial; of a pruned one, its last dev point."""
+def read_value(trial: FrozenTrial) -> float | None:
+    """Read the value of a trial; of a pruned one, its last dev point. None if it has none."""
     if trial.state == TrialState.PRUNED and trial.intermediate_values:
         return trial.intermediate_values[max(trial.intermediate_values)]
     return trial.value if trial.state == TrialState.COMPLETE else None
@@ -64,13 +66,10 @@ class FailurePredictor:
     """
 
     def __init__(self, trials: Sequence[FrozenTrial], space: Space) -> None:
-        tried_again = {trial.user_attrs.get(RETRY_OF) for trial in trials}
-        ended = [trial for trial in trials if trial.state.is_finished()]
-        failures = [_is_failure(trial, tried_again) for trial in ended]
         known = [
             (trial, failure)
-            for trial, failure in zip(ended, failures, strict=True)
-            if failure or trial.state != TrialState.FAIL
+            for trial, failure in zip(trials, _find_failures(trials), strict=True)
+            if failure or trial.state in (TrialState.COMPLETE, TrialState.PRUNED)
         ]
         self._space, self._failures = space, np.array([failure for _, failure in known], dtype=bool)
         failed = self._failures.sum()

@@ -41,13 +41,11 @@ def learned_trials(
         others = pick_evenly_with_ends(
             sorted(others, key=lambda trial: trial.score, reverse=True), max(0, count)
         )
-    valued = [(trial, trial.value) for trial in [*alike, *others]]
-    if len(values) > 1:
-        centre, spread = values.mean(), values.std()
-        moved = [(trial, float(centre + spread * trial.score)) for trial in others]
-        valued[len(alike) :] = moved
     built = []
-    for index, (trial, value) in enumerate(valued):
+    for index, trial in enumerate([*alike, *others]):
+        value = trial.value
+        if len(values) > 1 and not trial.alike:
+            value = float(values.mean() + values.std() * trial.score)
         frozen = create_trial(
             state=TrialState.COMPLETE,
             value=value,
@@ -83,6 +81,4 @@ def _measure_guidance(
 
 def pick_evenly_with_ends(ranked: Sequence[LearnedTrial], count: int) -> list[LearnedTrial]:
     """Pick `count` trials at equal distances, including the first and the last."""
-    if count < 2:
-        return list(ranked[:count])
-    return [ranked[round(index * (len(ranked) - 1) / (count - 1))] for index in range(count)]
+    return [ranked[round(index)] for index in np.linspace(0, len(ranked) - 1, count)]

@@ -112,22 +112,19 @@ def _select_usable(
     usable = []
     best_first = sorted(zip(values, tried, strict=True), key=lambda pair: pair[0], reverse=True)
     for value, (trial, *_) in best_first:
-        config = _convert_to_space(trial, spec)
-        if config is not None:
-            assignment, here = config
-            same = (
-                trial.hyperparameters == here.hyperparameters() and trial.backbone == spec.backbone
-            )
-            comparable = (trial.corpus, trial.dev_identity) == (dev["corpus"], dev["identity"])
-            usable.append(
-                LearnedTrial(
-                    source=f"{sweep}#{trial.number}",
-                    values=assignment,
-                    value=value,
-                    score=(value - mean) / spread,
-                    alike=same and comparable,
-                )
-            )
+        if (found := _convert_to_space(trial, spec)) is None:
+            continue
+        assignment, config = found
+        conditions = (trial.hyperparameters, trial.backbone, trial.corpus, trial.dev_identity)
+        here = (config.hyperparameters(), spec.backbone, dev["corpus"], dev["identity"])
+        learned = LearnedTrial(
+            source=f"{sweep}#{trial.number}",
+            values=assignment,
+            value=value,
+            score=(value - mean) / spread,
+            alike=conditions == here,
+        )
+        usable.append(learned)
     if not usable:
         raise SweepRefusedError(
             f"sweep {spec.sweep!r} has nothing to learn from {sweep!r}: none of its "

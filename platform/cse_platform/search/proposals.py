@@ -74,19 +74,9 @@ class Draft:
 
         Study attributes that the sampler has set are kept.
         """
-        self.trial = FrozenTrial(
-            number=self.number,
-            trial_id=self.number,
-            state=TrialState.RUNNING,
-            value=None,
-            datetime_start=None,
-            datetime_complete=None,
-            params={},
-            distributions={},
-            user_attrs={},
-            system_attrs={FIXED: dict(self.given)} if self.given else {},
-            intermediate_values={},
-        )
+        given = {FIXED: dict(self.given)} if self.given else {}
+        self.trial = create_trial(state=TrialState.RUNNING, system_attrs=given)
+        self.trial.number = self.trial._trial_id = self.number
         return Trial(self.study, self.number)
 
     # What follows is the part of Optuna's storage interface that samplers and trials call. There is

@@ -1,7 +1,7 @@
 """Decide after each dev point whether a trial stops, by Optuna's pruners or the `curve` rule."""
 
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from statistics import fmean
 from typing import Any
 
@@ -58,30 +58,25 @@ class Pruning:
         progress = trial.last_metrics.get("train/progress", 0.0)
         if progress <= 0:
             return None  # the method does not report its progress
+        values: dict[str, list[float]] = {}  # of each other configuration, also while it runs
         for other in self._history.trials.values():
             if other.state == "COMPLETE" and other.key not in self._known:
                 self._known.add(other.key)
                 self._past.add(other.curve, configuration=other.configuration)
+            best = other.value_so_far(checkpoint=self._spec.dev.checkpoint_name)
+            is_rival = other.state != "FAIL" and other.configuration != trial.configuration
+            if best is not None and is_rival:
+                values.setdefault(other.configuration, []).append(best)
         confirm = self._spec.seeds.confirm
         verdict = judge(
             trial.curve,
             steps=max(round(step / progress), step),
             past=self._past,
-            best=list(self._compute_best_values(trial)),
+            best=list(map(fmean, values.values())),
             rule=pruner,
             top=confirm.top if confirm else 1,
         )
         return verdict.why if verdict.stop else None
-
-    def _compute_best_values(self, judged: TrialHistory) -> Iterator[float]:
-        """Return the best value of every other configuration that has one, also while it runs."""
-        values: dict[str, list[float]] = {}
-        for trial in self._history.trials.values():
-            best = trial.value_so_far(checkpoint=self._spec.dev.checkpoint_name)
-            if best is not None and trial.state != "FAIL":
-                values.setdefault(trial.configuration, []).append(best)
-        values.pop(judged.configuration, None)
-        return (fmean(seeds) for seeds in values.values())
 
     def _read_other_sweeps(self, leaderboard: Store, dev: Mapping[str, str]) -> None:
         try:

@@ -169,10 +169,9 @@ class SearchStudy:
         """Report a step that is recorded, with the attributes that the pruner has set there."""
         frozen = self._find_running(trial)
         if frozen is not None and step in trial.kept:
-            trial_id = self._find_id(frozen)
-            self._storage.set_trial_intermediate_value(trial_id, step, trial.kept[step])
+            self._storage.set_trial_intermediate_value(frozen._trial_id, step, trial.kept[step])
             for name, value in notes.items():
-                self._storage.set_trial_system_attr(trial_id, name, value)
+                self._storage.set_trial_system_attr(frozen._trial_id, name, value)
 
     def tell(self, trial: TrialHistory) -> None:
         """Report how a trial ended.
@@ -183,14 +182,9 @@ class SearchStudy:
         if (frozen := self._find_running(trial)) is None:
             return
         if trial.state == "FAIL" and trial.cause is not None:
-            self._storage.set_trial_user_attr(self._find_id(frozen), FAILURE_CAUSE, trial.cause)
+            self._storage.set_trial_user_attr(frozen._trial_id, FAILURE_CAUSE, trial.cause)
         value = read_final_value(trial) if trial.state == "COMPLETE" else None
         self.study.tell(frozen.number, value, state=TrialState[trial.state])
-
-    def _find_id(self, trial: FrozenTrial) -> int:
-        """Find the id of a trial in the storage."""
-        study = self._storage.get_study_id_from_name(self.spec.sweep)
-        return self._storage.get_trial_id_from_study_id_trial_number(study, trial.number)
 
     def _find_running(self, trial: TrialHistory) -> FrozenTrial | None:
         """Find a trial that has not ended in the study; None if the study does not run it."""

@@ -21,7 +21,7 @@ from cse_methods.settings import Positive, Settings, WholeNumber
 from cse_methods.tasks import OwnSet, Tasks, parse_tasks
 from cse_platform.databases import expand_url
 from cse_platform.secrets import hide
-from cse_platform.sweep.problems import Problem, ProblemsError, did_you_mean, format_value
+from cse_platform.sweep.problems import did_you_mean, format_value
 from cse_platform.sweep.samplers import Sampler, Tpe
 from cse_platform.values import is_number
 
@@ -179,17 +179,6 @@ class StoreUrls(Settings):
     leaderboard: PathOrUrl | None = None
     search: PathOrUrl | None = None
     mlflow: PathOrUrl | None = None
-
-    @model_validator(mode="after")
-    def _check_distinct(self) -> Self:
-        names: dict[str, str] = {}
-        for name, url in self:
-            if url is None:
-                continue
-            if (first := names.setdefault(url.rstrip("/"), name)) != name:
-                text = f"the same URL as {first!r}; each store needs a database of its own"
-                raise ProblemsError([Problem((name,), text)])
-        return self
 
 
 _UNITS = {"s": 1, "min": 60, "h": 3600, "d": 86400}

@@ -44,14 +44,7 @@ def pack_sweep(file: Path, overrides: list[str]) -> SweepBundle:
     """
     draft = read_draft(file, overrides=overrides)
     sweeps, data = draft.finish(), draft.source.data
-    known = set[str]()
-    for stage in sweeps.stages:
-        known |= {corpus.name for corpus in stage.corpus}
-        sets = [
-            *stage.dev.files.values(),
-            *(stage.evaluate.files.values() if stage.evaluate else ()),
-        ]
-        known |= {path for own in sets for path in own.paths}
+    known = {name for stage in sweeps.stages for name in stage.data_files}
     travelled, files = dict[str, str](), dict[str, Path]()
     for path, text in iterate_leaves(data):
         if "notify" in path:

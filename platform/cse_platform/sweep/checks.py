@@ -3,12 +3,10 @@
 import random
 from collections.abc import Collection, Iterator
 from contextlib import suppress
-from functools import cache
-from typing import Annotated, Any, get_args
+from typing import Any, get_args
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import ValidationError
 
-from cse_methods.config import MethodConfig
 from cse_methods.contract import Method
 from cse_methods.errors import BrokenMethodError
 from cse_methods.registry import available_methods, get_method
@@ -25,7 +23,7 @@ from cse_platform.sweep.problems import (
 )
 from cse_platform.sweep.references import best_reference_problems, with_placeholders
 from cse_platform.sweep.space.dimensions import Range
-from cse_platform.sweep.space.space import Space
+from cse_platform.sweep.space.space import Space, build_adapter
 from cse_platform.sweep.spec import METHOD_WIDE, SweepSpec
 
 SEEDS_BLOCK = "seeds: {search: 42, confirm: {top: 3, seeds: [0, 1, 2]}}"
@@ -120,16 +118,9 @@ def _check_value(method: Method, name: str, value: Any, path: Steps) -> list[Pro
         problems = [Problem(p.path[1:], p.text) for p in raised if p.path[:1] == (name,)]
     if not problems:
         with suppress(ValidationError):
-            read = _build_adapter(method.config, name).validate_python(given)
+            read = build_adapter(method.config, name).validate_python(given)
             problems = list(_find_type_changes(given, read, ()))
     return [problem.under(path) for problem in problems]
-
-
-@cache
-def _build_adapter(config: type[MethodConfig], name: str) -> TypeAdapter[Any]:
-    field = config.model_fields[name]
-    kind: Any = Annotated[field.annotation, field]
-    return TypeAdapter(kind)
 
 
 def _find_type_changes(given: Any, read: Any, path: Steps) -> Iterator[Problem]:

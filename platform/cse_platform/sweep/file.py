@@ -35,7 +35,7 @@ from cse_platform.sweep.references import (
     resolve_references,
 )
 from cse_platform.sweep.shipped import find_sweep_file
-from cse_platform.sweep.spec import RULES, WITHOUT_RULES, SweepFile, SweepSpec
+from cse_platform.sweep.spec import WITHOUT_RULES, SweepFile, SweepSpec, broken_rules
 from cse_platform.sweep.start_points import start_problems
 from cse_platform.sweep.yaml_file import (
     UnreadableYamlError,
@@ -94,8 +94,7 @@ def _write_override(source: YamlDocument, steps: list[str], value: Any, option: 
     else:
         parent[key] = value
     path = (*path, key)
-    for known in [known for known in source.origins if known[: len(path)] == path]:
-        del source.origins[known]
+    source.forget_origins(path)
     source.origins[path] = option
 
 
@@ -135,13 +134,6 @@ class DraftSweep:
     typed: Mapping[str, str] = field(default_factory=dict)
     """The names of data files as the file has them, by absolute path."""
 
-    def show_typed(self, problem: Problem) -> Problem:
-        """Return the problem with the names of data files as the file has them."""
-        text = problem.text
-        for absolute in sorted(self.typed, key=len, reverse=True):
-            text = text.replace(absolute, self.typed[absolute])
-        return replace(problem, text=text)
-
 
 @dataclass(frozen=True)
 class DraftFile:
@@ -158,13 +150,15 @@ class DraftFile:
 
         Raises SweepFileError, with all problems after the refusal, if there are any.
         """
-        raised = [
-            stage.show_typed(problem).under(stage.steps)
-            for stage in self.stages
-            for problem in stage.inspection.problems
-        ]
-        known = {problem.path for problem in self.source.problems}
-        if problems := [*self.problems, *(p for p in raised if p.path not in known)]:
+        problems, known = list(self.problems), {problem.path for problem in self.source.problems}
+        for stage in self.stages:
+            for problem in stage.inspection.problems:
+                text, path = problem.text, (*stage.steps, *problem.path)
+                for absolute in sorted(stage.typed, key=len, reverse=True):
+                    text = text.replace(absolute, stage.typed[absolute])
+                if path not in known:
+                    problems.append(replace(problem, path=path, text=text))
+        if problems:
             raise SweepFileError(format_problems(self.path, refusal, problems, self.source))
         return SweepFile(self.path, tuple(stage.spec for stage in self.stages))
 
@@ -190,7 +184,7 @@ def read_draft(path: Path, *, overrides: Sequence[str] = ()) -> DraftFile:
     Raises SweepFileError only if the file is not a YAML mapping.
     """
     path = find_sweep_file(path)
-    source = read_yaml_file(path, what="a sweep", refusal=SweepFileError)
+    source = read_yaml_file(path)
     for override in overrides:
         option = f"--set {mask_url(override)}"
         try:
@@ -276,9 +270,9 @@ def _read_stage(
         given = {name: value for name, value in fixed.items() if name not in references}
         data = {**data, "fixed": given}
     spec = _read_spec(data, inspection)
-    typed = _list_data_files(spec)
+    typed = spec.data_files
     spec = _locate_data_files(spec, folder, inspection)
-    as_typed = dict(zip(_list_data_files(spec), typed, strict=True))
+    as_typed = dict(zip(spec.data_files, typed, strict=True))
     checked = []
     if inspection.is_sound("method"):
         try:
@@ -323,13 +317,6 @@ def _locate_data_files(spec: SweepSpec, folder: Path, inspection: Inspection) ->
         key: inspection.run_check((key,), name, needs=(key,)) for key, name in absolute.items()
     }
     return spec.model_copy(update={key: file for key, file in files.items() if file is not None})
-
-
-def _list_data_files(spec: SweepSpec) -> list[str]:
-    """List the names of a sweep's corpora and own sets, always in the same order."""
-    tests = spec.evaluate.files if spec.evaluate else {}
-    own = [path for one in (*spec.dev.files.values(), *tests.values()) for path in one.paths]
-    return [*(corpus.name for corpus in spec.corpus), *own]
 
 
 def _merge_problems(
@@ -382,8 +369,5 @@ def _read_spec(data: Mapping[str, Any], inspection: Inspection) -> SweepSpec:
                     case (str(key), *_):
                         given.pop(key, None)
                         given |= {key: STAND_INS[key]} if key in STAND_INS else {}
-    wrong = inspection.wrong_keys  # a problem that one rule finds leaves the other rules
-    for needs, rule in RULES:
-        if wrong.isdisjoint(needs):
-            inspection.problems += rule(spec)
+    inspection.problems += list(broken_rules(spec, wrong=inspection.wrong_keys))
     return spec

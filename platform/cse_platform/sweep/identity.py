@@ -58,13 +58,12 @@ class DevData:
     def __init__(self, spec: SweepSpec) -> None:
         dev = spec.dev
         read = {name: identify_dev_set(dev, name, spec.data) for name in dev.tasks}
-        sources = {name: source for name, (source, _) in read.items()}
         self.sha256 = {name: sha256 for name, (_, sha256) in read.items()}
         self.columns = {
             "checkpoint": dev.checkpoint_name,
             "search": dev.search_name,
             "identity": _hash_selection(dev, self.sha256, spec.corpus),
-            "source": "+".join(dict.fromkeys(sources[name] for name in dev.climbed)),
+            "source": "+".join(dict.fromkeys(read[name][0] for name in dev.climbed)),
             "corpus": "+".join(corpus.short_name for corpus in spec.corpus),
         }
         """The dev columns of a leaderboard row; rows with the same identity are comparable."""

@@ -125,16 +125,10 @@ def describe_doubts(
     `configs` are representatives of the sweep's trials.
     """
     doubts = []
-    confirm, evaluate = spec.seeds.confirm, spec.evaluate
-    for name, top in (
-        ("seeds.confirm.top", confirm and confirm.top),
-        ("evaluate.top", evaluate and evaluate.top),
-    ):
-        if top and spec.budget is not None and top > spec.budget:
-            doubts.append(
-                f"{name} is {top}, and the search tries "
-                f"{format_count(spec.budget, 'configuration')}"
-            )
+    for name, block in (("seeds.confirm", spec.seeds.confirm), ("evaluate", spec.evaluate)):
+        if block and spec.budget is not None and block.top > spec.budget:
+            count = format_count(spec.budget, "configuration")
+            doubts.append(f"{name}.top is {block.top}, and the search tries {count}")
     doubts += _compare_trials(spec, method)
     least = spec.pruner.min_step
     pruned = not isinstance(spec.pruner, NoPruner)

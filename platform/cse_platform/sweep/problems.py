@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from operator import getitem
+from pathlib import Path
 from typing import Any, TypeVar, get_args
 
 from pydantic import BaseModel, BeforeValidator, RootModel, ValidationError
@@ -16,6 +17,7 @@ from pydantic_core import ErrorDetails
 
 from cse_methods.data.own.spec import OwnPairs
 from cse_methods.errors import CseError, SettingError, nearest_names
+from cse_methods.files.text import read_own_table
 from cse_platform.errors import NotInstalledError
 from cse_platform.secrets import mask_values
 
@@ -28,37 +30,16 @@ MAX_SHOWN = 80
 PYTHON_NULL = "None"
 NULL_HINT = "; YAML writes None as null"
 
-SAME_THING = {
-    **dict.fromkeys(("min", "lower", "minimum", "start", "from"), "low"),
-    **dict.fromkeys(("max", "upper", "maximum", "stop", "end", "to"), "high"),
-    **dict.fromkeys(("values", "options", "categories"), "choices"),
-    **dict.fromkeys(("hours", "time", "budget", "n_trials", "num_trials", "num_samples"), "trials"),
-    **dict.fromkeys(("algorithm", "algo", "strategy", "method"), "sampler"),
-    **dict.fromkeys(("scheduler", "early_stopping"), "pruner"),
-    **dict.fromkeys(("name", "study", "experiment_name"), "sweep"),
-    **dict.fromkeys(("model", "encoder", "base_model"), "backbone"),
-    **dict.fromkeys(("dataset", "train_file", "training_data"), "corpus"),
-    **dict.fromkeys(("parameters", "search_space", "hyperparameters"), "space"),
-    **dict.fromkeys(("file", "path"), "name"),
-    **dict.fromkeys(("gpus", "num_gpus"), "gpu"),
-    **dict.fromkeys(("cpus", "num_cpus"), "cpu"),
-    **dict.fromkeys(("lr", "eta"), "learning_rate"),
-    **dict.fromkeys(("bs", "batch", "per_device_train_batch_size"), "batch_size"),
-    **dict.fromkeys(("num_epochs", "num_train_epochs"), "epochs"),
-    **dict.fromkeys(("steps", "num_steps", "num_train_steps"), "max_steps"),
-    **dict.fromkeys(("max_seq_length", "max_seq_len", "seq_length"), "max_length"),
-    **dict.fromkeys(("temp", "tau"), "temperature"),
-    **dict.fromkeys(("warmup", "warmup_steps"), "warmup_ratio"),
-    **dict.fromkeys(("pooling", "pooler_type"), "pooler"),
-    **dict.fromkeys(("mean", "average"), "avg"),
-    **dict.fromkeys(("bayes", "bayesian", "bayesopt", "bohb", "hyperopt", "optuna"), "tpe"),
-    **dict.fromkeys(("gridsearch", "grid_search"), "grid"),
-    **dict.fromkeys(("randomsearch", "random_search"), "random"),
-    **dict.fromkeys(("sobol", "halton"), "qmc"),
-    **dict.fromkeys(("asha", "async_successive_halving", "halving"), "successive_halving"),
-    **dict.fromkeys(("median_stopping", "medianstopping"), "median"),
-}
+_WORDS = read_own_table(Path(__file__).with_name("other_words.csv"))
+SAME_THING = {word: row["ours"] for row in _WORDS for word in row["theirs"].split()}
 """Our name for each word that other tools use."""
+_BLOCKS = {row["ours"]: row["block"] for row in _WORDS if row["block"]}
+"""The block of a key that is often written beside the blocks."""
+_EXPECTED = {
+    row["type"]: row["expected"]
+    for row in read_own_table(Path(__file__).with_name("expected_words.csv"))
+}
+"""What is expected, by the type of pydantic's error; names in braces are of its context."""
 _FORMS = {
     "dev": ("{{checkpoint: {0}, search: {0}}}", "stsb"),
     "evaluate": ("{{top: 1, tasks: [{0}]}}", "sts"),
@@ -68,19 +49,7 @@ _FORMS = {
     "space": ("{{learning_rate: {{low: 1.0e-5, high: 5.0e-5, log: true}}}}", ""),
 }
 """How a block is written, by its path, and a value for it if the file has none that fits."""
-_BLOCKS = {
-    **dict.fromkeys(("gpu", "cpu", "at_most", "timeout"), "resources"),
-    **dict.fromkeys(("trials", "sampler", "start_from", "budget"), "search"),
-    **dict.fromkeys(("epochs", "batch_size", "learning_rate", "max_steps", "max_length"), "fixed"),
-    **dict.fromkeys(("temperature", "pooler", "warmup_ratio", "teachers"), "fixed"),
-    **dict.fromkeys(("format", "separator", "where", "column"), "corpus"),
-}
-"""The block of a key that is often written beside the blocks."""
-_PRUNERS = {
-    **dict.fromkeys(("hyperband", "async_hyperband"), "hyperband"),
-    **dict.fromkeys(("asha", "successive_halving"), "successive_halving"),
-}
-"""Words of pruners that other tools have where the sampler stands here."""
+
 _REMOVED = {
     "search.objectives": (
         "; removed in 0.1.0: a search has one objective, which dev: {search: …} names; for "
@@ -177,12 +146,12 @@ def joined_problems(problems: Iterable[Problem]) -> str:
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """Suggest the known name that was meant, as the end of a sentence; empty if none is near."""
     known = list(known)
-    ours = SAME_THING.get(name.lower())
+    ours = SAME_THING.get(name.lower(), name.lower())
     close = [ours] if ours in known else nearest_names(name, known)
     if close:
         return f"; did you mean {close[0]!r}?"
-    if pruner := _PRUNERS.get(name.lower()):
-        return f"; it stops trials: 'pruner: {pruner}'"
+    if ours in ("hyperband", "successive_halving"):  # where the sampler stands
+        return f"; it stops trials: 'pruner: {ours}'"
     return _REMOVED.get(name, "")
 
 
@@ -214,26 +183,6 @@ def real_path(path: Steps, data: Any) -> Steps:
             data = data[step]
             steps.append(step)
     return tuple(steps)
-
-
-_EXPECTED = {
-    **dict.fromkeys(("int_type", "int_parsing", "int_from_float"), "a whole number"),
-    **dict.fromkeys(("float_type", "float_parsing"), "a number"),
-    "finite_number": "a finite number",
-    **dict.fromkeys(("bool_type", "bool_parsing"), "true or false"),
-    "string_type": "text",
-    "string_too_short": "text that is not empty",
-    **dict.fromkeys(("tuple_type", "list_type"), "a list"),
-    **dict.fromkeys(("dict_type", "model_type", "model_attributes_type"), "a mapping"),
-    "literal_error": "{expected}",
-    "expected": "{what}",
-    "greater_than": "more than {gt}",
-    "greater_than_equal": "at least {ge}",
-    "less_than": "less than {lt}",
-    "less_than_equal": "at most {le}",
-    "too_short": "{min_length} or more entries",
-    "too_long": "{max_length} or fewer entries",
-}
 
 
 def expanding_kind(*, default: str) -> BeforeValidator:

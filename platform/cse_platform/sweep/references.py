@@ -31,11 +31,10 @@ class BestReference:
         return f"best:{self.method}/{self.backbone}"
 
 
-def find_best_references(value: Any) -> Iterator[BestReference]:
-    """Yield every well-formed reference inside a value, in order."""
-    for _, inner in _find_best(value, ()):
-        if (reference := _parse_best(inner)) is not None:
-            yield reference
+def find_best_references(value: Any) -> list[BestReference]:
+    """List the distinct well-formed references inside a value, in order."""
+    found = (_parse_best(inner) for _, inner in _find_best(value, ()))
+    return list(dict.fromkeys(filter(None, found)))
 
 
 def replace_best_references(value: Any, stand_in: Callable[[BestReference], Any]) -> Any:

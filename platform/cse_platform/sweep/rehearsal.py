@@ -149,14 +149,8 @@ class Rehearsal:
         spec, corpora = self.original, []
         for corpus in spec.corpus:  # a table with columns keeps its own first rows
             first = min(corpus.first or SENTENCES, SENTENCES)
-            builtin = CorpusSpec(
-                name="builtin",
-                first=first,
-                split_at=corpus.split_at,
-                loss=corpus.loss,
-                weight=corpus.weight,
-                prompt=corpus.prompt,
-            )
+            kept = corpus.model_dump(include={"split_at", "loss", "weight", "prompt"})
+            builtin = CorpusSpec(name="builtin", first=first, **kept)
             own = corpus.model_copy(update={"first": first})
             corpora.append(own if corpus.columns or corpus.label is not None else builtin)
         evaluate, seeds = spec.evaluate, spec.seeds

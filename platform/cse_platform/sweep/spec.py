@@ -1,7 +1,7 @@
 """Models of a sweep file's content, validated and immutable."""
 
 import random
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -57,7 +57,7 @@ REPEATERS = (*LEARNERS, "random")
 """Samplers that tolerate trials that they have not proposed."""
 
 WITHOUT_RULES = "without rules"
-"""The context of a validation that leaves `RULES` to its caller."""
+"""The context of a validation that leaves `broken_rules` to its caller."""
 EXAMINED = {"method", "backbone", "corpus", "fixed", "space"}
 """The keys that examples follow from."""
 METHOD_WIDE = ("backbone", "corpus", "data", "dev")
@@ -104,7 +104,7 @@ class SweepSpec(Settings):
     def _check_rules(self, info: ValidationInfo) -> Self:
         if info.context == WITHOUT_RULES:
             return self
-        if problems := [problem for _, rule in RULES for problem in rule(self)]:
+        if problems := list(broken_rules(self)):
             raise ProblemsError(problems)
         return self
 
@@ -204,11 +204,17 @@ class SweepSpec(Settings):
 
         A search whose budget was lowered can have tried more than that.
         """
-        confirm, further = self.seeds.confirm, bool(self.seeds.further)
-        is_free = confirm is None or confirm.race or not isinstance(self.pruner, NoPruner)
-        if confirm is None or is_free or self.budget is None:
+        confirm, budget = self.seeds.confirm, self.budget
+        if confirm is None or confirm.race or budget is None or self.pruner.kind != "none":
             return 0
-        return confirm.top if further and confirm.top >= self.budget else 0
+        return confirm.top if self.seeds.further and confirm.top >= budget else 0
+
+    @property
+    def data_files(self) -> list[str]:
+        """The names of the corpora, and the paths of the lab's own dev and test sets."""
+        tests = {} if self.evaluate is None else self.evaluate.files
+        sets = (*self.dev.files.values(), *tests.values())
+        return [*(corpus.name for corpus in self.corpus), *(p for own in sets for p in own.paths)]
 
     @property
     def own_test_files(self) -> list[str]:
@@ -228,12 +234,10 @@ class SweepSpec(Settings):
     @property
     def kept_trials(self) -> int | None:
         """The largest number of trials whose models stay; None if all do."""
-        confirm = self.seeds.confirm
         if self.kept is None or (self.budget is not None and self.budget <= self.kept):
             return None
-        if confirm is None:
-            return self.kept
-        return self.kept + confirm.top * len(self.seeds.further)
+        top = 0 if self.seeds.confirm is None else self.seeds.confirm.top
+        return self.kept + top * len(self.seeds.further)
 
     def find_method(self) -> Method:
         """Find the method, with any settings that depend on this sweep's values.
@@ -279,67 +283,47 @@ class SweepSpec(Settings):
         return self.model_dump(mode="json", include=set(METHOD_WIDE))
 
 
-def _check_gpu_hours(spec: SweepSpec) -> Iterator[Problem]:
-    budget = spec.search.budget
-    if budget is not None and budget.gpu_hours is not None and spec.resources.gpu == 0:
+def broken_rules(spec: SweepSpec, *, wrong: Collection[str] = ()) -> Iterator[Problem]:
+    """Yield what must hold between keys and does not; keys that are `wrong` are not compared."""
+    search, seeds, kind = spec.search, spec.seeds, spec.search.sampler.kind
+    if "search" not in wrong:
+        for name, dimension in spec.space.items() if kind == "grid" else ():
+            try:
+                dimension.grid_values()
+            except ValueError as error:
+                yield Problem(("space", name), str(error))
+        names, text = search.learn_from, None
+        if spec.sweep in names:
+            text = "a sweep always continues with its own trials; leave its name out"
+        elif len(set(names)) < len(names):
+            text = f"expected distinct sweeps, got {format_value(list(names))}"
+        elif names and kind not in LEARNERS:
+            kinds = f"{', '.join(LEARNERS[:-1])} or {LEARNERS[-1]}"
+            text = f"sampler {kind!r} cannot learn from other sweeps; use {kinds}"
+        if text:
+            yield Problem(("search", "learn_from"), text)
+    gpu_hours = search.budget and search.budget.gpu_hours
+    if gpu_hours and spec.resources.gpu == 0 and {"search", "resources"}.isdisjoint(wrong):
         text = "a trial takes no GPU; set resources.gpu, or give a time"
         yield Problem(("search", "budget", "gpu_hours"), text)
-
-
-def _check_seeds(spec: SweepSpec) -> Iterator[Problem]:
-    """Refuse `repeats` where it has nothing to compare."""
-    kind, problem = spec.search.sampler.kind, None
-    if not spec.seeds.repeats:
-        pass
-    elif kind not in REPEATERS:
-        kinds = f"{', '.join(REPEATERS[:-1])} or {REPEATERS[-1]}"
-        problem = f"sampler {kind!r} has its own order of trials; use {kinds}"
-    elif not spec.seeds.confirm:
-        problem = (
-            "only early leaders would have several seeds and could be the sweep's best; add "
-            "'confirm', which gives seeds to the best at the end"
-        )
-    if problem:
-        yield Problem(("seeds", "repeats"), problem)
-
-
-def _check_sampler(spec: SweepSpec) -> Iterator[Problem]:
-    """Refuse a space that has no grid, and sweeps that the sampler cannot learn from."""
-    names, search, problem = spec.search.learn_from, spec.search, None
-    for name, dimension in spec.space.items() if search.sampler.kind == "grid" else ():
-        try:
-            dimension.grid_values()
-        except ValueError as error:
-            yield Problem(("space", name), str(error))
-    if spec.sweep in names:
-        problem = "a sweep always continues with its own trials; leave its name out"
-    elif len(set(names)) < len(names):
-        problem = f"expected distinct sweeps, got {format_value(list(names))}"
-    elif names and search.sampler.kind not in LEARNERS:
-        kinds = f"{', '.join(LEARNERS[:-1])} or {LEARNERS[-1]}"
-        problem = f"sampler {search.sampler.kind!r} cannot learn from other sweeps; use {kinds}"
-    if problem:
-        yield Problem(("search", "learn_from"), problem)
-
-
-def _check_secrets(spec: SweepSpec) -> Iterator[Problem]:
-    """Refuse secrets, which the journal and the stores would show; `stores:` may have them."""
-    text = (
-        "it holds a password or a token, which the journal and the stores would show; set it in "
-        "the environment"
-    )
+    if seeds.repeats and {"search", "seeds"}.isdisjoint(wrong):  # which need something to compare
+        if kind not in REPEATERS:
+            kinds = f"{', '.join(REPEATERS[:-1])} or {REPEATERS[-1]}"
+            text = f"sampler {kind!r} has its own order of trials; use {kinds}"
+            yield Problem(("seeds", "repeats"), text)
+        elif not seeds.confirm:
+            text = (
+                "only early leaders would have several seeds and could be the sweep's best; add "
+                "'confirm', which gives seeds to the best at the end"
+            )
+            yield Problem(("seeds", "repeats"), text)
     for path, value in iterate_leaves(spec.model_dump(mode="json", exclude={"stores"})):
         if isinstance(value, str) and mask_text(value) != value:
+            text = (
+                "it holds a password or a token, which the journal and the stores would show; set "
+                "it in the environment"
+            )
             yield Problem(path, text)
-
-
-RULES: tuple[tuple[tuple[str, ...], Callable[[SweepSpec], Iterator[Problem]]], ...] = (
-    (("search",), _check_sampler),
-    (("search", "resources"), _check_gpu_hours),
-    (("search", "seeds"), _check_seeds),
-    ((), _check_secrets),
-)
-"""What must hold between keys, each with the keys that must be sound before it can be checked."""
 
 
 @dataclass(frozen=True)
@@ -353,10 +337,7 @@ class SweepFile:
 def best_references(spec: SweepSpec) -> list[BestReference]:
     """List the references to resolve before the sweep starts, each once, in file order."""
     choices = [d.choices for _, d in spec.space.items() if isinstance(d, Choices)]
-    parts = (spec.fixed, choices, spec.search.start_from)
-    return list(
-        dict.fromkeys(reference for part in parts for reference in find_best_references(part))
-    )
+    return find_best_references([spec.fixed, choices, spec.search.start_from])
 
 
 def with_best(spec: SweepSpec, folders: Mapping[BestReference, str]) -> SweepSpec:

@@ -122,16 +122,14 @@ def annotations_journal(runs: Path) -> Path:
 
 def shorten_location(location: str, runs: str) -> str:
     """Replace the path of the runs folder at the beginning of a location by `RUNS_PREFIX`."""
-    return (
-        f"{RUNS_PREFIX}{location[len(runs) + 1 :]}" if location.startswith(f"{runs}/") else location
-    )
+    below = location.removeprefix(f"{runs}/")
+    return location if below == location else f"{RUNS_PREFIX}{below}"
 
 
 def complete_location(location: str, runs: str) -> str:
     """Undo `shorten_location`; the runs folder may have been moved or copied since."""
-    return (
-        f"{runs}/{location[len(RUNS_PREFIX) :]}" if location.startswith(RUNS_PREFIX) else location
-    )
+    below = location.removeprefix(RUNS_PREFIX)
+    return location if below == location else f"{runs}/{below}"
 
 
 def errors_folder(sweep: Path) -> Path:

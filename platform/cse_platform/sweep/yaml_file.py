@@ -13,7 +13,7 @@ from ruamel.yaml.composer import MaxDepthExceededError
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
-from cse_platform.errors import PlatformError
+from cse_platform.errors import SweepFileError
 from cse_platform.sweep.problems import Problem, Steps, dotted_path, format_value, real_path
 from cse_platform.sweep.shipped import suggest_sweep_file
 
@@ -49,6 +49,10 @@ class YamlDocument:
         while path and path not in self.origins:
             path = path[:-1]
         return self.origins.get(path, 1)
+
+    def forget_origins(self, path: Steps) -> None:
+        """Drop the origins of a path and of all inside it."""
+        self.origins = {at: o for at, o in self.origins.items() if at[: len(path)] != path}
 
 
 _INDENTED = "; is it indented as the lines that it belongs to?"
@@ -238,27 +242,23 @@ INCLUDE = "file"
 """The key of a stage that is replaced by the stages of another file."""
 
 
-def read_yaml_file(path: Path, *, what: str, refusal: type[PlatformError]) -> YamlDocument:
-    """Read a file whose only document is a mapping, with the files that its stages include.
+def read_yaml_file(path: Path, *, opened: tuple[Path, ...] = ()) -> YamlDocument:
+    """Read a sweep file, or `STANDARD_INPUT`, with the files that its stages include.
 
-    Args:
-        path: the file, or `STANDARD_INPUT`.
-        what: what the file should be, such as `a sweep`; part of error messages.
-        refusal: the error to raise if the file cannot be read.
+    `opened` are the files that include this one; then origins name the file, too. Raises
+    SweepFileError if the file cannot be read or is not a mapping.
     """
-    source = _read_single_file(path, what=what, refusal=refusal)
-    return _replace_includes(source, path, (path,), refusal)
-
-
-def _replace_includes(
-    source: YamlDocument, path: Path, opened: tuple[Path, ...], refusal: type[PlatformError]
-) -> YamlDocument:
-    """Replace each stage `{file: NAME}` of a document by the stages of that file."""
+    source = _read_single_file(path)
+    if opened:
+        name = path.name
+        source.origins = {at: f"{name}, line {line}" for at, line in source.origins.items()}
+        source.problems = [replace(p, origin=f"{name}, line {p.origin}") for p in source.problems]
     stages = source.data.get("stages")
     if not isinstance(stages, list):
         return source
     merged = YamlDocument({**source.data, "stages": []})
-    merged.origins = {at: line for at, line in source.origins.items() if at[:1] != ("stages",)}
+    merged.origins = dict(source.origins)
+    merged.forget_origins(("stages",))
     merged.origins[("stages",)] = source.find_origin(("stages",))
     merged.problems = [p for p in source.problems if p.path[:1] != ("stages",)]
     for position, stage in enumerate(stages):
@@ -267,8 +267,8 @@ def _replace_includes(
         sweeps: list[tuple[Steps, Any]] = [(here, stage)]
         if isinstance(stage, dict) and INCLUDE in stage:
             try:
-                origin = _read_included(stage[INCLUDE], path, opened, refusal)
-            except refusal as error:
+                origin = _read_included(stage[INCLUDE], (*opened, path))
+            except SweepFileError as error:
                 # No stage takes its place, so the problem itself must carry the line.
                 line = source.find_origin((*here, INCLUDE))
                 merged.problems.append(Problem((), str(error), origin=line))
@@ -287,27 +287,22 @@ def _replace_includes(
     return merged
 
 
-def _read_included(
-    name: Any, path: Path, opened: tuple[Path, ...], refusal: type[PlatformError]
-) -> YamlDocument:
-    """Read an included file; the origins of its values and problems name the file and the line."""
+def _read_included(name: Any, opened: tuple[Path, ...]) -> YamlDocument:
+    """Read a file that the last of the `opened` ones includes."""
     if not isinstance(name, str) or name in ("", str(STANDARD_INPUT)) or Path(name).name != name:
-        raise refusal(
+        raise SweepFileError(
             f"expected the name of a sweep file in the same folder, got {format_value(name)}"
         )
-    other = path.parent / name
+    other = opened[-1].parent / name
     if other in opened:
-        raise refusal(f"{name} includes itself, through {', '.join(file.name for file in opened)}")
-    source = _read_single_file(other, what="a sweep", refusal=refusal)
-    source.origins = {at: f"{name}, line {line}" for at, line in source.origins.items()}
-    source.problems = [replace(p, origin=f"{name}, line {p.origin}") for p in source.problems]
-    return _replace_includes(source, other, (*opened, other), refusal)
+        through = ", ".join(file.name for file in opened)
+        raise SweepFileError(f"{name} includes itself, through {through}")
+    return read_yaml_file(other, opened=opened)
 
 
 def _copy_origins(source: YamlDocument, steps: Steps, merged: YamlDocument, at: Steps) -> None:
     """Copy the origins and problems of a value of `source`, and of all inside it, to `merged`."""
-    for known in [known for known in merged.origins if known[: len(at)] == at]:
-        del merged.origins[known]
+    merged.forget_origins(at)
     for known, line in source.origins.items():
         if known[: len(steps)] == steps:
             merged.origins[at + known[len(steps) :]] = line
@@ -316,9 +311,9 @@ def _copy_origins(source: YamlDocument, steps: Steps, merged: YamlDocument, at: 
             merged.problems.append(replace(problem, path=at + problem.path[len(steps) :]))
 
 
-def _read_single_file(path: Path, *, what: str, refusal: type[PlatformError]) -> YamlDocument:
+def _read_single_file(path: Path) -> YamlDocument:
     """Read one file, without the files that it includes."""
-    most = 4 * MAX_CHARACTERS + 1  # bytes, because it may be a disk image
+    name, most = name_file(path), 4 * MAX_CHARACTERS + 1  # bytes, because it may be a disk image
     try:
         if path == STANDARD_INPUT:
             content = sys.stdin.buffer.read(most)
@@ -327,22 +322,22 @@ def _read_single_file(path: Path, *, what: str, refusal: type[PlatformError]) ->
                 content = file.read(most)
         source = read_yaml(content.decode("utf-8-sig"))
     except FileNotFoundError:
-        hint = suggest_sweep_file(path)
-        raise refusal(f"{name_file(path)}: no such file{hint}") from None
+        raise SweepFileError(f"{name}: no such file{suggest_sweep_file(path)}") from None
     except IsADirectoryError:
-        raise refusal(f"{name_file(path)} is a folder; name a file in it") from None
+        raise SweepFileError(f"{name} is a folder; name a file in it") from None
     except OSError as error:
-        raise refusal(f"{name_file(path)} cannot be read: {error.strerror}") from None
+        raise SweepFileError(f"{name} cannot be read: {error.strerror}") from None
     except UnicodeDecodeError as error:
         text = f"byte {error.start} is not UTF-8 text"
-        raise refusal(f"{name_file(path)} is not {what}:\n  {text}") from None
+        raise SweepFileError(f"{name} is not a sweep:\n  {text}") from None
     except UnreadableYamlError as error:
-        raise refusal(f"{name_file(path)} is not {what}:\n  {error}") from None
+        raise SweepFileError(f"{name} is not a sweep:\n  {error}") from None
     if not isinstance(source.data, dict):
-        is_empty = source.data is None
-        given = "; the file is empty" if is_empty else f", got {format_value(source.data)}"
-        text = f"expected a mapping that begins with 'sweep: NAME'{given}"
-        raise refusal(f"{name_file(path)} is not {what}:\n  line {source.find_origin(())}: {text}")
+        given = f", got {format_value(source.data)}"
+        raise SweepFileError(
+            f"{name} is not a sweep:\n  line {source.find_origin(())}: expected a mapping that "
+            f"begins with 'sweep: NAME'{'; the file is empty' if source.data is None else given}"
+        )
     return source
 
 

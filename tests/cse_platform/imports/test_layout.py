@@ -192,8 +192,6 @@ def test_files_and_the_command(tmp_path, runs, stored) -> None:
     told = invoke(main, *words[:4], "--runs", tmp_path / "none", code=1).output
     assert f"{tmp_path}/t.csv, line 2 (a), seed: expected a whole" in told
     assert not (tmp_path / "none").exists()
-    told = invoke(main, "import", "t.csv", "--mapping=m.yaml", code=2).output
-    assert "'import --mapping' was removed; write: cse-leaderboard import FILE --sweep NAME" in told
 
 
 def of_case(folder: Path, file: str = "t.csv", **reading: Any) -> pd.DataFrame:

@@ -6,7 +6,6 @@ import cheap as _registers_it  # noqa: F401
 import optuna
 import pytest
 from optuna.trial import FrozenTrial, TrialState, create_trial
-from search_studies import score
 
 from cse_platform.search.failures import FAILURE_CAUSE, RETRY_OF, FailurePredictor, show_failures
 from cse_platform.search.proposals import add_proposal, propose
@@ -136,24 +135,3 @@ def test_a_retried_failure_and_infinite_values_are_not_shown_to_samplers() -> No
     assert _told(_trials(_failed("trial"))) == [("FAIL", None)]  # nothing is worse than nothing
     again = {**_complete(0.9), "user_attrs": {RETRY_OF: 1}}
     assert _told(_trials(_complete(0.5), _failed("trial"), again))[1] == ("FAIL", None)
-
-
-@pytest.mark.parametrize("last", slow(math.nan, math.inf, -math.inf))
-def test_a_value_that_is_not_finite_does_not_blind_the_sampler(last: float) -> None:
-    """A Gaussian process that is fitted to one proposes by chance from then on, in silence."""
-    optuna.logging.set_verbosity(optuna.logging.WARNING)
-    spec = searching("gp", trials=30, seed=3)
-    study = optuna.create_study(direction="maximize")
-    distances = []
-    for number in range(22):
-        proposal = propose(study, spec)
-        add_proposal(study, spec, proposal)
-        point = proposal.assignment
-        distances.append(math.hypot(point["x"] - 0.3, point["y"] - 0.7))
-        if number == 11:
-            trial = study.get_trials(deepcopy=False)[number]
-            optuna.Trial(study, trial._trial_id).report(last, 1)
-            study.tell(number, state=TrialState.PRUNED)
-        else:
-            study.tell(number, score(point))
-    assert sum(distance < 0.2 for distance in distances[-10:]) >= 6

@@ -2,24 +2,18 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import optuna
 import pytest
-from optuna.distributions import FloatDistribution
 from optuna.trial import FrozenTrial, TrialState, create_trial
 
 from cse_platform.search.failures import show_failures
 from cse_platform.search.learning import MIN_OWN_TRIALS, learned_trials
-from cse_platform.search.proposals import Draft
-from cse_platform.search.samplers import fitting
 from cse_platform.search.samplers.fitting import (
     MOST_FITTED,
     adjust_values,
     select_trials,
     show_to_gp,
 )
-from cse_platform.search.samplers.gp import NoisyGp
 from cse_platform.stores.optuna.trials import FAILURE_CAUSE, SOURCE, build_distribution
-from cse_platform.sweep.samplers import Gp
 from cse_platform.sweep.space.space import Space
 from cse_platform.tracking.events import LearnedTrial
 from cse_platform.values import encode
@@ -69,32 +63,6 @@ def test_a_gaussian_process_is_told_which_trials_failed() -> None:
     assert [t.constraints.get("fails") for t in shown] == [-1.0, -1.0, -1.0, 1.0, None]
     assert [trial.value for trial in shown] == [1.0, 2.0, 4.0, 2.0, None]
     assert not any(trial.constraints for trial in (*trials, *before))
-
-
-def _proposed(lowest: float, seed: int) -> tuple[float, float]:
-    """What is proposed after 14 trials, one of which, at (0.9, 0.9), has that value."""
-    study = optuna.create_study(direction="maximize")
-    rng, space = np.random.default_rng(seed), dict.fromkeys("xy", FloatDistribution(0.0, 1.0))
-    for number in range(14):
-        x, y = (0.9, 0.9) if number == 7 else rng.random(2)
-        value = lowest if number == 7 else 0.6 - (x - 0.3) ** 2 - (y - 0.7) ** 2
-        params = {"x": float(x), "y": float(y)}
-        study.add_trial(create_trial(value=value, params=params, distributions=space))
-    draft = Draft(study, fits_gp=True)
-    draft.study.sampler = NoisyGp(Gp(), seed=3)
-    trial = draft.restart()
-    return trial.suggest_float("x", 0.0, 1.0), trial.suggest_float("y", 0.0, 1.0)
-
-
-def test_an_outlier_does_not_hide_where_the_best_lies(monkeypatch: pytest.MonkeyPatch) -> None:
-    def measure_distance() -> float:
-        """The mean distance of proposals from the best configuration, over four studies."""
-        proposed = np.array([_proposed(-50.0, seed) for seed in range(4)])
-        return float(np.linalg.norm(proposed - (0.3, 0.7), axis=1).mean())
-
-    floored = measure_distance()
-    monkeypatch.setattr(fitting, "FLOOR", np.inf)
-    assert floored < 0.4 < measure_distance()
 
 
 def test_of_many_trials_the_newest_and_the_best_are_fitted_to() -> None:

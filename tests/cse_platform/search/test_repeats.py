@@ -1,7 +1,5 @@
 import math
-from collections.abc import Callable
 
-import numpy as np
 import pytest
 
 from cse_platform.search.repeats import _expect_excess, choose_repeat
@@ -48,35 +46,3 @@ def test_no_configuration_gets_more_than_ten_seeds() -> None:
 
     assert choose_repeat(with_seeds(8), running=(), trials=1000) is not None
     assert choose_repeat(with_seeds(10), running=(), trials=1000) is None
-
-
-@pytest.mark.parametrize("noise", [0.0, 0.0005])
-def test_almost_nothing_is_spent_where_seeds_differ_little(noise: float) -> None:
-    further = [search_randomly(seed, noise=noise)[1] for seed in range(10)]
-    assert np.mean(further) <= 4.5  # three tell the noise
-
-
-@pytest.mark.slow
-def test_where_seeds_differ_the_choice_is_better_at_equal_cost() -> None:
-    """Two standard errors of 300 pairs of searches of 40 trials, each with the same draws."""
-    with_seeds = np.array([search_randomly(seed, noise=0.012)[0] for seed in range(300)])
-    plain = np.array([search_randomly(seed, noise=0.012, choose=None)[0] for seed in range(300)])
-    gained = with_seeds - plain
-    assert gained.mean() > 2 * gained.std() / math.sqrt(len(gained))
-
-
-def search_randomly(
-    seed: int, *, noise: float, choose: Callable[..., str | None] | None = choose_repeat
-) -> tuple[float, int]:
-    """Of 40 trials: the true mean of the one chosen as sweeps choose, and the further seeds."""
-    rng = np.random.default_rng(seed)
-    means: dict[str, float] = {}
-    scores: dict[str, list[float]] = {}
-    for trial in range(40):
-        chosen = choose(scores, running=(), trials=trial) if choose else None
-        if chosen is None:
-            chosen = str(trial)
-            means[chosen], scores[chosen] = rng.normal(0.65, 0.012), []
-        scores[chosen].append(means[chosen] + rng.normal(0, noise))
-    best = max(scores, key=lambda name: np.mean(scores[name]))
-    return means[best], 40 - len(scores)

@@ -9,7 +9,6 @@ from optuna.distributions import FloatDistribution as Float
 from optuna.distributions import IntDistribution as Int
 from optuna.samplers import BaseSampler
 from optuna.testing import pytest_samplers as suites
-from optuna.trial import TrialState, create_trial
 
 from cse_platform.search.proposals import Draft
 from cse_platform.search.samplers.cmaes import ReplayedCmaEs
@@ -142,23 +141,3 @@ def test_a_draft_has_no_answer_about_the_study_that_it_would_get_wrong(study: op
     for name in ("get_n_trials", "get_best_trial", "best_trial", "delete_study", "tell"):
         with pytest.raises(AttributeError):
             getattr(Draft(study), name)
-
-
-def test_choices_beside_cmaes_are_drawn_at_random_for_ten_trials() -> None:
-    """`a` has the highest value, and each other choice a low one: then a TPE draws `a` alone."""
-
-    def draw_choices(done: int) -> set[str]:
-        study, kinds = optuna.create_study(direction="maximize"), CategoricalDistribution([*"abcd"])
-        for number in range(done):
-            kind = "bcd"[number % 3] if number else "a"
-            of = {"params": {"kind": kind}, "distributions": {"kind": kinds}}
-            study.add_trial(create_trial(**of, value=float(number == 0)))
-        drawn = set()
-        for seed in range(20):
-            study.sampler = ReplayedCmaEs(seed=seed)
-            trial = study.ask({"kind": kinds})
-            drawn.add(trial.params["kind"])
-            study.tell(trial, state=TrialState.FAIL)  # one that runs would count
-        return drawn
-
-    assert draw_choices(10) == {"a"} < draw_choices(9)

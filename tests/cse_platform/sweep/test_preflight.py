@@ -23,7 +23,6 @@ from cse_platform.errors import SweepRefusedError
 from cse_platform.stores.optuna.sink import open_search_store
 from cse_platform.stores.sql.store import open_store
 from cse_platform.sweep import preflight as fit
-from cse_platform.sweep.blocks import Resources
 from cse_platform.sweep.preflight import (
     check_encoders,
     find_unresolved_references,
@@ -68,16 +67,6 @@ def problems(spec: SweepSpec) -> list[tuple[str, str]]:
     list_downloads(spec, configs, found)
     check_encoders(spec, configs, found)
     return [(str(*problem.path[:1]), problem.text) for problem in found.problems]
-
-
-def test_without_a_word_everything_lies_in_runs(tmp_path: Path) -> None:
-    here = sweep_stores(sweep(), runs=tmp_path)
-    for name in ("leaderboard", "search", "mlflow"):
-        assert getattr(here, name) == f"sqlite:///{tmp_path}/{name}.db"
-    assert here.checkpoints == f"{tmp_path}/sweeps/a/ray"
-    assert here.models == f"{tmp_path}/artifacts/models"
-    assert here.journal == tmp_path / "sweeps" / "a" / "journal.jsonl"
-    assert here.artifacts == tmp_path / "artifacts"
 
 
 def test_ray_gets_a_short_folder_that_can_be_written_to(tmp_path: Path, monkeypatch) -> None:
@@ -403,14 +392,6 @@ def test_a_sweep_says_what_auto_became(spec: Callable[..., SweepSpec]) -> None:
         swept = spec(fixed={"precision": "auto"}, resources={"gpu": int(gpu)})
         assert swept.fixed == {"precision": auto_precision(gpu=gpu)}
         assert swept.config({}).hyperparameters()["precision"] == swept.fixed["precision"]
-
-
-def test_resources_against_this_machine() -> None:
-    assert fit.explain_shortage(Resources(cpu=1)) is None
-    short = fit.explain_shortage(Resources(cpu=1e6))
-    assert short is not None and "1e+06 CPU" in short and "--set resources.cpu=" in short
-    assert fit.count_at_once(Resources(cpu=1e6)) == 0
-    assert fit.count_at_once(Resources(cpu=0.5)) == 2 * fit.count_at_once(Resources(cpu=1))
 
 
 def test_folders_that_cannot_be_written(spec: Callable[..., SweepSpec], tmp_path: Path) -> None:

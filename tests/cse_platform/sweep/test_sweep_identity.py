@@ -92,18 +92,6 @@ def test_what_changes_the_numbers_changes_the_key(tmp_path: Path) -> None:
     assert one.hash != other.hash
 
 
-def test_the_revision_of_a_base_is_part_of_the_key(monkeypatch: pytest.MonkeyPatch) -> None:
-    spec = sweep(fixed={"teachers": ["mini"], "base": "mixcse"}, space={})
-    before = key(spec)
-    raised = dataclasses.replace(get_method("mixcse"), revision=2)
-
-    def find(name: str) -> Method:
-        return raised if name == "mixcse" else get_method(name)
-
-    monkeypatch.setattr("cse_platform.sweep.identity.get_method", find)
-    assert key(spec) != before
-
-
 def test_rows_of_one_mean_of_dev_sets_are_compared() -> None:
     picked = DevData(sweep(dev={"checkpoint": "sickr", "search": "stsb"})).columns
     climbed = DevData(sweep(dev={"checkpoint": "stsb", "search": "sickr"})).columns

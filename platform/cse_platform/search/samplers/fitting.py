@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from optuna.trial import FrozenTrial, TrialState
 
-from cse_platform.search.failures import SHOWN_AS_WORST
+from cse_platform.search.failures import SHOWN_AS_WORST, read_value
 
 MOST_FITTED = 250
 """The most trials that a Gaussian process is fitted to, because its cost grows with their cube."""
@@ -32,12 +32,9 @@ def show_to_gp(trials: Sequence[FrozenTrial]) -> list[FrozenTrial]:
     """
     ended = []
     for trial in trials:
-        shown = copy.copy(trial)
-        if trial.state == TrialState.PRUNED and trial.intermediate_values:
-            shown.state = TrialState.COMPLETE
-            shown.value = trial.intermediate_values[max(trial.intermediate_values)]
-        if shown.state == TrialState.COMPLETE:
-            ended.append(shown)
+        if (value := read_value(trial)) is not None:
+            ended.append(shown := copy.copy(trial))
+            shown.state, shown.value = TrialState.COMPLETE, value
     fitted = select_trials(adjust_values(ended)) if ended else []
     failed = find_failures(fitted)
     if failed.any():

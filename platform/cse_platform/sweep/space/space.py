@@ -3,21 +3,15 @@
 import json
 import random
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cached_property, lru_cache
+from functools import cache, cached_property, lru_cache
 from graphlib import CycleError, TopologicalSorter
 from itertools import pairwise
 from math import prod
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
-from pydantic import (
-    BaseModel,
-    ConfigDict,
-    RootModel,
-    ValidationError,
-    create_model,
-    model_validator,
-)
+from pydantic import ConfigDict, RootModel, TypeAdapter, ValidationError, model_validator
 
+from cse_methods.config import MethodConfig
 from cse_methods.errors import UnknownMethodError
 from cse_methods.registry import get_method
 from cse_platform.sweep.conditions import SIGNS, Condition, format_conditions
@@ -215,14 +209,20 @@ def find_value(space: Space, method: str, name: str, value: Any) -> Any:
     return dimension.find(value)
 
 
+@cache
+def build_adapter(config: type[MethodConfig], name: str) -> TypeAdapter[Any]:
+    """Build what reads and writes the values of one setting of a method."""
+    field = config.model_fields[name]
+    kind: Any = Annotated[field.annotation, field]
+    return TypeAdapter(kind)
+
+
 @lru_cache(maxsize=1024)
 def _to_stored_json(method: str, name: str, choice: str) -> str | None:
     """Serialise a choice as a configuration stores it; None if the method refuses it."""
     try:
-        field = get_method(method).config.model_fields[name]
-        alone: dict[str, Any] = {name: (field.annotation, field)}
-        model: type[BaseModel] = create_model(name, **alone)
-        validated = model.model_validate({name: json.loads(choice)})
-        return canonical_json(validated.model_dump(mode="json", exclude_none=True)[name])
+        adapter = build_adapter(get_method(method).config, name)
+        read = adapter.validate_python(json.loads(choice))
     except (UnknownMethodError, KeyError, ValidationError):
         return None
+    return canonical_json(adapter.dump_python(read, mode="json", exclude_none=True))
