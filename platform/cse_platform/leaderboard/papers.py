@@ -30,7 +30,7 @@ from cse_platform.leaderboard.records import (
     LeaderboardRow,
     best_key,
 )
-from cse_platform.leaderboard.statistics.intervals import Interval, gap_interval
+from cse_platform.leaderboard.statistics.intervals import Interval, seed_interval
 from cse_platform.sweep.file import load_sweep
 from cse_platform.sweep.shipped import SHIPPED
 from cse_platform.sweep.spec import SweepSpec
@@ -104,7 +104,7 @@ class PaperLine:
         for column, ours in self.ours.items():
             printed, std = self.published[column], self.published_std.get(column)
             values = list(ours.values.values())
-            interval = gap_interval(values, printed=printed, std=std, n=self.published_n)
+            interval = seed_interval(values, printed=printed, std=std, n=self.published_n)
             gaps[column] = CellGap(ours.mean - printed, interval)
         return gaps
 

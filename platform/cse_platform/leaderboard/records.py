@@ -19,7 +19,12 @@ from cse_methods.published.released import (
 )
 from cse_methods.tasks import AVG_STS, AVG_TRANSFER, LONG_TASKS, STS_TASKS, TRANSFER_TASKS
 from cse_platform.errors import NotFoundError
-from cse_platform.leaderboard.statistics.intervals import Interval, RankInterval, seed_interval
+from cse_platform.leaderboard.statistics.intervals import (
+    Interval,
+    RankInterval,
+    seed_interval,
+    standard_deviation,
+)
 from cse_platform.numbers import HASH_DIGITS
 from cse_platform.tracking.counting_seeds import rate_seeds
 from cse_platform.tracking.history import MEMORY
@@ -513,14 +518,13 @@ def estimate(
     """
     kept = {seed: v for seed, v in values.items() if counted is None or seed in counted}
     kept = kept or dict(values)
-    mean = math.fsum(kept.values()) / len(kept)
-    squares = math.fsum((value - mean) ** 2 for value in kept.values())
+    scores = list(kept.values())
     return Estimate(
         values=kept,
-        mean=mean,
-        std=math.sqrt(squares / (len(kept) - 1)) if len(kept) > 1 else None,
-        best=max(kept.values()),
-        interval=seed_interval(list(kept.values())),
+        mean=math.fsum(scores) / len(scores),
+        std=standard_deviation(scores) if len(scores) > 1 else None,
+        best=max(scores),
+        interval=seed_interval(scores),
         identity=identity,
         source=source,
         counts_choice=not kept.keys().isdisjoint(chose),

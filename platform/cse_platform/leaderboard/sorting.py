@@ -1,9 +1,8 @@
 """Sorts the rows of a leaderboard by one of their columns."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
-from operator import methodcaller
+from operator import attrgetter, methodcaller
 from typing import Any
 
 from cse_platform.errors import NotFoundError
@@ -18,51 +17,42 @@ from cse_platform.sweep.problems import did_you_mean
 from cse_platform.tracking.history import COSTS
 
 
-@dataclass(frozen=True)
-class Order:
-    """A sort order of rows: its name, its key, and whether the highest comes first."""
-
-    name: str
-    key: Callable[[LeaderboardRow], Any]
-    """Returns None or an empty list for a row without a value."""
-    descending: bool = True
+def _read_mean(column: str, row: LeaderboardRow) -> float | None:
+    return None if (score := row.scores.get(column)) is None else score.mean
 
 
-def _order_scores(column: str) -> Order:
-    return Order(column, lambda row: (score := row.scores.get(column)) and score.mean)
-
-
-_rising = partial(Order, descending=False)
-ORDERS: dict[str, Order] = {
-    order.name: order
-    for order in (
-        _rising("method", lambda row: row.shown_method),
-        _rising("backbone", lambda row: row.shown_backbone),
-        _rising("sweep", lambda row: row.sweep),
-        _rising("configuration", lambda row: row.configuration.hash),
-        _rising("corpus", lambda row: row.corpus),
-        Order("n", lambda row: row.n),
-        _rising("dev_set", lambda row: (row.dev.search, row.dev.source)),
-        Order(DEV, lambda row: row.dev_score.mean),
-        Order("dev_std", lambda row: row.dev_score.std),
-        Order("untrained", lambda row: row.dev_untrained),
-        Order("trials", lambda row: row.trials),
-        _rising("rank", lambda row: row.rank and (row.rank.best, row.rank.worst)),
-        Order("gap", lambda row: row.gap and row.gap.difference),
-        Order("gpu_hours", lambda row: row.gpu_hours),
-        Order("wall_seconds", lambda row: row.wall_seconds),
-        *(Order(cost, methodcaller("cost", cost)) for cost in COSTS),
-        Order("finished", lambda row: row.finished),
-        _rising("machines", lambda row: row.machines),
-        _rising("tags", lambda row: row.tags),
-        Order("std", lambda row: row.ranked_score and row.ranked_score.std),
-        Order("best", lambda row: row.ranked_score and row.ranked_score.best),
-        *map(_order_scores, SCORE_COLUMNS),
-    )
+ORDERS: dict[str, Callable[[LeaderboardRow], Any]] = {
+    "method": attrgetter("shown_method"),
+    "backbone": attrgetter("shown_backbone"),
+    "sweep": attrgetter("sweep"),
+    "configuration": attrgetter("configuration.hash"),
+    "corpus": attrgetter("corpus"),
+    "n": attrgetter("n"),
+    "dev_set": attrgetter("dev.search", "dev.source"),
+    DEV: attrgetter("dev_score.mean"),
+    "dev_std": attrgetter("dev_score.std"),
+    "untrained": attrgetter("dev_untrained"),
+    "trials": attrgetter("trials"),
+    "rank": lambda row: row.rank and (row.rank.best, row.rank.worst),
+    "gap": lambda row: row.gap and row.gap.difference,
+    "gpu_hours": attrgetter("gpu_hours"),
+    "wall_seconds": attrgetter("wall_seconds"),
+    **{cost: methodcaller("cost", cost) for cost in COSTS},
+    "finished": attrgetter("finished"),
+    "machines": attrgetter("machines"),
+    "tags": attrgetter("tags"),
+    "std": lambda row: row.ranked_score and row.ranked_score.std,
+    "best": lambda row: row.ranked_score and row.ranked_score.best,
+    **{column: partial(_read_mean, column) for column in SCORE_COLUMNS},
 }
-"""The columns that rows can always be sorted by; `std` and `best` refer to the score that ranks a
-row.
+"""The columns that rows can always be sorted by, with what reads their values: None or an empty
+list for a row without one. `std` and `best` refer to the score that ranks a row.
 """
+RISING = {
+    *("method", "backbone", "sweep", "configuration", "corpus"),
+    *("dev_set", "rank", "machines", "tags"),
+}
+"""The columns that sort from low to high; others sort from high to low."""
 
 
 def sort_rows(rows: Sequence[LeaderboardRow], column: str | None = None) -> list[LeaderboardRow]:
@@ -73,12 +63,8 @@ def sort_rows(rows: Sequence[LeaderboardRow], column: str | None = None) -> list
     column is neither one of `ORDERS` nor a test set on which a row has a score.
     """
     scored = dict.fromkeys(name for row in rows for name in row.scores)
-    headline = next((row.headline for row in rows if row.headline), DEV)
-    column = column or headline
-    order = ORDERS.get(column)
-    if order is None and (column in scored or is_of_mteb(column) or not rows):
-        order = _order_scores(column)
-    if order is None:
+    column = column or next((row.headline for row in rows if row.headline), DEV)
+    if column not in {*ORDERS, *scored} and rows and not is_of_mteb(column):
         names = dict.fromkeys([*ORDERS, *scored])
         hint = f"{did_you_mean(column, names)}; expected {', '.join(names)}"
         raise NotFoundError(f"there is no column {column!r} to sort by{hint}")
@@ -87,6 +73,7 @@ def sort_rows(rows: Sequence[LeaderboardRow], column: str | None = None) -> list
     by_dev.sort(key=lambda row: sets.index(row.dev.identity))
     if column == DEV:
         return by_dev
-    without = [row for row in by_dev if order.key(row) in (None, [])]
-    known = [row for row in by_dev if order.key(row) not in (None, [])]
-    return sorted(known, key=order.key, reverse=order.descending) + without
+    key = ORDERS.get(column, partial(_read_mean, column))
+    without = [row for row in by_dev if key(row) in (None, [])]
+    known = [row for row in by_dev if key(row) not in (None, [])]
+    return sorted(known, key=key, reverse=column not in RISING) + without

@@ -61,6 +61,7 @@ from cse_platform.presentation.tables import (
     Column,
     Document,
     Table,
+    read_path,
     to_csv,
     to_record,
     to_table,
@@ -93,6 +94,10 @@ class Entry:
     """The column that it is ranked by: a test score, or `dev`."""
     scores: Mapping[str, ShownScore]
     """The scores by column; for our rows they include `dev`."""
+    estimates: Mapping[str, Estimate] = field(default_factory=dict)
+    """The scores over seeds, by column; a published row has none."""
+    dev_set: str = ""
+    """The dev set that its search climbed, and its source; empty for a published row."""
     mark: str = ""
     """The mark after the method's name."""
     by_width: ByWidth = field(default_factory=dict)
@@ -139,11 +144,6 @@ def describe_clean_change(rows: Sequence[LeaderboardRow], headline: str) -> Iter
         yield f"Against all rows, the papers' protocol, {whole} changes by {' to '.join(ends)}."
 
 
-def estimates(row: LeaderboardRow) -> dict[str, Estimate]:
-    """Return the scores of a row by column, including `dev`."""
-    return {DEV: row.dev_score, **row.scores}
-
-
 def entries(board: Board) -> list[Entry]:
     """List our rows and the published ones in display order.
 
@@ -152,6 +152,7 @@ def entries(board: Board) -> list[Entry]:
     ours = []
     for index, row in enumerate(board.rows):
         above = _mark_significant_columns(board.against[index]) if index in board.against else {}
+        estimates = {DEV: row.dev_score, **row.scores}
         scores = {
             column: ShownScore(
                 estimate.mean,
@@ -159,15 +160,16 @@ def entries(board: Board) -> list[Entry]:
                 estimate.identity,
                 source_of(estimate, row.dev) == BUILTIN,
             )
-            for column, estimate in estimates(row).items()
+            for column, estimate in estimates.items()
         }
         trained = [mark for name, mark in TRAINING_MARKS.items() if name in row.marks]
         run = (CHOSEN * row.counts_choice, OPENED * bool(row.test_opened))
         mark = join_marks(*run, OTHER_CODE * row.other_code, *trained)
-        headline = row.headline or DEV
+        entry = Entry(row, row.shown_method, row.shown_backbone, row.headline or DEV, scores)
         by_width = board.by_width[index] if board.by_width else {}
+        dev_set = shown_dev_set(row)
         ours.append(
-            Entry(row, row.shown_method, row.shown_backbone, headline, scores, mark, by_width)
+            replace(entry, estimates=estimates, dev_set=dev_set, mark=mark, by_width=by_width)
         )
 
     def lowest_last(entry: Entry) -> tuple[bool, float]:
@@ -396,7 +398,7 @@ def _group_by_ranking(
         if scored:
             yield headline if headline in scored else scored[0], builtin, kept
             continue
-        of_sets = group_by(kept, lambda entry: entry.row and shown_dev_set(entry.row))
+        of_sets = group_by(kept, lambda entry: entry.dev_set)
         yield from ((DEV, builtin, of_set) for of_set in of_sets.values())
 
 
@@ -597,12 +599,7 @@ def key_columns(listed: Sequence[Entry]) -> list[EntryColumn]:
     def count_names(columns: Sequence[EntryColumn]) -> int:
         return len({tuple(column.cell(entry).text for column in columns) for entry in ours})
 
-    dev_set: EntryColumn = Column(
-        "dev_search",
-        lambda entry: shown_dev_set(entry.row) if entry.row else None,
-        title="dev set",
-        sort="dev_set",
-    )
+    dev_set: EntryColumn = Column("dev_search", "dev_set", title="dev set", sort="dev_set")
     method = Column("method", name_method, sort="method")
     columns = [method, *shown_columns(["backbone", "year"])]
     if count_names([dev_set]) > 1:
@@ -615,7 +612,7 @@ def key_columns(listed: Sequence[Entry]) -> list[EntryColumn]:
 
 def _name_ranking(headline: str, listed: Sequence[Entry]) -> str:
     """Name the column that ranks these entries; dev with the set, which they share."""
-    sets = {shown_dev_set(entry.row) for entry in listed if entry.row}
+    sets = {entry.dev_set for entry in listed if entry.dev_set}
     return " ".join((DEV, *sets)) if headline == DEV else headline
 
 
@@ -625,23 +622,17 @@ def ranking_columns(headline: str, listed: Sequence[Entry]) -> list[EntryColumn]
     Each dev set has a column of its own, because dev scores of different sets do not compare.
     """
 
-    def read(entry: Entry, part: str) -> Any:
-        """Read a part of the headline's estimate."""
-        return getattr(estimates(entry.row).get(headline), part, None) if entry.row else None
-
     def format_interval(entry: Entry) -> Cell | None:
-        if (interval := read(entry, "interval")) is None:
+        score = entry.estimates.get(headline)
+        if score is None or score.interval is None:
             return None
-        cell = interval_cell(interval)
-        chosen = CHOSEN * read(entry, "counts_choice")
-        return replace(cell, mark=join_marks(cell.mark, chosen))
+        cell = interval_cell(score.interval)
+        return replace(cell, mark=join_marks(cell.mark, CHOSEN * score.counts_choice))
 
     def make_dev_column(dev_set: str) -> EntryColumn:
         return Column(
             f"{DEV} {dev_set}",
-            lambda entry: (
-                entry.row.dev_score if entry.row and shown_dev_set(entry.row) == dev_set else None
-            ),
+            lambda entry: entry.estimates[DEV] if entry.dev_set == dev_set else None,
             score_cell,
             align="right",
             sort=DEV,
@@ -651,10 +642,13 @@ def ranking_columns(headline: str, listed: Sequence[Entry]) -> list[EntryColumn]
         """Count the seeds with a headline score, as `2 of 3` if others have none."""
         if (row := entry.row) is None:
             return None
-        estimate = estimates(row).get(headline)
+        estimate = entry.estimates.get(headline)
         return f"{estimate.n} of {row.n}" if estimate and estimate.n != row.n else str(row.n)
 
-    sets = dict.fromkeys(shown_dev_set(entry.row) for entry in listed if entry.row)
+    def read_best(entry: Entry) -> float | None:
+        return read_path(entry.estimates.get(headline), "best")
+
+    sets = dict.fromkeys(entry.dev_set for entry in listed if entry.dev_set)
     dev = shown_columns(["dev_untrained"])
     if headline != DEV:
         dev = list(map(make_dev_column, sets))
@@ -662,7 +656,7 @@ def ranking_columns(headline: str, listed: Sequence[Entry]) -> list[EntryColumn]
         score_column(headline, title=_name_ranking(headline, listed) if headline == DEV else ""),
         Column("95 % interval", format_interval, align="right"),
         *shown_columns(["rank"]),
-        Column("best of n", lambda e: read(e, "best"), percent, "", "right", sort="best"),
+        Column("best of n", read_best, percent, align="right", sort="best"),
         Column("n", count_seeds, align="right", sort="n"),
         *shown_columns(["chosen_by"] * any(e.row and e.row.chosen_by for e in listed)),
         *dev,

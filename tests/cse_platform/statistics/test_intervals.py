@@ -17,7 +17,6 @@ from cse_platform.leaderboard.statistics.intervals import (
     Interval,
     RankInterval,
     draw_t_factors,
-    gap_interval,
     joint_ranks,
     normal_seed_errors,
     percentile_interval,
@@ -53,16 +52,16 @@ def test_errors_of_seeds_have_students_quantiles_on_each_task_and_on_average() -
 
 def test_a_gap_by_hand_and_by_scipy() -> None:
     # Mean 0.80, s / sqrt 2 = 0.01, t with 1 df 12.7062: 0.02 -+ 0.127062.
-    gap = gap_interval([0.79, 0.81], printed=0.78)
+    gap = seed_interval([0.79, 0.81], printed=0.78)
     assert gap == Interval(pytest.approx(-0.107062), pytest.approx(0.147062), "seeds")
     # A deviation counts with its seeds alone.
-    values, exact = [0.79, 0.80], gap_interval([0.79, 0.80], printed=0.8)
+    values, exact = [0.79, 0.80], seed_interval([0.79, 0.80], printed=0.8)
     for theirs in ({}, {"std": 0.01}, {"n": 5}, {"std": 0.0, "n": 5}):
-        assert gap_interval(values, printed=0.8, **theirs) == exact  # type: ignore[arg-type]
-        assert gap_interval([0.8], printed=0.8, **theirs) is None  # type: ignore[arg-type]
+        assert seed_interval(values, printed=0.8, **theirs) == exact  # type: ignore[arg-type]
+        assert seed_interval([0.8], printed=0.8, **theirs) is None  # type: ignore[arg-type]
     ours, theirs = [0.761, 0.755, 0.772], [0.748, 0.751, 0.757, 0.744, 0.75]
     printed, std = float(np.mean(theirs)), float(np.std(theirs, ddof=1))
-    gap = gap_interval(ours, printed=printed, std=std, n=len(theirs))
+    gap = seed_interval(ours, printed=printed, std=std, n=len(theirs))
     expected = ttest_ind(ours, theirs, equal_var=False).confidence_interval(0.95)
     assert (gap.low, gap.high) == pytest.approx((expected.low, expected.high))
 
