@@ -7,7 +7,6 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from math import inf
-from typing import Any
 
 from cse_methods.data.corpus_spec import TRANSDUCTIVE
 from cse_methods.data.dev_selection import ByWidth
@@ -76,8 +75,8 @@ class ShownScore:
 
     value: float
     cell: Cell
-    identity: str | None = None
-    """The evaluation identity; scores with the same one are comparable. None if published."""
+    estimate: Estimate | None = None
+    """Of which it is the mean; None if it is published."""
     builtin: bool = False
     """Whether it is on built-in data, on which no paper reports."""
 
@@ -94,8 +93,6 @@ class Entry:
     """The column that it is ranked by: a test score, or `dev`."""
     scores: Mapping[str, ShownScore]
     """The scores by column; for our rows they include `dev`."""
-    estimates: Mapping[str, Estimate] = field(default_factory=dict)
-    """The scores over seeds, by column; a published row has none."""
     dev_set: str = ""
     """The dev set that its search climbed, and its source; empty for a published row."""
     mark: str = ""
@@ -152,25 +149,21 @@ def entries(board: Board) -> list[Entry]:
     ours = []
     for index, row in enumerate(board.rows):
         above = _mark_significant_columns(board.against[index]) if index in board.against else {}
-        estimates = {DEV: row.dev_score, **row.scores}
         scores = {
             column: ShownScore(
                 estimate.mean,
                 replace(score_cell(estimate), mark=above.get(column, "")),
-                estimate.identity,
+                estimate,
                 source_of(estimate, row.dev) == BUILTIN,
             )
-            for column, estimate in estimates.items()
+            for column, estimate in {DEV: row.dev_score, **row.scores}.items()
         }
         trained = [mark for name, mark in TRAINING_MARKS.items() if name in row.marks]
         run = (CHOSEN * row.counts_choice, OPENED * bool(row.test_opened))
         mark = join_marks(*run, OTHER_CODE * row.other_code, *trained)
         entry = Entry(row, row.shown_method, row.shown_backbone, row.headline or DEV, scores)
         by_width = board.by_width[index] if board.by_width else {}
-        dev_set = shown_dev_set(row)
-        ours.append(
-            replace(entry, estimates=estimates, dev_set=dev_set, mark=mark, by_width=by_width)
-        )
+        ours.append(replace(entry, dev_set=shown_dev_set(row), mark=mark, by_width=by_width))
 
     def lowest_last(entry: Entry) -> tuple[bool, float]:
         score = entry.scores.get(board.headline)
@@ -453,8 +446,8 @@ def mixed_identities(columns: Sequence[EntryColumn], listed: Sequence[Entry]) ->
     """Count the evaluation identities of each score column that has several."""
     counts = {}
     for name in (column.name for column in columns if column.compared):
-        scores = [entry.scores[name] for entry in listed if name in entry.scores]
-        ids = {score.identity for score in scores if score.identity is not None}
+        scores = [entry.scores[name].estimate for entry in listed if name in entry.scores]
+        ids = {score.identity for score in scores if score is not None}
         if len(ids) > 1:
             counts[name] = len(ids)
     return counts
@@ -622,9 +615,11 @@ def ranking_columns(headline: str, listed: Sequence[Entry]) -> list[EntryColumn]
     Each dev set has a column of its own, because dev scores of different sets do not compare.
     """
 
+    def read(entry: Entry) -> Estimate | None:
+        return entry.scores[headline].estimate if headline in entry.scores else None
+
     def format_interval(entry: Entry) -> Cell | None:
-        score = entry.estimates.get(headline)
-        if score is None or score.interval is None:
+        if (score := read(entry)) is None or score.interval is None:
             return None
         cell = interval_cell(score.interval)
         return replace(cell, mark=join_marks(cell.mark, CHOSEN * score.counts_choice))
@@ -632,7 +627,7 @@ def ranking_columns(headline: str, listed: Sequence[Entry]) -> list[EntryColumn]
     def make_dev_column(dev_set: str) -> EntryColumn:
         return Column(
             f"{DEV} {dev_set}",
-            lambda entry: entry.estimates[DEV] if entry.dev_set == dev_set else None,
+            lambda entry: entry.row.dev_score if entry.row and entry.dev_set == dev_set else None,
             score_cell,
             align="right",
             sort=DEV,
@@ -642,11 +637,8 @@ def ranking_columns(headline: str, listed: Sequence[Entry]) -> list[EntryColumn]
         """Count the seeds with a headline score, as `2 of 3` if others have none."""
         if (row := entry.row) is None:
             return None
-        estimate = entry.estimates.get(headline)
-        return f"{estimate.n} of {row.n}" if estimate and estimate.n != row.n else str(row.n)
-
-    def read_best(entry: Entry) -> float | None:
-        return read_path(entry.estimates.get(headline), "best")
+        score = read(entry)
+        return f"{score.n} of {row.n}" if score and score.n != row.n else str(row.n)
 
     sets = dict.fromkeys(entry.dev_set for entry in listed if entry.dev_set)
     dev = shown_columns(["dev_untrained"])
@@ -656,7 +648,14 @@ def ranking_columns(headline: str, listed: Sequence[Entry]) -> list[EntryColumn]
         score_column(headline, title=_name_ranking(headline, listed) if headline == DEV else ""),
         Column("95 % interval", format_interval, align="right"),
         *shown_columns(["rank"]),
-        Column("best of n", read_best, percent, align="right", sort="best"),
+        Column(
+            "best of n",
+            lambda e: (score := read(e)) and score.best,
+            percent,
+            "",
+            "right",
+            sort="best",
+        ),
         Column("n", count_seeds, align="right", sort="n"),
         *shown_columns(["chosen_by"] * any(e.row and e.row.chosen_by for e in listed)),
         *dev,
