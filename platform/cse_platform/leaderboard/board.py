@@ -689,8 +689,7 @@ def _build_row(
     machines = dict.fromkeys(f"{line.host} · {line.hardware}" for line in seeds if line.host)
     values = {line.seed: line.best_value for line in seeds}
     chose = {line.seed for line in seeds if line.chose}
-    counted = select_counting_seeds(values, chose)
-    dev_score = estimate(values, group.dev_identity, group.dev_source, counted, chose)
+    dev_score = estimate_dev(values, chose, group)
     best_of = effort.trials if dev_score.counts_choice else 1
     if dev_score.standing == ESTIMATED:
         best_of = effort.estimated
@@ -708,7 +707,7 @@ def _build_row(
         backbone=group.backbone,
         sweep=first.sweep,
         configuration=as_configuration(configuration),
-        seeds=counted,
+        seeds=list(dev_score.values),
         keys=keys,
         dev=dev_set(group),
         dev_score=dev_score,
@@ -721,7 +720,7 @@ def _build_row(
         machines=list(machines),
         tags=sorted({*tags}.union(*(entry.words for entry in entries))),
         corpus=configuration.corpus,
-        scores=_build_estimates(evaluated, values, counted, chose),
+        scores=_build_estimates(evaluated, values, list(dev_score.values), chose),
         benchmarks={
             average: tuple(c for c, each in evaluated.items() if each.identity in scores.members)
             for average, scores in evaluated.items()
@@ -746,6 +745,12 @@ def as_configuration(record: ConfigurationRecord) -> Configuration:
 def dev_set(group: GroupRecord) -> DevSets:
     """Return the dev sets that all trials of a group share."""
     return DevSets(group.dev_checkpoint, group.dev_search, group.dev_identity, group.dev_source)
+
+
+def estimate_dev(values: Mapping[int, float], chose: set[int], group: GroupRecord) -> Estimate:
+    """Estimate the dev score of a configuration over the complete seeds that count."""
+    counted = select_counting_seeds(values, chose)
+    return estimate(values, group.dev_identity, group.dev_source, counted, chose)
 
 
 def _estimate_costs(seeds: Sequence[Row[Any]]) -> dict[str, Estimate]:

@@ -260,6 +260,11 @@ class Trained:
     seen: tuple[SeenSentences, ...]
 
     @property
+    def released(self) -> ReleasedEncoder | None:
+        """The released encoder that was scored; None if its encoder was trained here."""
+        return released_encoder(self.method, self.backbone, self.configuration.values)
+
+    @property
     def marks(self) -> tuple[str, ...]:
         """Marks for what a reader must know about its training; most have none.
 
@@ -268,10 +273,10 @@ class Trained:
         authors. `saw test sentences`: some occur in its corpus, its teachers' corpora or its own
         dev files.
         """
-        values = self.configuration.values
-        declared = [declared_training(teacher) for teacher in teachers_of(values)]
+        teachers = teachers_of(self.configuration.values)
+        declared = [declared_training(teacher) for teacher in teachers]
         marks = {
-            "released": released_encoder(self.method, self.backbone, values) is not None,
+            "released": self.released is not None,
             "transductive": TRANSDUCTIVE in self.corpus,
             TEACHER_SAW_PAIRS: any(known is not None and known.pairs for known in declared),
             SAW_TESTS: any(each.split == "test" and each.seen for each in self.seen),
@@ -379,11 +384,6 @@ class LeaderboardRow(Trained):
         return f"{self.method}@{self.configuration.hash[:HASH_DIGITS]}"
 
     @property
-    def released(self) -> ReleasedEncoder | None:
-        """The released encoder of the row; None if its trials were trained here."""
-        return self.setup.released
-
-    @property
     def name_mark(self) -> str:
         """The suffix of its name if it was trained on the texts of test sets."""
         return TRANSDUCTIVE if TRANSDUCTIVE in self.corpus else ""
@@ -401,11 +401,8 @@ class LeaderboardRow(Trained):
     @property
     def setup(self) -> ConfigurationSetup:
         """The setup, which decides which rows of a paper it matches."""
-        values = self.configuration.values
-        scored = bool(self.scores)
-        return ConfigurationSetup(
-            self.method, self.backbone, self.corpus, self.dev.search, values, scored
-        )
+        place = self.method, self.backbone, self.corpus, self.dev.search
+        return ConfigurationSetup(*place, self.configuration.values, bool(self.scores))
 
     @property
     def dev_values(self) -> dict[int, float]:
