@@ -171,9 +171,9 @@ class TrialDetails(Trained):
         }
 
 
-_OF_ATTEMPT = (
-    *("state", "error", "started", "finished", "wall_seconds", "costs"),
-    *("model", "model_deleted"),
+_OF_TRIAL = (
+    *("key", "seed", "method", "backbone", "corpus", "state", "error", "started", "finished"),
+    *("wall_seconds", "best_step", "best_value", "model"),
 )
 _ACCESS = ("opened", "who", "command", "tasks", "source")
 _WITH_ALL = (
@@ -228,19 +228,14 @@ def read_trial(session: Session, trial: str) -> TrialDetails:
     values = {trial.seed: trial.best_value or 0.0 for trial in complete}
     chose = {trial.seed for trial in complete if trial.chose}
     return TrialDetails(
-        key=key,
-        seed=record.seed,
-        **{name: getattr(attempt, name) for name in _OF_ATTEMPT},
+        **{name: getattr(own, name) for name in _OF_TRIAL},
+        costs=attempt.costs,
+        model_deleted=attempt.model_deleted,
         tags=tuple(sorted(tags)),
         written=written.get(key, Annotations()),
         of_configuration=of_configuration.get(configuration.hash, Annotations()),
-        best_step=own.best_step,
-        best_value=own.best_value,
         provenance=_format_facts(attempt.provenance),
-        method=configuration.group.method,
         revision=configuration.revision,
-        backbone=configuration.group.backbone,
-        corpus=configuration.corpus,
         configuration=as_configuration(configuration),
         dev=dev_set(configuration.group),
         gpu_hours=record.gpu_seconds / 3600,
