@@ -44,7 +44,6 @@ from cse_platform.leaderboard.statistics.intervals import (
     RESAMPLES,
     Contender,
     Progress,
-    TrainingDesign,
 )
 from cse_platform.leaderboard.trials import NAMES, find_trial, is_trial_reference
 from cse_platform.numbers import HASH_DIGITS
@@ -442,7 +441,7 @@ def compare_dev_rows(
     task, contenders, without_pairs = f"dev {first.dev.search}", list[Contender](), {}
     for name, row in rows.items():
         scores = {task: [row.dev_score.values[seed] for seed in row.seeds]}
-        design = TrainingDesign(row.method, row.backbone, tuple(row.seeds))
+        design = row.method, row.backbone, tuple(row.seeds)
         contender = Contender(name, scores, design=design)
         try:
             contenders.append(_add_dev_pairs(contender, row, task, pairs_of))

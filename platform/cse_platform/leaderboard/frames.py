@@ -11,6 +11,7 @@ from sqlalchemy.orm import Session
 from cse_methods.names import task_name
 from cse_methods.tasks import AVG_STS
 from cse_platform.leaderboard.filters import group_conditions, require_filters, trial_conditions
+from cse_platform.leaderboard.ranking import ORDERS
 from cse_platform.leaderboard.records import (
     COLUMN_METRICS,
     SCORE_COLUMNS,
@@ -19,7 +20,6 @@ from cse_platform.leaderboard.records import (
     Trial,
     task_of,
 )
-from cse_platform.leaderboard.sorting import ORDERS
 from cse_platform.leaderboard.trials import FIRST_PLACE, read_trials, select_trials
 from cse_platform.stores.sql.tables import (
     AttemptRecord,

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from hashlib import sha256
 from math import fsum, hypot, sqrt
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -413,13 +413,10 @@ def _compute_correlations(gold: _Order, encoders: Sequence[_Order], counts: Ints
     return correlations
 
 
-class TrainingDesign(NamedTuple):
-    """What the random decisions of a contender's trainings follow from."""
-
-    method: str
-    backbone: str
-    seeds: tuple[int, ...]
-    """In the order of the scores."""
+TrainingDesign = tuple[str, str, tuple[int, ...]]
+"""What the random decisions of a contender's trainings follow from: method, backbone, and the seeds
+in the order of the scores.
+"""
 
 
 FEWEST_PAIRED_SEEDS = 3
