@@ -24,7 +24,6 @@ from cse_platform.leaderboard.comparisons import (
     name_pair,
     read_catalogue,
 )
-from cse_platform.leaderboard.filters import refuse_unknown_names
 from cse_platform.leaderboard.published.rows import (
     PublishedRow,
     merge_repeated_rows,
@@ -45,6 +44,7 @@ from cse_platform.leaderboard.records import (
     family_named,
     family_of,
 )
+from cse_platform.leaderboard.selection import refuse_unknown_names
 from cse_platform.leaderboard.statistics.compare import Comparison
 from cse_platform.leaderboard.statistics.intervals import Progress
 from cse_platform.leaderboard.sweeps import (

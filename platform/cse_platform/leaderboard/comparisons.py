@@ -17,7 +17,6 @@ from cse_methods.data.shared_sentences import Groups
 from cse_methods.errors import CseError
 from cse_platform.errors import AmbiguousError, ComparisonError, NotFoundError
 from cse_platform.leaderboard.board import board_rows, read_evaluations
-from cse_platform.leaderboard.filters import require_filters
 from cse_platform.leaderboard.ranking import build_contenders, common_seeds
 from cse_platform.leaderboard.records import (
     EVERY_ROW,
@@ -31,6 +30,7 @@ from cse_platform.leaderboard.records import (
     single_seed,
     task_of,
 )
+from cse_platform.leaderboard.selection import require_filters
 from cse_platform.leaderboard.statistics.compare import (
     AllRows,
     ComparedRow,

@@ -10,7 +10,6 @@ from sqlalchemy.orm import Session
 
 from cse_methods.names import task_name
 from cse_methods.tasks import AVG_STS
-from cse_platform.leaderboard.filters import group_conditions, require_filters, trial_conditions
 from cse_platform.leaderboard.ranking import ORDERS
 from cse_platform.leaderboard.records import (
     COLUMN_METRICS,
@@ -20,6 +19,7 @@ from cse_platform.leaderboard.records import (
     Trial,
     task_of,
 )
+from cse_platform.leaderboard.selection import group_conditions, require_filters, trial_conditions
 from cse_platform.leaderboard.trials import FIRST_PLACE, read_trials, select_trials
 from cse_platform.stores.sql.tables import (
     AttemptRecord,

@@ -12,8 +12,9 @@ from typing import Any
 from sqlalchemy import ColumnElement, Row, Select, case, exists, func, or_, select
 from sqlalchemy.orm import Session, selectinload
 
-from cse_platform.leaderboard.board import annotations, best_first
+from cse_platform.leaderboard.board import annotations
 from cse_platform.leaderboard.records import Annotations, Trial
+from cse_platform.leaderboard.selection import best_first
 from cse_platform.leaderboard.trials import (
     LAST_VALUE,
     best_columns,
