@@ -12,12 +12,7 @@ from datetime import datetime
 from itertools import groupby, zip_longest
 from typing import Any, Literal, cast
 
-from sqlalchemy import (
-    Row,
-    Select,
-    func,
-    select,
-)
+from sqlalchemy import Row, Select, func, select
 from sqlalchemy.orm import Session, aliased
 
 from cse_methods.tasks import CONTAMINATION_METRICS, STS_TASKS, TRANSFER_TASKS

@@ -40,11 +40,7 @@ from cse_platform.leaderboard.statistics.compare import (
     compare,
     compare_all,
 )
-from cse_platform.leaderboard.statistics.intervals import (
-    RESAMPLES,
-    Contender,
-    Progress,
-)
+from cse_platform.leaderboard.statistics.intervals import RESAMPLES, Contender, Progress
 from cse_platform.leaderboard.trials import NAMES, find_trial, is_trial_reference
 from cse_platform.numbers import HASH_DIGITS
 from cse_platform.stores.sql.tables import (

@@ -30,7 +30,6 @@ from cse_platform.stores.sql.tables import (
     SweepRecord,
     SweepTrialRecord,
     TrialRecord,
-    begins_with,
 )
 from cse_platform.tracking.events import MAIN_METRICS
 from cse_platform.tracking.history import COSTS, order_metrics
@@ -162,8 +161,6 @@ def _select_conditions(filters: Filters) -> list[ColumnElement[bool]]:
     require_filters(filters)
     conditions = [*group_conditions(filters), *trial_conditions(filters)]
     conditions.append(FIRST_PLACE if filters.sweep is None else SweepRecord.name == filters.sweep)
-    if filters.configuration is not None:
-        conditions.append(begins_with(ConfigurationRecord.hash, filters.configuration))
     if (identity := filters.identity) is not None:
         scored = select(TrialRecord.id).join(TrialRecord.scores)
         scored = scored.where(ScoreRecord.identity.startswith(identity, autoescape=True))

@@ -73,12 +73,16 @@ def group_conditions(filters: Filters) -> list[ColumnElement[bool]]:
 def trial_conditions(filters: Filters) -> list[ColumnElement[bool]]:
     """Build the SQL conditions on single trials and the attempts that they show."""
     conditions: list[ColumnElement[bool]] = []
+    if filters.configuration is not None:
+        begins = begins_with(ConfigurationRecord.hash, filters.configuration)
+        named = select(ConfigurationRecord.id).where(begins)
+        conditions.append(TrialRecord.configuration_id.in_(named))
     if filters.hardware is not None:
-        named = or_(
+        machine = or_(
             MachineRecord.hardware.icontains(filters.hardware, autoescape=True),
             MachineRecord.host.icontains(filters.hardware, autoescape=True),
         )
-        conditions.append(AttemptRecord.machine_id.in_(select(MachineRecord.id).where(named)))
+        conditions.append(AttemptRecord.machine_id.in_(select(MachineRecord.id).where(machine)))
     if filters.since is not None:
         conditions.append(AttemptRecord.finished >= filters.since)
     linked = select(SweepTrialRecord.trial_id).join(SweepTrialRecord.sweep)
@@ -231,10 +235,6 @@ def _select_among_trials(
         .where(*trial_conditions(filters))
         .group_by(TrialRecord.configuration_id)
     )
-    if filters.configuration is not None:
-        begins = begins_with(ConfigurationRecord.hash, filters.configuration)
-        named = select(ConfigurationRecord.id).where(begins)
-        of_configurations = of_configurations.where(TrialRecord.configuration_id.in_(named))
     tried = of_configurations.subquery("tried")
     group = ConfigurationRecord.group_id
     n, mean, standing = estimate_from(tried)

@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from math import inf
+from typing import Any
 
 from cse_methods.data.corpus_spec import TRANSDUCTIVE
 from cse_methods.data.dev_selection import ByWidth
@@ -84,7 +85,6 @@ class ShownScore:
 class Entry:
     """A line of the board's tables: one of our rows or a published one."""
 
-    content: AnyRow
     method: str
     """The method's name for people, or a published system's."""
     backbone: str
@@ -92,20 +92,15 @@ class Entry:
     """The column that it is ranked by: a test score, or `dev`."""
     scores: Mapping[str, ShownScore]
     """The scores by column; for our rows they include `dev`."""
+    row: LeaderboardRow | None = None
+    """Our row; None if it is published."""
+    published: PublishedRow | None = None
     dev_set: str = ""
     """The dev set that its search climbed, and its source; empty for a published row."""
     mark: str = ""
     """The mark after the method's name."""
     by_width: ByWidth = field(default_factory=dict)
     """The dev scores at several widths, if they are shown."""
-
-    @property
-    def row(self) -> LeaderboardRow | None:
-        return self.content if isinstance(self.content, LeaderboardRow) else None
-
-    @property
-    def published(self) -> PublishedRow | None:
-        return self.content if isinstance(self.content, PublishedRow) else None
 
     @property
     def standing(self) -> tuple[bool, bool]:
@@ -160,7 +155,7 @@ def entries(board: Board) -> list[Entry]:
         trained = [mark for name, mark in TRAINING_MARKS.items() if name in row.marks]
         run = (CHOSEN * row.counts_choice, OPENED * bool(row.test_opened))
         mark = join_marks(*run, OTHER_CODE * row.other_code, *trained)
-        entry = Entry(row, row.shown_method, row.shown_backbone, row.headline or DEV, scores)
+        entry = Entry(row.shown_method, row.shown_backbone, row.headline or DEV, scores, row)
         by_width = board.by_width[index] if board.by_width else {}
         ours.append(replace(entry, dev_set=shown_dev_set(row), mark=mark, by_width=by_width))
 
@@ -173,7 +168,6 @@ def entries(board: Board) -> list[Entry]:
 
     theirs = [
         Entry(
-            printed,
             printed.shown_system,
             printed.backbone,
             board.headline,
@@ -181,6 +175,7 @@ def entries(board: Board) -> list[Entry]:
                 column: ShownScore(value, published_cell(column, value, printed.std.get(column)))
                 for column, value in printed.scores.items()
             },
+            published=printed,
         )
         for printed in sorted(board.published, key=by_year)
         if is_on_tests(printed, board.columns)
@@ -259,7 +254,7 @@ LEGEND = {
 }
 IN_RANKINGS = {
     CHOSEN: f"{CHOSEN_MEANS}, and its interval covers less than 95 %. Two further seeds of it give "
-    "an honest estimate.",
+    "an honest estimate."
 }
 """What marks mean beside intervals."""
 
@@ -567,10 +562,10 @@ def _note_ties(rows: Sequence[LeaderboardRow]) -> Iterator[str]:
 def shown_columns(names: Sequence[str]) -> list[EntryColumn]:
     """Make the columns of these names for people."""
 
-    def show(column: Column[AnyRow]) -> EntryColumn:
+    def show(column: Column[Any]) -> EntryColumn:
         return Column(
             column.name,
-            lambda entry: column.read_shown(entry.content),
+            lambda entry: column.read_shown(entry.row or entry.published),
             column.format,
             column.head.name,
             column.align,

@@ -129,9 +129,7 @@ def paper_document(table: PaperTable) -> Document:
     cells = [_make_csv_cells(table, line, name) for line in table.lines for name in line.row.scores]
     columns = [Column[dict[str, Any]](name, itemgetter(name)) for name in cells[0]]
     return Document(
-        lambda: [paper_layout(table)],
-        lambda: to_csv(columns, cells),
-        lambda: _make_record(table),
+        lambda: [paper_layout(table)], lambda: to_csv(columns, cells), lambda: _make_record(table)
     )
 
 
@@ -268,7 +266,5 @@ def papers_document(listed: Sequence[PaperProgress]) -> Document:
     columns = [Column[PaperProgress](name) for name in names]
     left_out = Column[PaperProgress]("left_out", lambda progress: sum(progress.left_out.values()))
     return Document(
-        lambda: papers_layout(listed),
-        lambda: to_csv([*columns, left_out], listed),
-        lambda: listed,
+        lambda: papers_layout(listed), lambda: to_csv([*columns, left_out], listed), lambda: listed
     )

@@ -25,11 +25,7 @@ LISTMLE = {"rank_loss": "listmle", "gamma": 1.0, "tau2": 0.0125}
 
 
 def paper_table(
-    paper: str,
-    table: str,
-    ours: Sequence[LeaderboardRow],
-    *,
-    files: Sequence[Path] = (),
+    paper: str, table: str, ours: Sequence[LeaderboardRow], *, files: Sequence[Path] = ()
 ) -> PaperTable:
     rows = rows_of_table(paper, table, published_rows(files=files))
     return papers.paper_table(rows, ours)

@@ -12,13 +12,7 @@ from numpy.typing import NDArray
 from scipy.stats import spearmanr, t, ttest_ind
 from sklearn.metrics import average_precision_score
 
-from cse_platform.leaderboard.statistics.compare import (
-    Limits,
-    compare,
-    compare_all,
-    holm,
-    williams,
-)
+from cse_platform.leaderboard.statistics.compare import Limits, compare, compare_all, holm, williams
 from cse_platform.leaderboard.statistics.intervals import (
     BLOCK,
     Contender,
