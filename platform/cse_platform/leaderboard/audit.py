@@ -153,15 +153,13 @@ def audit_claims(
     rows = published_rows(files=files, ablations=False)
     rows = rows if paper is None else rows_of_paper(paper, rows)
     ours = list(ours)
-    most: dict[tuple[str, str, str], tuple[int, Spread]] = {}  # our spreads, from the most seeds
-    for our_row in ours:
-        for column in HEADLINES:
-            score = our_row.scores.get(column)
-            if score is not None and score.std is not None and is_comparable(score, our_row.dev):
-                key = our_row.method, our_row.backbone, column
-                if key not in most or score.n > most[key][0]:
-                    most[key] = score.n, (score.std, f"ours, {score.n} seeds")
-    spreads = {key: spread for key, (_, spread) in most.items()}
+    spreads: dict[tuple[str, str, str], Spread] = {}  # ours, each from the most seeds
+    for column in HEADLINES:
+        scored = [(row.scores[column], row) for row in ours if column in row.scores]
+        for score, row in sorted(scored, key=lambda pair: pair[0].n, reverse=True):
+            if score.std is not None and is_comparable(score, row.dev):
+                spread = score.std, f"ours, {score.n} seeds"
+                spreads.setdefault((row.method, row.backbone, column), spread)
     tested = (row for row in rows if row.split == "test" and OTHER_DATA.isdisjoint(row.apart))
     tables = group_by(tested, lambda row: (row.paper, row.table, row.backbone))
     return [
