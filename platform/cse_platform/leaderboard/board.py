@@ -100,19 +100,16 @@ def tags_of_sweeps(session: Session, configurations: Sequence[int]) -> Mapping[i
     Tags come from the sweep files and from annotations.
     """
     holding = (
-        select(TrialRecord.configuration_id, SweepRecord.id, SweepRecord.name)
+        select(TrialRecord.configuration_id, SweepRecord.name, SweepTagRecord.tag)
         .join(TrialRecord.links)
         .join(SweepTrialRecord.sweep)
+        .outerjoin(SweepRecord.tags)
         .where(TrialRecord.configuration_id.in_(configurations))
         .distinct()
-        .subquery()
-    )
-    in_file = select(holding, SweepTagRecord.tag).outerjoin(
-        SweepTagRecord, SweepTagRecord.sweep_id == holding.c.id
     )
     written = annotations(session, "sweep")
     tags: dict[int, set[str]] = defaultdict(set)
-    for configuration, _, name, tag in session.execute(in_file):
+    for configuration, name, tag in session.execute(holding):
         tags[configuration].update([tag] if tag else [], written.get(name, Annotations()).words)
     return tags
 
