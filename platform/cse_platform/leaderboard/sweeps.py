@@ -65,7 +65,7 @@ class SweepOverview:
     state: str
     """`RUNNING`, `COMPLETE` or `INTERRUPTED`."""
     holder: LeaseOwner | None
-    """The driver that holds or last of_sweep it; None if it was never run here."""
+    """The driver that holds or last held it; None if it was never run here."""
     asked: tuple[str, ...]
     """The requests that its driver has not taken yet: `stop`, `retry 3`, `limit 8` and so on."""
     acting: tuple[str, ...]
