@@ -43,7 +43,6 @@ from cse_methods.testing import RecordedRun
 from cse_platform.leaderboard.statistics.compare import compare
 from cse_platform.leaderboard.statistics.intervals import (
     Contender,
-    TrainingDesign,
     freedom_of_difference,
 )
 
@@ -180,7 +179,7 @@ def covers_over_pairs(n: int, r: float, quality: float, rng: np.random.Generator
             {"stsb": [spearman(one, gold) for one in own]},
             {"stsb": own},
             {"stsb": gold},
-            design=TrainingDesign("", "", tuple(range(n))),
+            design=("", "", tuple(range(n))),
         )
         for name, own in zip("ab", cosines, strict=True)
     ]

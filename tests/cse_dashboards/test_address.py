@@ -16,7 +16,7 @@ from cse_dashboards.page.address import (
     SweepAddress,
     TrialAddress,
 )
-from cse_platform.leaderboard.sorting import ORDERS
+from cse_platform.leaderboard.ranking import ORDERS
 
 TEXTS = st.none() | st.text(min_size=1)
 NAMES = st.lists(st.text(min_size=1).filter(lambda name: "," not in name), max_size=16).map(tuple)

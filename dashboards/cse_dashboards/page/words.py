@@ -17,8 +17,8 @@ from cse_dashboards.page.address import (
 )
 from cse_methods.names import TASKS, backbone_name, hyperparameter_name, method_name, task_name
 from cse_methods.published.released import MARK, SCORED_BY
+from cse_platform.leaderboard.ranking import ORDERS, RISING
 from cse_platform.leaderboard.records import SCORE_COLUMNS
-from cse_platform.leaderboard.sorting import ORDERS
 from cse_platform.numbers import clock, percent
 from cse_platform.presentation.tables import Table, TableRow
 from cse_platform.sweep.conditions import SIGNS, Condition, write_value
@@ -65,7 +65,7 @@ def arrange_columns(table: Table, *, front: Sequence[str] = ()) -> Table:
 
 def direction(column: str) -> str:
     """Return the sort direction of a column as an ARIA value."""
-    return "ascending" if column in ORDERS and not ORDERS[column].descending else "descending"
+    return "ascending" if column in RISING else "descending"
 
 
 def leads_to(head: str, text: str) -> str | None:

@@ -24,14 +24,13 @@ from cse_platform.leaderboard.comparisons import (
     name_pair,
     read_catalogue,
 )
-from cse_platform.leaderboard.filters import refuse_unknown_names
 from cse_platform.leaderboard.published.rows import (
     PublishedRow,
     merge_repeated_rows,
     published_rows,
     rows_of_table,
 )
-from cse_platform.leaderboard.ranking import rank_rows
+from cse_platform.leaderboard.ranking import rank_rows, sort_rows
 from cse_platform.leaderboard.records import (
     BOARD_FAMILIES,
     EVERY_ROW,
@@ -45,7 +44,7 @@ from cse_platform.leaderboard.records import (
     family_named,
     family_of,
 )
-from cse_platform.leaderboard.sorting import sort_rows
+from cse_platform.leaderboard.selection import refuse_unknown_names
 from cse_platform.leaderboard.statistics.compare import Comparison
 from cse_platform.leaderboard.statistics.intervals import Progress
 from cse_platform.leaderboard.sweeps import (

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from statistics import median
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from cse_methods.published.tables import published_settings
 from cse_methods.registry import available_methods
@@ -55,18 +55,10 @@ together; measured in docs/statistics.md.
 """
 
 
-class SpreadSource(NamedTuple):
-    """Where a spread over seeds comes from."""
-
-    kind: Literal["ours", "printed", "median"]
-    n: int
-    """The number of seeds, or of printed spreads that it is the median of."""
-    table: str = ""
-    """Paper and table of a printed one, e.g. `rankcse table2`."""
-
-
-Spread = tuple[float, SpreadSource]
-"""The standard deviation of a score over seeds, and its source."""
+Spread = tuple[float, str]
+"""The standard deviation of a score over seeds, and its source: `ours, 5 seeds`, or that of a
+printed one, `rankcse table2, 3 seeds`.
+"""
 Verdict = Literal["apart", "apart, if not selected", "not apart"]
 YEAR = 2023
 """The year of the four papers."""
@@ -94,7 +86,7 @@ class Claim:
     """The standard error of the difference over test pairs; None if tasks' scores are missing."""
     seeds_error: float
     """The standard error over seeds: of as many as the table states, else of one per side."""
-    seeds_sources: tuple[SpreadSource, SpreadSource]
+    seeds_sources: tuple[str, str]
     """Sources of the spreads over seeds: for the best, and for its rival."""
     settings: int
     """Number of settings that the paper is known to have tried on this backbone; a lower bound."""
@@ -161,15 +153,13 @@ def audit_claims(
     rows = published_rows(files=files, ablations=False)
     rows = rows if paper is None else rows_of_paper(paper, rows)
     ours = list(ours)
-    most: dict[tuple[str, str, str], tuple[int, Spread]] = {}  # our spreads, from the most seeds
-    for our_row in ours:
-        for column in HEADLINES:
-            score = our_row.scores.get(column)
-            if score is not None and score.std is not None and is_comparable(score, our_row.dev):
-                key = our_row.method, our_row.backbone, column
-                if key not in most or score.n > most[key][0]:
-                    most[key] = score.n, (score.std, SpreadSource("ours", score.n))
-    spreads = {key: spread for key, (_, spread) in most.items()}
+    spreads: dict[tuple[str, str, str], Spread] = {}  # ours, each from the most seeds
+    for column in HEADLINES:
+        scored = [(row.scores[column], row) for row in ours if column in row.scores]
+        for score, row in sorted(scored, key=lambda pair: pair[0].n, reverse=True):
+            if score.std is not None and is_comparable(score, row.dev):
+                spread = score.std, f"ours, {score.n} seeds"
+                spreads.setdefault((row.method, row.backbone, column), spread)
     tested = (row for row in rows if row.split == "test" and OTHER_DATA.isdisjoint(row.apart))
     tables = group_by(tested, lambda row: (row.paper, row.table, row.backbone))
     return [
@@ -300,7 +290,5 @@ def _find_spread(
     if same:
         mine = row.settings.items()
         most = max(same, key=lambda other: (len(other.settings.items() & mine), other.seeds or 0))
-        source = SpreadSource("printed", most.seeds or 0, f"{most.paper} {most.table}")
-        return most.std[column], source
-    typical = median(other.std[column] for other in printed)
-    return typical, SpreadSource("median", len(printed))
+        return most.std[column], f"{most.paper} {most.table}, {most.seeds} seeds"
+    return median(other.std[column] for other in printed), f"median of {len(printed)} printed"

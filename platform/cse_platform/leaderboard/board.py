@@ -1,5 +1,5 @@
-"""The rows of the ranking that `cse-leaderboard` shows, built from SQL: filters, the best
-configuration of each group, and its test scores.
+"""The rows of the ranking that `cse-leaderboard` shows, built from SQL: the selected configurations
+with their test scores.
 
 Scores are fractions.
 """
@@ -12,27 +12,10 @@ from datetime import datetime
 from itertools import groupby, zip_longest
 from typing import Any, Literal, cast
 
-from sqlalchemy import (
-    ColumnElement,
-    CompoundSelect,
-    Row,
-    Select,
-    Subquery,
-    case,
-    exists,
-    func,
-    select,
-    union,
-)
+from sqlalchemy import Row, Select, func, select
 from sqlalchemy.orm import Session, aliased
 
 from cse_methods.tasks import CONTAMINATION_METRICS, STS_TASKS, TRANSFER_TASKS
-from cse_platform.leaderboard.filters import (
-    group_conditions,
-    match_tagged_sweep,
-    require_filters,
-    trial_conditions,
-)
 from cse_platform.leaderboard.records import (
     BENCHMARK,
     BOARD_FAMILIES,
@@ -43,7 +26,6 @@ from cse_platform.leaderboard.records import (
     OWN,
     SCORE_COLUMNS,
     TEST_SOURCES,
-    UNIT,
     Annotation,
     Annotations,
     BoardFamily,
@@ -62,7 +44,12 @@ from cse_platform.leaderboard.records import (
     is_own,
     order_by_dev,
 )
-from cse_platform.stores.sql.estimates import CHOSE, REPEATS, aggregate_seeds, estimate_from
+from cse_platform.leaderboard.selection import (
+    require_filters,
+    selected_configurations,
+    trial_conditions,
+)
+from cse_platform.stores.sql.estimates import CHOSE, REPEATS
 from cse_platform.stores.sql.tables import (
     AnnotationRecord,
     AttemptRecord,
@@ -76,170 +63,11 @@ from cse_platform.stores.sql.tables import (
     SweepTrialRecord,
     TestAccessRecord,
     TrialRecord,
-    begins_with,
     in_batches,
 )
 from cse_platform.tracking.counting_seeds import ESTIMATED, select_counting_seeds
 from cse_platform.tracking.events import IMPORTED, MAIN_METRICS, Annotatable
 from cse_platform.tracking.history import COSTS, EPOCHS
-
-
-def _select_debugging_trials() -> CompoundSelect[int]:
-    """Select the trials that were run to debug, which are no effort of a search: an error of the
-    code ended them, or no sweep holds them but those tagged `debug`.
-    """
-    link, other = aliased(SweepTrialRecord), aliased(SweepTrialRecord)
-    debug = select(SweepRecord.id).where(match_tagged_sweep("debug"))
-    elsewhere = exists().where(other.trial_id == link.trial_id, other.sweep_id.not_in(debug))
-    return union(
-        select(TrialRecord.id).join(TrialRecord.shown).where(AttemptRecord.cause == "error"),
-        select(link.trial_id).where(link.sweep_id.in_(debug), ~elsewhere),
-    )
-
-
-def best_first(standing: Any, mean: Any, configuration: Any) -> tuple[ColumnElement[Any], ...]:
-    """Build the `ORDER BY` that is `best_key`."""
-    return standing.desc(), _round_mean(mean).desc(), configuration.desc()
-
-
-def _round_mean(mean: Any) -> ColumnElement[float]:
-    """Express a mean dev score in units of 1e-12, rounded."""
-    return func.round(mean * UNIT)
-
-
-def _select_best_of_group() -> ColumnElement[Any]:
-    """Select the best configuration of a group by the stored estimates, as `best_key` ranks them.
-
-    An index holds the configurations in order of standing and mean. So two index look-ups suffice
-    for a group of any size: the best mean, and then the means within rounding of it, among which
-    `_round_mean` decides.
-    """
-    candidate, other = aliased(ConfigurationRecord), aliased(ConfigurationRecord)
-    first = select(other.standing, other.mean).where(other.group_id == GroupRecord.id, other.n > 0)
-    first = first.order_by(other.standing.desc(), other.mean.desc()).limit(1)
-    standing, mean = (
-        first.with_only_columns(column).correlate(GroupRecord).scalar_subquery()
-        for column in (other.standing, other.mean)
-    )
-    return (
-        select(candidate.id)
-        .where(
-            candidate.group_id == GroupRecord.id,
-            candidate.n > 0,
-            candidate.standing == standing,
-            candidate.mean >= mean - 1 / UNIT,
-        )
-        .order_by(_round_mean(candidate.mean).desc(), candidate.hash.desc())
-        .limit(1)
-        .correlate(GroupRecord)
-        .scalar_subquery()
-    )
-
-
-def selected_configurations(
-    filters: Filters, *, per_configuration: bool, limit: int | None = None
-) -> Subquery:
-    """Select the configurations to show, with the number of trials and GPU seconds behind each.
-
-    By default these are the best configuration of each group by the rule of `best_key`; with
-    `per_configuration`, all that have a complete trial, of which `limit` keeps those with the
-    highest means.
-
-    Returns:
-        Columns `id`, `trials`, `gpu_seconds` and `estimated`. `trials` and `gpu_seconds` sum over
-        the trials, of any state, of the whole group that pass the filters and were not run to
-        debug; `estimated` counts its configurations that seeds estimate which did not choose them.
-    """
-    within = filters.sweep, filters.tag, filters.configuration, filters.hardware, filters.since
-    if any(value is not None for value in within):  # groups pass in part
-        return _select_among_trials(
-            filters, per_configuration=per_configuration, limit=limit
-        ).subquery("selected")
-    debugging = (
-        select(
-            ConfigurationRecord.group_id.label("group"),
-            func.count().label("trials"),
-            func.sum(TrialRecord.gpu_seconds).label("gpu_seconds"),
-        )
-        .join(TrialRecord.configuration)
-        .where(TrialRecord.id.in_(_select_debugging_trials()))
-        .group_by(ConfigurationRecord.group_id)
-        .subquery("debugging")
-    )
-    of_group = debugging.c.group == GroupRecord.id
-    effort = [
-        (getattr(GroupRecord, name) - func.coalesce(debugging.c[name], 0)).label(name)
-        for name in ("trials", "gpu_seconds")
-    ]
-    rival = aliased(ConfigurationRecord)
-    of_this_group = rival.group_id == GroupRecord.id, rival.n > 0, rival.standing == ESTIMATED
-    estimated = select(func.count()).select_from(rival).where(*of_this_group)
-    effort.append(estimated.correlate(GroupRecord).scalar_subquery().label("estimated"))
-    if per_configuration:
-        configuration = ConfigurationRecord
-        query = (
-            select(configuration.id, *effort)
-            .join(GroupRecord.configurations)
-            .outerjoin(debugging, of_group)
-            .where(configuration.n > 0)
-        )
-        if limit is not None:
-            order = configuration.mean.desc(), GroupRecord.method, configuration.hash
-            query = query.order_by(*order).limit(limit)
-        return query.where(*group_conditions(filters)).subquery("selected")
-    best = _select_best_of_group().label("id")
-    of_groups = select(best, *effort).outerjoin(debugging, of_group)
-    return of_groups.where(*group_conditions(filters)).subquery("selected")
-
-
-def _select_among_trials(
-    filters: Filters, *, per_configuration: bool, limit: int | None
-) -> Select[Any]:
-    """Select as `selected_configurations`, by aggregating the trials that pass the filters."""
-    debugging = TrialRecord.id.in_(_select_debugging_trials())
-    of_configurations = (
-        select(
-            TrialRecord.configuration_id.label("id"),
-            *aggregate_seeds(),
-            func.sum(case((debugging, 0), else_=1)).label("trials"),
-            func.sum(case((debugging, 0.0), else_=TrialRecord.gpu_seconds)).label("gpu_seconds"),
-        )
-        .select_from(TrialRecord)
-        .join(TrialRecord.shown)
-        .where(*trial_conditions(filters))
-        .group_by(TrialRecord.configuration_id)
-    )
-    if filters.configuration is not None:
-        begins = begins_with(ConfigurationRecord.hash, filters.configuration)
-        named = select(ConfigurationRecord.id).where(begins)
-        of_configurations = of_configurations.where(TrialRecord.configuration_id.in_(named))
-    tried = of_configurations.subquery("tried")
-    group = ConfigurationRecord.group_id
-    n, mean, standing = estimate_from(tried)
-    best = best_first(standing, mean, ConfigurationRecord.hash)
-    estimated = case((standing == ESTIMATED, 1), else_=0)
-    ranked = (
-        select(
-            tried.c.id,
-            n.label("n"),
-            mean.label("mean"),
-            GroupRecord.method,
-            ConfigurationRecord.hash,
-            func.row_number().over(partition_by=group, order_by=best).label("position"),
-            func.sum(tried.c.trials).over(partition_by=group).label("trials"),
-            func.sum(tried.c.gpu_seconds).over(partition_by=group).label("gpu_seconds"),
-            func.sum(estimated).over(partition_by=group).label("estimated"),
-        )
-        .join(ConfigurationRecord, ConfigurationRecord.id == tried.c.id)
-        .join(ConfigurationRecord.group)
-        .where(*group_conditions(filters))
-        .subquery("ranked")
-    )
-    columns = ranked.c.id, ranked.c.trials, ranked.c.gpu_seconds, ranked.c.estimated
-    query = select(*columns).where(ranked.c.n > 0)
-    if not per_configuration:
-        return query.where(ranked.c.position == 1)
-    return query.order_by(ranked.c.mean.desc(), ranked.c.method, ranked.c.hash).limit(limit)
 
 
 def annotations(
@@ -272,19 +100,16 @@ def tags_of_sweeps(session: Session, configurations: Sequence[int]) -> Mapping[i
     Tags come from the sweep files and from annotations.
     """
     holding = (
-        select(TrialRecord.configuration_id, SweepRecord.id, SweepRecord.name)
+        select(TrialRecord.configuration_id, SweepRecord.name, SweepTagRecord.tag)
         .join(TrialRecord.links)
         .join(SweepTrialRecord.sweep)
+        .outerjoin(SweepRecord.tags)
         .where(TrialRecord.configuration_id.in_(configurations))
         .distinct()
-        .subquery()
-    )
-    in_file = select(holding, SweepTagRecord.tag).outerjoin(
-        SweepTagRecord, SweepTagRecord.sweep_id == holding.c.id
     )
     written = annotations(session, "sweep")
     tags: dict[int, set[str]] = defaultdict(set)
-    for configuration, _, name, tag in session.execute(in_file):
+    for configuration, name, tag in session.execute(holding):
         tags[configuration].update([tag] if tag else [], written.get(name, Annotations()).words)
     return tags
 
@@ -691,8 +516,7 @@ def _build_row(
     values = {line.seed: line.best_value for line in seeds}
     chose = {line.seed for line in seeds if line.chose}
     repeats = {line.seed for line in seeds if line.repeats}
-    counted = select_counting_seeds(values, chose)
-    dev_score = estimate(values, group.dev_identity, group.dev_source, counted, chose, repeats)
+    dev_score = estimate_dev(values, chose, group, repeats)
     best_of = effort.trials if dev_score.counts_choice else 1
     if dev_score.standing == ESTIMATED:
         best_of = effort.estimated
@@ -710,7 +534,7 @@ def _build_row(
         backbone=group.backbone,
         sweep=first.sweep,
         configuration=as_configuration(configuration),
-        seeds=counted,
+        seeds=list(dev_score.values),
         keys=keys,
         dev=dev_set(group),
         dev_score=dev_score,
@@ -723,7 +547,7 @@ def _build_row(
         machines=list(machines),
         tags=sorted({*tags}.union(*(entry.words for entry in entries))),
         corpus=configuration.corpus,
-        scores=_build_estimates(evaluated, values, counted, chose, repeats),
+        scores=_build_estimates(evaluated, values, list(dev_score.values), chose, repeats),
         benchmarks={
             average: tuple(c for c, each in evaluated.items() if each.identity in scores.members)
             for average, scores in evaluated.items()
@@ -748,6 +572,14 @@ def as_configuration(record: ConfigurationRecord) -> Configuration:
 def dev_set(group: GroupRecord) -> DevSets:
     """Return the dev sets that all trials of a group share."""
     return DevSets(group.dev_checkpoint, group.dev_search, group.dev_identity, group.dev_source)
+
+
+def estimate_dev(
+    values: Mapping[int, float], chose: set[int], group: GroupRecord, repeats: Collection[int] = ()
+) -> Estimate:
+    """Estimate the dev score of a configuration over the complete seeds that count."""
+    counted = select_counting_seeds(values, chose)
+    return estimate(values, group.dev_identity, group.dev_source, counted, chose, repeats)
 
 
 def _estimate_costs(seeds: Sequence[Row[Any]]) -> dict[str, Estimate]:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +17,6 @@ from cse_methods.data.shared_sentences import Groups
 from cse_methods.errors import CseError
 from cse_platform.errors import AmbiguousError, ComparisonError, NotFoundError
 from cse_platform.leaderboard.board import board_rows, read_evaluations
-from cse_platform.leaderboard.filters import require_filters
 from cse_platform.leaderboard.ranking import build_contenders, common_seeds
 from cse_platform.leaderboard.records import (
     EVERY_ROW,
@@ -31,6 +30,7 @@ from cse_platform.leaderboard.records import (
     single_seed,
     task_of,
 )
+from cse_platform.leaderboard.selection import require_filters
 from cse_platform.leaderboard.statistics.compare import (
     AllRows,
     ComparedRow,
@@ -40,12 +40,7 @@ from cse_platform.leaderboard.statistics.compare import (
     compare,
     compare_all,
 )
-from cse_platform.leaderboard.statistics.intervals import (
-    RESAMPLES,
-    Contender,
-    Progress,
-    TrainingDesign,
-)
+from cse_platform.leaderboard.statistics.intervals import RESAMPLES, Contender, Progress
 from cse_platform.leaderboard.trials import NAMES, find_trial, is_trial_reference
 from cse_platform.numbers import HASH_DIGITS
 from cse_platform.stores.sql.tables import (
@@ -267,25 +262,27 @@ def compare_rows(
     comparison = compare(
         a, b, tasks=tasks, average=average, resamples=RESAMPLES["comparison"], progress=progress
     )
-    limits = replace(
-        comparison.limits,
-        chosen=_find_chosen(rows, tasks),
-        readings=tuple(readings),
-        all_rows=_compare_on_all_rows([*rows.values()], average or tasks[0]),
-    )
-    sides = (summarize_row(row, name, common_seeds(row, tasks)) for name, row in rows.items())
-    return replace(comparison, limits=limits, rows=tuple(sides))
-
-
-def _compare_on_all_rows(sides: Sequence[LeaderboardRow], column: str) -> AllRows | None:
-    """Compare two sides with clean scores on all rows; None if `column` is not clean."""
+    column, on_all_rows = average or tasks[0], None
     whole = task_of(column)
-    if not is_clean(column) or not all(whole in row.scores for row in sides):
-        return None
-    ours, theirs = (mean_change(row.scores[column], row.scores[whole]) for row in sides)
-    change = None if ours is None or theirs is None else ours - theirs
-    a, b = (row.scores[whole].mean for row in sides)
-    return AllRows(whole, a - b, change)
+    if is_clean(column) and all(whole in row.scores for row in rows.values()):
+        ours, theirs = (mean_change(row.scores[column], row.scores[whole]) for row in rows.values())
+        change = None if ours is None or theirs is None else ours - theirs
+        mine, other = (row.scores[whole].mean for row in rows.values())
+        on_all_rows = AllRows(whole, mine - other, change)
+    return _add_rows(comparison, rows, tasks, readings=tuple(readings), all_rows=on_all_rows)
+
+
+_Compared = TypeVar("_Compared", Comparison, Matrix)
+
+
+def _add_rows(
+    compared: _Compared, rows: Mapping[str, LeaderboardRow], tasks: Sequence[str], **limits: Any
+) -> _Compared:
+    """Add the rows that are compared, and the limits that lie in them."""
+    chosen = [name for name, row in rows.items() if any(row.scores[t].counts_choice for t in tasks)]
+    sides = (summarize_row(row, name, common_seeds(row, tasks)) for name, row in rows.items())
+    limits["chosen"] = tuple(chosen)
+    return replace(compared, limits=replace(compared.limits, **limits), rows=tuple(sides))
 
 
 def compare_against(
@@ -366,14 +363,8 @@ def compare_every_row(
         resamples=RESAMPLES["comparison"],
         progress=progress,
     )
-    limits = replace(
-        matrix.limits,
-        chosen=_find_chosen(kept, shared),
-        readings=tuple(readings),
-        left_out=tuple(name for name in rows if name not in kept),
-    )
-    sides = (summarize_row(row, name, common_seeds(row, shared)) for name, row in kept.items())
-    return replace(matrix, limits=limits, rows=tuple(sides))
+    left_out = tuple(name for name in rows if name not in kept)
+    return _add_rows(matrix, kept, shared, readings=tuple(readings), left_out=left_out)
 
 
 def _refuse_disjoint_rows(
@@ -388,13 +379,6 @@ def _refuse_disjoint_rows(
     for name, row in rows.items():
         if not common_seeds(row, tasks):
             raise ComparisonError(f"no seed of {name} is scored on all of {', '.join(tasks)}")
-
-
-def _find_chosen(rows: Mapping[str, LeaderboardRow], tasks: Sequence[str]) -> tuple[str, ...]:
-    """Find the rows that a search chose by a score that counts on any of these tasks."""
-    return tuple(
-        name for name, row in rows.items() if any(row.scores[t].counts_choice for t in tasks)
-    )
 
 
 def _compare_readings(
@@ -453,7 +437,7 @@ def compare_dev_rows(
     task, contenders, without_pairs = f"dev {first.dev.search}", list[Contender](), {}
     for name, row in rows.items():
         scores = {task: [row.dev_score.values[seed] for seed in row.seeds]}
-        design = TrainingDesign(row.method, row.backbone, tuple(row.seeds))
+        design = row.method, row.backbone, tuple(row.seeds)
         contender = Contender(name, scores, design=design)
         try:
             contenders.append(_add_dev_pairs(contender, row, task, pairs_of))

@@ -10,16 +10,16 @@ from sqlalchemy.orm import Session
 
 from cse_methods.names import task_name
 from cse_methods.tasks import AVG_STS
-from cse_platform.leaderboard.filters import group_conditions, require_filters, trial_conditions
+from cse_platform.leaderboard.ranking import ORDERS
 from cse_platform.leaderboard.records import (
     COLUMN_METRICS,
     SCORE_COLUMNS,
-    Estimate,
     Filters,
     LeaderboardRow,
     Trial,
     task_of,
 )
+from cse_platform.leaderboard.selection import group_conditions, require_filters, trial_conditions
 from cse_platform.leaderboard.trials import FIRST_PLACE, read_trials, select_trials
 from cse_platform.stores.sql.tables import (
     AttemptRecord,
@@ -30,7 +30,6 @@ from cse_platform.stores.sql.tables import (
     SweepRecord,
     SweepTrialRecord,
     TrialRecord,
-    begins_with,
 )
 from cse_platform.tracking.events import MAIN_METRICS
 from cse_platform.tracking.history import COSTS, order_metrics
@@ -38,25 +37,20 @@ from cse_platform.tracking.history import COSTS, order_metrics
 if TYPE_CHECKING:
     import pandas as pd
 
-ROW_COLUMNS: dict[str, Callable[[LeaderboardRow], Any]] = {
-    "method": attrgetter("shown_method"),
-    "backbone": attrgetter("shown_backbone"),
-    "corpus": attrgetter("corpus"),
-    "sweep": attrgetter("sweep"),
-    "configuration": attrgetter("configuration.hash"),
+_OF_ROW = (
+    *("method", "backbone", "corpus", "sweep", "configuration", "dev_set", "seeds", "n", "best_of"),
+    *("rank_best", "rank_worst", "trials", "gpu_hours", "wall_seconds", "finished", "tags"),
+    "untrained",
+)
+_READERS: dict[str, Callable[[LeaderboardRow], Any]] = {
+    **ORDERS,
     "dev_set": attrgetter("dev.search"),
     "seeds": attrgetter("seeds"),
-    "n": attrgetter("n"),
     "best_of": attrgetter("best_of"),
     "rank_best": lambda row: row.rank and row.rank.best,
     "rank_worst": lambda row: row.rank and row.rank.worst,
-    "trials": attrgetter("trials"),
-    "gpu_hours": attrgetter("gpu_hours"),
-    "wall_seconds": attrgetter("wall_seconds"),
-    "finished": attrgetter("finished"),
-    "tags": attrgetter("tags"),
-    "untrained": attrgetter("dev_untrained"),
 }
+ROW_COLUMNS = {name: _READERS[name] for name in _OF_ROW}
 """What each column of a frame of rows reads."""
 TRIAL_COLUMNS: dict[str, Callable[[Trial], Any]] = {
     "trial": attrgetter("key"),
@@ -91,21 +85,17 @@ def frame_rows(rows: Sequence[LeaderboardRow]) -> "pd.DataFrame":
     def read_scores(row: LeaderboardRow) -> Iterator[tuple[str, Any]]:
         named = {score_name(column): score for column, score in row.scores.items()}
         for name, score in {"dev": row.dev_score, **named}.items():
-            yield from _spread_estimate(name, score)
+            interval = score.interval
+            yield name, score.mean
+            yield f"{name} std", score.std
+            yield f"{name} low", None if interval is None else interval.low
+            yield f"{name} high", None if interval is None else interval.high
+            yield f"{name} n", score.n
         yield from ((name, row.cost(name)) for name in COSTS if name in row.costs)
 
     scores = [dict(read_scores(row)) for row in rows]
     values = [row.configuration.values for row in rows]
     return _make_frame(rows, ROW_COLUMNS, values, scores)
-
-
-def _spread_estimate(name: str, score: Estimate) -> Iterator[tuple[str, float | None]]:
-    interval = score.interval
-    yield name, score.mean
-    yield f"{name} std", score.std
-    yield f"{name} low", None if interval is None else interval.low
-    yield f"{name} high", None if interval is None else interval.high
-    yield f"{name} n", score.n
 
 
 def frame_trials(session: Session, filters: Filters) -> "pd.DataFrame":
@@ -171,8 +161,6 @@ def _select_conditions(filters: Filters) -> list[ColumnElement[bool]]:
     require_filters(filters)
     conditions = [*group_conditions(filters), *trial_conditions(filters)]
     conditions.append(FIRST_PLACE if filters.sweep is None else SweepRecord.name == filters.sweep)
-    if filters.configuration is not None:
-        conditions.append(begins_with(ConfigurationRecord.hash, filters.configuration))
     if (identity := filters.identity) is not None:
         scored = select(TrialRecord.id).join(TrialRecord.scores)
         scored = scored.where(ScoreRecord.identity.startswith(identity, autoescape=True))

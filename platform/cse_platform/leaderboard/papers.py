@@ -30,7 +30,7 @@ from cse_platform.leaderboard.records import (
     LeaderboardRow,
     best_key,
 )
-from cse_platform.leaderboard.statistics.intervals import Interval, gap_interval
+from cse_platform.leaderboard.statistics.intervals import Interval, seed_interval
 from cse_platform.sweep.file import load_sweep
 from cse_platform.sweep.shipped import SHIPPED
 from cse_platform.sweep.spec import SweepSpec
@@ -80,20 +80,11 @@ class CellGap:
 class PaperLine:
     """A row of the paper's table, with our numbers."""
 
-    backbone: str
-    method: str
-    """As the paper names it."""
-    label: str
-    """The settings, as the paper words them."""
-    published: dict[str, float]
-    """The paper's numbers by column: fractions, and costs in their own units."""
-    published_std: dict[str, float]
-    ours: dict[str, Estimate]
+    row: PublishedRow
+    ours: dict[str, Estimate] = field(default_factory=dict)
     """Our numbers by column; empty if no row of ours matches."""
     configuration: str | None = None
     """The hash of our configuration."""
-    published_n: int | None = None
-    """The number of seeds of the paper's numbers; None if the table does not say."""
     released: str | None = None
     """The released encoder, if our numbers are of one; None if they were trained here."""
 
@@ -102,9 +93,9 @@ class PaperLine:
         """The differences of the columns that have a number of ours."""
         gaps = {}
         for column, ours in self.ours.items():
-            printed, std = self.published[column], self.published_std.get(column)
+            printed, std = self.row.scores[column], self.row.std.get(column)
             values = list(ours.values.values())
-            interval = gap_interval(values, printed=printed, std=std, n=self.published_n)
+            interval = seed_interval(values, printed=printed, std=std, n=self.row.seeds)
             gaps[column] = CellGap(ours.mean - printed, interval)
         return gaps
 
@@ -272,17 +263,10 @@ def line_of_row(row: PublishedRow, ours: Iterable[LeaderboardRow]) -> PaperLine:
 
     scored = ((our_row, _select_comparable_scores(row, our_row)) for our_row in ours)
     best, scores = max((pair for pair in scored if pair[1]), key=key, default=(None, {}))
-    return PaperLine(
-        backbone=row.backbone,
-        method=row.system,
-        label=row.label,
-        published=row.scores,
-        published_std=row.std,
-        ours=scores,
-        configuration=None if best is None else best.configuration.hash,
-        published_n=row.seeds,
-        released=best.backbone if best and best.released else None,
-    )
+    if best is None:
+        return PaperLine(row)
+    released = best.backbone if best.released else None
+    return PaperLine(row, scores, best.configuration.hash, released)
 
 
 def _select_comparable_scores(row: PublishedRow, ours: LeaderboardRow) -> dict[str, Estimate]:

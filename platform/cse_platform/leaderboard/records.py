@@ -19,7 +19,12 @@ from cse_methods.published.released import (
 )
 from cse_methods.tasks import AVG_STS, AVG_TRANSFER, LONG_TASKS, STS_TASKS, TRANSFER_TASKS
 from cse_platform.errors import NotFoundError
-from cse_platform.leaderboard.statistics.intervals import Interval, RankInterval, seed_interval
+from cse_platform.leaderboard.statistics.intervals import (
+    Interval,
+    RankInterval,
+    seed_interval,
+    standard_deviation,
+)
 from cse_platform.numbers import HASH_DIGITS
 from cse_platform.tracking.counting_seeds import rate_seeds
 from cse_platform.tracking.history import MEMORY
@@ -257,6 +262,11 @@ class Trained:
     seen: tuple[SeenSentences, ...]
 
     @property
+    def released(self) -> ReleasedEncoder | None:
+        """The released encoder that was scored; None if its encoder was trained here."""
+        return released_encoder(self.method, self.backbone, self.configuration.values)
+
+    @property
     def marks(self) -> tuple[str, ...]:
         """Marks for what a reader must know about its training; most have none.
 
@@ -265,10 +275,10 @@ class Trained:
         authors. `saw test sentences`: some occur in its corpus, its teachers' corpora or its own
         dev files.
         """
-        values = self.configuration.values
-        declared = [declared_training(teacher) for teacher in teachers_of(values)]
+        teachers = teachers_of(self.configuration.values)
+        declared = [declared_training(teacher) for teacher in teachers]
         marks = {
-            "released": released_encoder(self.method, self.backbone, values) is not None,
+            "released": self.released is not None,
             "transductive": TRANSDUCTIVE in self.corpus,
             TEACHER_SAW_PAIRS: any(known is not None and known.pairs for known in declared),
             SAW_TESTS: any(each.split == "test" and each.seen for each in self.seen),
@@ -376,11 +386,6 @@ class LeaderboardRow(Trained):
         return f"{self.method}@{self.configuration.hash[:HASH_DIGITS]}"
 
     @property
-    def released(self) -> ReleasedEncoder | None:
-        """The released encoder of the row; None if its trials were trained here."""
-        return self.setup.released
-
-    @property
     def name_mark(self) -> str:
         """The suffix of its name if it was trained on the texts of test sets."""
         return TRANSDUCTIVE if TRANSDUCTIVE in self.corpus else ""
@@ -398,11 +403,8 @@ class LeaderboardRow(Trained):
     @property
     def setup(self) -> ConfigurationSetup:
         """The setup, which decides which rows of a paper it matches."""
-        values = self.configuration.values
-        scored = bool(self.scores)
-        return ConfigurationSetup(
-            self.method, self.backbone, self.corpus, self.dev.search, values, scored
-        )
+        place = self.method, self.backbone, self.corpus, self.dev.search
+        return ConfigurationSetup(*place, self.configuration.values, bool(self.scores))
 
     @property
     def dev_values(self) -> dict[int, float]:
@@ -517,14 +519,13 @@ def estimate(
     """
     kept = {seed: v for seed, v in values.items() if counted is None or seed in counted}
     kept = kept or dict(values)
-    mean = math.fsum(kept.values()) / len(kept)
-    squares = math.fsum((value - mean) ** 2 for value in kept.values())
+    scores = list(kept.values())
     return Estimate(
         values=kept,
-        mean=mean,
-        std=math.sqrt(squares / (len(kept) - 1)) if len(kept) > 1 else None,
-        best=max(kept.values()),
-        interval=seed_interval(list(kept.values())),
+        mean=math.fsum(scores) / len(scores),
+        std=standard_deviation(scores) if len(scores) > 1 else None,
+        best=max(scores),
+        interval=seed_interval(scores),
         identity=identity,
         source=source,
         counts_choice=not kept.keys().isdisjoint(chose),

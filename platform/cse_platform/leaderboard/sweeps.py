@@ -12,8 +12,9 @@ from typing import Any
 from sqlalchemy import ColumnElement, Row, Select, case, exists, func, or_, select
 from sqlalchemy.orm import Session, selectinload
 
-from cse_platform.leaderboard.board import annotations, best_first
+from cse_platform.leaderboard.board import annotations
 from cse_platform.leaderboard.records import Annotations, Trial
+from cse_platform.leaderboard.selection import best_first
 from cse_platform.leaderboard.trials import (
     LAST_VALUE,
     best_columns,
@@ -64,7 +65,7 @@ class SweepOverview:
     state: str
     """`RUNNING`, `COMPLETE` or `INTERRUPTED`."""
     holder: LeaseOwner | None
-    """The driver that holds or last of_sweep it; None if it was never run here."""
+    """The driver that holds or last held it; None if it was never run here."""
     asked: tuple[str, ...]
     """The requests that its driver has not taken yet: `stop`, `retry 3`, `limit 8` and so on."""
     acting: tuple[str, ...]
@@ -288,12 +289,24 @@ def read_search(
     )
 
 
+_OF_SWEEP = ("name", "journal", "method", "backbone", "dev", "started", "finished", "ended_by")
+
+
 def _build_overviews(
     session: Session, sweeps: Sequence[int], now: datetime | None = None
 ) -> dict[int, SweepOverview]:
     """Build the overviews of these sweeps, by their ids."""
     now = now or datetime.now(UTC)
-    states = _count_states(session, sweeps)
+    by_state = (
+        select(SweepTrialRecord.sweep_id, AttemptRecord.state, func.count())
+        .join(SweepTrialRecord.trial)
+        .join(TrialRecord.shown)
+        .where(SweepTrialRecord.sweep_id.in_(sweeps))
+        .group_by(SweepTrialRecord.sweep_id, AttemptRecord.state)
+    )
+    states: dict[int, dict[str, int]] = defaultdict(dict)
+    for sweep, state, trials in session.execute(by_state):
+        states[sweep][state] = trials
     best = best_trials(session, sweeps)
     holders_by_sweep = lease_owners(session)
     waiting, enqueued = defaultdict[str, list[str]](list), Counter[str]()
@@ -331,13 +344,9 @@ def _build_overviews(
         if limit is not None and limit.time > restarted:  # a start goes by the file again
             at_most = limit.at_most
         overviews[record.id] = SweepOverview(
-            name=record.name,
-            journal=record.journal,
-            method=record.method,
-            backbone=record.backbone,
+            **{name: getattr(record, name) for name in _OF_SWEEP},
             tags=tuple(sorted({tag.tag for tag in record.tags}.union(written_here.words))),
             written=written_here,
-            dev=record.dev,
             state=state,
             holder=holders_by_sweep.get(record.name),
             asked=tuple(waiting[record.name]),
@@ -346,12 +355,9 @@ def _build_overviews(
                 for act in acts[record.name]
                 if runs and act.time > restarted and _is_unfinished(session, record.id, act)
             ),
-            started=record.started,
             restarted=restarted,
-            finished=record.finished,
             counts=counts,
             at_most=at_most,
-            ended_by=record.ended_by,
             planned=trials if record.state == "COMPLETE" else max(planned or 0, trials),
             best=best.get(record.name),
             elapsed=elapsed,
@@ -384,21 +390,6 @@ def _is_unfinished(session: Session, sweep: int, request: SweepRequested) -> boo
         waits.append(SweepTrialRecord.number.in_(request.numbers))
     waiting = select_trials(SweepTrialRecord.number).where(SweepTrialRecord.sweep_id == sweep)
     return session.execute(waiting.where(*waits).limit(1)).first() is not None
-
-
-def _count_states(session: Session, sweeps: Sequence[int]) -> Mapping[int, dict[str, int]]:
-    """Count the trials of sweeps by state; sweeps are given by their ids."""
-    by_state = (
-        select(SweepTrialRecord.sweep_id, AttemptRecord.state, func.count())
-        .join(SweepTrialRecord.trial)
-        .join(TrialRecord.shown)
-        .where(SweepTrialRecord.sweep_id.in_(sweeps))
-        .group_by(SweepTrialRecord.sweep_id, AttemptRecord.state)
-    )
-    states: dict[int, dict[str, int]] = defaultdict(dict)
-    for sweep, state, trials in session.execute(by_state):
-        states[sweep][state] = trials
-    return states
 
 
 def state_of(stored: str, holder: LeaseOwner | None) -> str:

@@ -14,6 +14,7 @@ from cse_platform.leaderboard.board import (
     annotations,
     as_configuration,
     dev_set,
+    estimate_dev,
     read_evaluations,
     read_seen_sentences,
 )
@@ -28,7 +29,6 @@ from cse_platform.leaderboard.records import (
     SeenSentences,
     Trained,
     Trial,
-    estimate,
 )
 from cse_platform.leaderboard.trials import (
     FIRST_PLACE,
@@ -43,7 +43,6 @@ from cse_platform.stores.sql.tables import (
     ConfigurationRecord,
     ExampleSetRecord,
     ExampleValuesRecord,
-    GroupRecord,
     ScoreRecord,
     SweepLeaseRecord,
     SweepRecord,
@@ -51,7 +50,6 @@ from cse_platform.stores.sql.tables import (
     TrialRecord,
     find_sweep,
 )
-from cse_platform.tracking.counting_seeds import select_counting_seeds
 from cse_platform.tracking.events import IMPORTED_FROM, MAIN_METRICS, RECORDED_FROM, TrialScore
 from cse_platform.tracking.packing import unpack_gold, unpack_values
 from cse_platform.values import canonical_json
@@ -173,9 +171,9 @@ class TrialDetails(Trained):
         }
 
 
-_OF_ATTEMPT = (
-    *("state", "error", "started", "finished", "wall_seconds", "costs"),
-    *("model", "model_deleted"),
+_OF_TRIAL = (
+    *("key", "seed", "method", "backbone", "corpus", "state", "error", "started", "finished"),
+    *("wall_seconds", "best_step", "best_value", "model"),
 )
 _ACCESS = ("opened", "who", "command", "tasks", "source")
 _WITH_ALL = (
@@ -200,11 +198,23 @@ def read_trial(session: Session, trial: str) -> TrialDetails:
     configuration, attempt, machine = record.configuration, record.shown, record.shown.machine
     sweeps = [place.sweep for place in record.links]
     starts = _find_starts(attempt, sweeps)
+    written = annotations(session, "trial", [key])
+    of_configuration = annotations(session, "configuration", [configuration.hash])
+    of_sweeps = annotations(session, "sweep", [sweep.name for sweep in sweeps])
+    tags = {tag.tag for sweep in sweeps for tag in sweep.tags}
+    for annotated in (written, of_configuration, of_sweeps):
+        tags.update(word for notes in annotated.values() for word in notes.words)
     scores = {
         (score.split, score.task, score.metric, score.identity): score
         for score in record.scores
         if score.metric not in DATA_METRICS
     }
+
+    def sort_key(score: ScoreRecord) -> tuple[Any, ...]:
+        """Sort by split; then tasks of known families by name, and others as they were scored."""
+        place = -1 if score.task in SCORE_COLUMNS else score.place
+        return score.split, place, score.task, score.metric, score.identity
+
     seeds = read_trials(
         session,
         FIRST_PLACE,
@@ -214,18 +224,18 @@ def read_trial(session: Session, trial: str) -> TrialDetails:
         **best_columns(sweeps[0]),
     )
     own = next(trial for trial in seeds if trial.key == key)
+    complete = [trial for trial in seeds if trial.state == "COMPLETE"]
+    values = {trial.seed: trial.best_value or 0.0 for trial in complete}
+    chose = {trial.seed for trial in complete if trial.chose}
     return TrialDetails(
-        key=key,
-        seed=record.seed,
-        **{name: getattr(attempt, name) for name in _OF_ATTEMPT},
-        **_read_annotations(session, record, sweeps),
-        best_step=own.best_step,
-        best_value=own.best_value,
+        **{name: getattr(own, name) for name in _OF_TRIAL},
+        costs=attempt.costs,
+        model_deleted=attempt.model_deleted,
+        tags=tuple(sorted(tags)),
+        written=written.get(key, Annotations()),
+        of_configuration=of_configuration.get(configuration.hash, Annotations()),
         provenance=_format_facts(attempt.provenance),
-        method=configuration.group.method,
         revision=configuration.revision,
-        backbone=configuration.group.backbone,
-        corpus=configuration.corpus,
         configuration=as_configuration(configuration),
         dev=dev_set(configuration.group),
         gpu_hours=record.gpu_seconds / 3600,
@@ -237,7 +247,7 @@ def read_trial(session: Session, trial: str) -> TrialDetails:
         curve=tuple(dev_curves(session, [key])[key]),
         scores=tuple(
             TrialScore.model_validate(score, from_attributes=True)
-            for score in sorted(scores.values(), key=_order_of_score)
+            for score in sorted(scores.values(), key=sort_key)
         ),
         seen=read_seen_sentences(session, [configuration.id]).get(configuration.id, ()),
         test_accesses=tuple(
@@ -245,31 +255,8 @@ def read_trial(session: Session, trial: str) -> TrialDetails:
             for each in record.test_accesses
         ),
         siblings=tuple(trial for trial in seeds if trial is not own),
-        over_seeds=_estimate_over_seeds(seeds, configuration.group),
+        over_seeds=estimate_dev(values, chose, configuration.group) if values else None,
     )
-
-
-def _order_of_score(score: ScoreRecord) -> tuple[Any, ...]:
-    """Sort by split; then tasks of known families by name, and others as they were scored."""
-    place = -1 if score.task in SCORE_COLUMNS else score.place
-    return score.split, place, score.task, score.metric, score.identity
-
-
-def _read_annotations(
-    session: Session, trial: TrialRecord, sweeps: Sequence[SweepRecord]
-) -> dict[str, Any]:
-    """Read the fields of `TrialDetails` about annotations."""
-    hash_, tags = trial.configuration.hash, {tag.tag for sweep in sweeps for tag in sweep.tags}
-    written = annotations(session, "trial", [trial.key])
-    of_configuration = annotations(session, "configuration", [hash_])
-    of_sweeps = annotations(session, "sweep", [sweep.name for sweep in sweeps])
-    for annotated in (written, of_configuration, of_sweeps):
-        tags.update(word for notes in annotated.values() for word in notes.words)
-    return {
-        "tags": tuple(sorted(tags)),
-        "written": written.get(trial.key, Annotations()),
-        "of_configuration": of_configuration.get(hash_, Annotations()),
-    }
 
 
 def _read_places(session: Session, trial: TrialRecord) -> tuple[SweepPlace, ...]:
@@ -281,17 +268,6 @@ def _read_places(session: Session, trial: TrialRecord) -> tuple[SweepPlace, ...]
         SweepPlace(name, place.number, place.role, *leases.get(name, (None, None)))
         for name, place in places.items()
     )
-
-
-def _estimate_over_seeds(seeds: Sequence[Trial], group: GroupRecord) -> Estimate | None:
-    """Estimate the dev score of a configuration over its complete seeds; None without one."""
-    complete = [trial for trial in seeds if trial.state == "COMPLETE"]
-    values = {trial.seed: trial.best_value or 0.0 for trial in complete}
-    chose = {trial.seed for trial in complete if trial.chose}
-    counted = select_counting_seeds(values, chose)
-    if not values:
-        return None
-    return estimate(values, group.dev_identity, group.dev_source, counted, chose)
 
 
 def read_neighbours(session: Session, sweep: str, number: int) -> tuple[Trial | None, Trial | None]:

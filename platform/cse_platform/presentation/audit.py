@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 
 from cse_methods.tasks import AVG_STS, AVG_TRANSFER
-from cse_platform.leaderboard.audit import AGREEMENT, Claim, SpreadSource, Verdict
+from cse_platform.leaderboard.audit import AGREEMENT, Claim, Verdict
 from cse_platform.numbers import percent, signed_percent
 from cse_platform.presentation.board_columns import interval_cell
 from cse_platform.presentation.tables import (
@@ -75,16 +75,9 @@ def _note_claims(claims: Sequence[Claim]) -> Iterator[str]:
             f"{lacking} of {len(both)} that are trained here have no clean scores; "
             "cse-evaluate TRIAL --tasks sts computes those of a trial."
         )
-    sources = Counter(name for claim in claims for name in map(_name_source, claim.seeds_sources))
+    sources = Counter(source for claim in claims for source in claim.seeds_sources)
     listed = "; ".join(f"{source} ({count})" for source, count in sources.most_common())
     yield f"Spreads over seeds are from: {listed}."
-
-
-def _name_source(source: SpreadSource) -> str:
-    """Name the source of a spread over seeds."""
-    if source.kind == "median":
-        return f"median of {source.n} printed"
-    return f"{source.table or 'ours'}, {source.n} seeds"
 
 
 def audit_document(claims: Sequence[Claim]) -> Document:
@@ -126,9 +119,7 @@ _COLUMNS: tuple[Column[Claim], ...] = (
     ),
     _make_score_column("pairs_error", title="pairs"),
     _make_score_column("seeds_error", title="seeds"),
-    _make_hidden_column(
-        "seeds_sources", lambda claim: list(map(_name_source, claim.seeds_sources))
-    ),
+    _make_hidden_column("seeds_sources"),
     Column(
         "settings",
         shown=lambda claim: f"{percent(claim.selection)} of {claim.settings}",

@@ -75,8 +75,8 @@ class ShownScore:
 
     value: float
     cell: Cell
-    identity: str | None = None
-    """The evaluation identity; scores with the same one are comparable. None if published."""
+    estimate: Estimate | None = None
+    """Of which it is the mean; None if it is published."""
     builtin: bool = False
     """Whether it is on built-in data, on which no paper reports."""
 
@@ -85,7 +85,6 @@ class ShownScore:
 class Entry:
     """A line of the board's tables: one of our rows or a published one."""
 
-    content: AnyRow
     method: str
     """The method's name for people, or a published system's."""
     backbone: str
@@ -93,18 +92,15 @@ class Entry:
     """The column that it is ranked by: a test score, or `dev`."""
     scores: Mapping[str, ShownScore]
     """The scores by column; for our rows they include `dev`."""
+    row: LeaderboardRow | None = None
+    """Our row; None if it is published."""
+    published: PublishedRow | None = None
+    dev_set: str = ""
+    """The dev set that its search climbed, and its source; empty for a published row."""
     mark: str = ""
     """The mark after the method's name."""
     by_width: ByWidth = field(default_factory=dict)
     """The dev scores at several widths, if they are shown."""
-
-    @property
-    def row(self) -> LeaderboardRow | None:
-        return self.content if isinstance(self.content, LeaderboardRow) else None
-
-    @property
-    def published(self) -> PublishedRow | None:
-        return self.content if isinstance(self.content, PublishedRow) else None
 
     @property
     def standing(self) -> tuple[bool, bool]:
@@ -139,11 +135,6 @@ def describe_clean_change(rows: Sequence[LeaderboardRow], headline: str) -> Iter
         yield f"Against all rows, the papers' protocol, {whole} changes by {' to '.join(ends)}."
 
 
-def estimates(row: LeaderboardRow) -> dict[str, Estimate]:
-    """Return the scores of a row by column, including `dev`."""
-    return {DEV: row.dev_score, **row.scores}
-
-
 def entries(board: Board) -> list[Entry]:
     """List our rows and the published ones in display order.
 
@@ -156,19 +147,17 @@ def entries(board: Board) -> list[Entry]:
             column: ShownScore(
                 estimate.mean,
                 replace(score_cell(estimate), mark=above.get(column, "")),
-                estimate.identity,
+                estimate,
                 source_of(estimate, row.dev) == BUILTIN,
             )
-            for column, estimate in estimates(row).items()
+            for column, estimate in {DEV: row.dev_score, **row.scores}.items()
         }
         trained = [mark for name, mark in TRAINING_MARKS.items() if name in row.marks]
         run = (CHOSEN * row.counts_choice, OPENED * bool(row.test_opened))
         mark = join_marks(*run, OTHER_CODE * row.other_code, *trained)
-        headline = row.headline or DEV
+        entry = Entry(row.shown_method, row.shown_backbone, row.headline or DEV, scores, row)
         by_width = board.by_width[index] if board.by_width else {}
-        ours.append(
-            Entry(row, row.shown_method, row.shown_backbone, headline, scores, mark, by_width)
-        )
+        ours.append(replace(entry, dev_set=shown_dev_set(row), mark=mark, by_width=by_width))
 
     def lowest_last(entry: Entry) -> tuple[bool, float]:
         score = entry.scores.get(board.headline)
@@ -179,7 +168,6 @@ def entries(board: Board) -> list[Entry]:
 
     theirs = [
         Entry(
-            printed,
             printed.shown_system,
             printed.backbone,
             board.headline,
@@ -187,6 +175,7 @@ def entries(board: Board) -> list[Entry]:
                 column: ShownScore(value, published_cell(column, value, printed.std.get(column)))
                 for column, value in printed.scores.items()
             },
+            published=printed,
         )
         for printed in sorted(board.published, key=by_year)
         if is_on_tests(printed, board.columns)
@@ -265,7 +254,7 @@ LEGEND = {
 }
 IN_RANKINGS = {
     CHOSEN: f"{CHOSEN_MEANS}, and its interval covers less than 95 %. Two further seeds of it give "
-    "an honest estimate.",
+    "an honest estimate."
 }
 """What marks mean beside intervals."""
 
@@ -396,7 +385,7 @@ def _group_by_ranking(
         if scored:
             yield headline if headline in scored else scored[0], builtin, kept
             continue
-        of_sets = group_by(kept, lambda entry: entry.row and shown_dev_set(entry.row))
+        of_sets = group_by(kept, lambda entry: entry.dev_set)
         yield from ((DEV, builtin, of_set) for of_set in of_sets.values())
 
 
@@ -451,8 +440,8 @@ def mixed_identities(columns: Sequence[EntryColumn], listed: Sequence[Entry]) ->
     """Count the evaluation identities of each score column that has several."""
     counts = {}
     for name in (column.name for column in columns if column.compared):
-        scores = [entry.scores[name] for entry in listed if name in entry.scores]
-        ids = {score.identity for score in scores if score.identity is not None}
+        scores = [entry.scores[name].estimate for entry in listed if name in entry.scores]
+        ids = {score.identity for score in scores if score is not None}
         if len(ids) > 1:
             counts[name] = len(ids)
     return counts
@@ -573,10 +562,10 @@ def _note_ties(rows: Sequence[LeaderboardRow]) -> Iterator[str]:
 def shown_columns(names: Sequence[str]) -> list[EntryColumn]:
     """Make the columns of these names for people."""
 
-    def show(column: Column[AnyRow]) -> EntryColumn:
+    def show(column: Column[Any]) -> EntryColumn:
         return Column(
             column.name,
-            lambda entry: column.read_shown(entry.content),
+            lambda entry: column.read_shown(entry.row or entry.published),
             column.format,
             column.head.name,
             column.align,
@@ -597,12 +586,7 @@ def key_columns(listed: Sequence[Entry]) -> list[EntryColumn]:
     def count_names(columns: Sequence[EntryColumn]) -> int:
         return len({tuple(column.cell(entry).text for column in columns) for entry in ours})
 
-    dev_set: EntryColumn = Column(
-        "dev_search",
-        lambda entry: shown_dev_set(entry.row) if entry.row else None,
-        title="dev set",
-        sort="dev_set",
-    )
+    dev_set: EntryColumn = Column("dev_search", "dev_set", title="dev set", sort="dev_set")
     method = Column("method", name_method, sort="method")
     columns = [method, *shown_columns(["backbone", "year"])]
     if count_names([dev_set]) > 1:
@@ -615,7 +599,7 @@ def key_columns(listed: Sequence[Entry]) -> list[EntryColumn]:
 
 def _name_ranking(headline: str, listed: Sequence[Entry]) -> str:
     """Name the column that ranks these entries; dev with the set, which they share."""
-    sets = {shown_dev_set(entry.row) for entry in listed if entry.row}
+    sets = {entry.dev_set for entry in listed if entry.dev_set}
     return " ".join((DEV, *sets)) if headline == DEV else headline
 
 
@@ -625,23 +609,19 @@ def ranking_columns(headline: str, listed: Sequence[Entry]) -> list[EntryColumn]
     Each dev set has a column of its own, because dev scores of different sets do not compare.
     """
 
-    def read(entry: Entry, part: str) -> Any:
-        """Read a part of the headline's estimate."""
-        return getattr(estimates(entry.row).get(headline), part, None) if entry.row else None
+    def read(entry: Entry) -> Estimate | None:
+        return entry.scores[headline].estimate if headline in entry.scores else None
 
     def format_interval(entry: Entry) -> Cell | None:
-        if (interval := read(entry, "interval")) is None:
+        if (score := read(entry)) is None or score.interval is None:
             return None
-        cell = interval_cell(interval)
-        chosen = CHOSEN * read(entry, "counts_choice")
-        return replace(cell, mark=join_marks(cell.mark, chosen))
+        cell = interval_cell(score.interval)
+        return replace(cell, mark=join_marks(cell.mark, CHOSEN * score.counts_choice))
 
     def make_dev_column(dev_set: str) -> EntryColumn:
         return Column(
             f"{DEV} {dev_set}",
-            lambda entry: (
-                entry.row.dev_score if entry.row and shown_dev_set(entry.row) == dev_set else None
-            ),
+            lambda entry: entry.row.dev_score if entry.row and entry.dev_set == dev_set else None,
             score_cell,
             align="right",
             sort=DEV,
@@ -651,10 +631,10 @@ def ranking_columns(headline: str, listed: Sequence[Entry]) -> list[EntryColumn]
         """Count the seeds with a headline score, as `2 of 3` if others have none."""
         if (row := entry.row) is None:
             return None
-        estimate = estimates(row).get(headline)
-        return f"{estimate.n} of {row.n}" if estimate and estimate.n != row.n else str(row.n)
+        score = read(entry)
+        return f"{score.n} of {row.n}" if score and score.n != row.n else str(row.n)
 
-    sets = dict.fromkeys(shown_dev_set(entry.row) for entry in listed if entry.row)
+    sets = dict.fromkeys(entry.dev_set for entry in listed if entry.dev_set)
     dev = shown_columns(["dev_untrained"])
     if headline != DEV:
         dev = list(map(make_dev_column, sets))
@@ -662,7 +642,7 @@ def ranking_columns(headline: str, listed: Sequence[Entry]) -> list[EntryColumn]
         score_column(headline, title=_name_ranking(headline, listed) if headline == DEV else ""),
         Column("95 % interval", format_interval, align="right"),
         *shown_columns(["rank"]),
-        Column("best of n", lambda e: read(e, "best"), percent, "", "right", sort="best"),
+        Column("best of n", read, lambda score: percent(score.best), align="right", sort="best"),
         Column("n", count_seeds, align="right", sort="n"),
         *shown_columns(["chosen_by"] * any(e.row and e.row.chosen_by for e in listed)),
         *dev,

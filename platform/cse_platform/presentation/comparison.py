@@ -172,9 +172,7 @@ def comparison_document(comparison: Comparison) -> Document:
     columns = [*map(of, ("a", "b", "n_a", "n_b")), *TASK_COLUMNS, Column("examples")]
     tasks = [*comparison.tasks, *filter(None, [comparison.average])]
     return Document(
-        lambda: [comparison_table(comparison)],
-        lambda: to_csv(columns, tasks),
-        lambda: comparison,
+        lambda: [comparison_table(comparison)], lambda: to_csv(columns, tasks), lambda: comparison
     )
 
 

@@ -13,7 +13,12 @@ TextFormat = Literal["json", "csv", "markdown", "latex", "html"]
 Format = TextFormat | Literal["table"]
 
 MARKDOWN_SPECIAL = re.compile(r"([\\`*_\[\]<>|~&$#])")
+LATEX_MARKS = {
+    **{"†": r"\dagger", "‡": r"\ddagger", "★": r"\star", "◊": r"\diamond", "△": r"\triangle"},
+    **{"≈": r"\approx", "↑": r"\uparrow", "↓": r"\downarrow"},
+}
 LATEX_SPECIAL = {
+    **{mark: f"${command}$" for mark, command in LATEX_MARKS.items()},
     **{character: rf"\{character}" for character in "&%$#_{}"},
     "\\": r"\textbackslash{}",
     "~": r"\textasciitilde{}",
@@ -23,33 +28,15 @@ LATEX_SPECIAL = {
     ">": "$>$",
     "±": r"$\pm$",
     "−": "$-$",
-    "†": r"$\dagger$",
-    "‡": r"$\ddagger$",
-    "★": r"$\star$",
-    "◊": r"$\diamond$",
-    "△": r"$\triangle$",
     "°": r"$^{\circ}$",
     "§": r"\S{}",
     "¶": r"\P{}",
-    "≈": r"$\approx$",
-    "↑": r"$\uparrow$",
-    "↓": r"$\downarrow$",
     # After the end of a row (\\), LaTeX would read these two as its options.
     "[": "{[}",
     "*": "{*}",
 }
-LATEX_MARKS = str.maketrans(
-    {
-        **{"†": r"\dagger", "‡": r"\ddagger", "§": r"\S", "¶": r"\P", "★": r"\star", " ": r"\,"},
-        **{
-            "△": r"\triangle",
-            "◊": r"\diamond",
-            "°": r"\circ",
-            "≈": r"\approx",
-            "↑": r"\uparrow",
-            "↓": r"\downarrow",
-        },
-    }
+LATEX_SUPERSCRIPTS = str.maketrans(
+    LATEX_MARKS | {"§": r"\S", "¶": r"\P", "°": r"\circ", " ": r"\,"}
 )
 LONG_TEXT = 24
 """Texts longer than this many characters are broken into lines in LaTeX."""
@@ -98,7 +85,7 @@ def to_latex(tables: Sequence[Table]) -> str:
     }
     filters: dict[str, Callable[..., Any]] = {
         "latex": escape_latex,
-        "latex_marks": lambda mark: mark.translate(LATEX_MARKS),
+        "latex_marks": lambda mark: mark.translate(LATEX_SUPERSCRIPTS),
         "latex_columns": _align_latex_columns,
         "slug": lambda text: re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-"),
     }

@@ -63,7 +63,7 @@ def paper_layout(table: PaperTable) -> Table:
     """
     lines = [shown for line in table.lines for shown in _build_shown_lines(line)]
     alone = any(
-        gap.interval and not (line.published_n and column in line.published_std)
+        gap.interval and not (line.row.seeds and column in line.row.std)
         for line in table.lines
         for column, gap in line.gaps.items()
     )
@@ -126,23 +126,25 @@ def _describe_limits(table: PaperTable) -> Iterator[str]:
 
 def paper_document(table: PaperTable) -> Document:
     """Make the document of a paper's table; CSV has a line for each printed number, with ours."""
-    cells = [_make_csv_cells(table, line, name) for line in table.lines for name in line.published]
+    cells = [_make_csv_cells(table, line, name) for line in table.lines for name in line.row.scores]
     columns = [Column[dict[str, Any]](name, itemgetter(name)) for name in cells[0]]
     return Document(
-        lambda: [paper_layout(table)],
-        lambda: to_csv(columns, cells),
-        lambda: _make_record(table),
+        lambda: [paper_layout(table)], lambda: to_csv(columns, cells), lambda: _make_record(table)
     )
 
 
 def _make_record(table: PaperTable) -> dict[str, Any]:
-    names = (
-        *("backbone", "method", "label", "published", "published_std", "published_n"),
-        *("configuration", "n", "released"),
-    )
     lines = [
         {
-            **{name: getattr(line, name) for name in names},
+            "backbone": line.row.backbone,
+            "method": line.row.system,
+            "label": line.row.label,
+            "published": line.row.scores,
+            "published_std": line.row.std,
+            "published_n": line.row.seeds,
+            "configuration": line.configuration,
+            "n": line.n,
+            "released": line.released,
             "ours": {column: estimate.mean for column, estimate in line.ours.items()},
             **{
                 f"ours_{name}": {column: part(score) for column, score in line.ours.items()}
@@ -168,12 +170,12 @@ def _make_csv_cells(table: PaperTable, line: PaperLine, column: str) -> dict[str
     return {
         "paper": table.paper,
         "table": table.table,
-        "backbone": line.backbone,
-        "method": line.method,
-        "label": line.label,
+        "backbone": line.row.backbone,
+        "method": line.row.system,
+        "label": line.row.label,
         "column": column,
-        "published": line.published[column],
-        "published_std": line.published_std.get(column),
+        "published": line.row.scores[column],
+        "published_std": line.row.std.get(column),
         "configuration": line.configuration if ours else None,
         "n": ours and ours.n,
         "ours": ours and ours.mean,
@@ -188,11 +190,12 @@ def _make_csv_cells(table: PaperTable, line: PaperLine, column: str) -> dict[str
 def _build_shown_lines(line: PaperLine) -> Iterator[ShownLine]:
     """Yield the printed row, ours and the difference."""
     printed = {
-        column: published_cell(column, value, line.published_std.get(column))
-        for column, value in line.published.items()
+        column: published_cell(column, value, line.row.std.get(column))
+        for column, value in line.row.scores.items()
     }
-    name = f"{line.method} ({line.label})" if line.label else line.method
-    yield ShownLine(line.backbone, name, printed, line.published)
+    backbone, name = line.row.backbone, line.row.system
+    name += f" ({line.row.label})" if line.row.label else ""
+    yield ShownLine(backbone, name, printed, line.row.scores)
     if line.ours:
         seeds = [estimate.n for estimate in line.ours.values()]  # may differ by column
         n = "-".join(dict.fromkeys(map(str, (min(seeds), max(seeds)))))
@@ -207,8 +210,8 @@ def _build_shown_lines(line: PaperLine) -> Iterator[ShownLine]:
                 ours[column], text = Cell(f"{score.mean:.1f}", spread=std), f"{gap.value:+.1f}"
             gaps[column] = Cell(text, mark=VERDICT_MARKS[gap.verdict])
         means = {column: score.mean for column, score in line.ours.items()}
-        yield ShownLine(line.backbone, name, ours, means)
-        yield ShownLine(line.backbone, "difference", gaps)
+        yield ShownLine(backbone, name, ours, means)
+        yield ShownLine(backbone, "difference", gaps)
 
 
 def papers_layout(listed: Sequence[PaperProgress]) -> list[Table]:
@@ -263,7 +266,5 @@ def papers_document(listed: Sequence[PaperProgress]) -> Document:
     columns = [Column[PaperProgress](name) for name in names]
     left_out = Column[PaperProgress]("left_out", lambda progress: sum(progress.left_out.values()))
     return Document(
-        lambda: papers_layout(listed),
-        lambda: to_csv([*columns, left_out], listed),
-        lambda: listed,
+        lambda: papers_layout(listed), lambda: to_csv([*columns, left_out], listed), lambda: listed
     )

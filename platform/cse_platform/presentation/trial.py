@@ -34,11 +34,7 @@ IDENTITY_DIGITS = 12
 
 
 def trial_page(
-    trial: TrialDetails,
-    *,
-    options: str,
-    has_output: bool,
-    best: Mapping[str, Any] | None = None,
+    trial: TrialDetails, *, options: str, has_output: bool, best: Mapping[str, Any] | None = None
 ) -> Iterator[Block]:
     """Yield the blocks of the page of a trial; correlations and accuracies are x 100.
 

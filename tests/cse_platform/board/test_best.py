@@ -16,8 +16,9 @@ from sqlalchemy import (
 from stored_trials import apply_events
 from sweep_events import sweep_started, trial_life
 
-from cse_platform.leaderboard.board import best_first, board_rows
+from cse_platform.leaderboard.board import board_rows
 from cse_platform.leaderboard.records import Filters, best_key, dev_key
+from cse_platform.leaderboard.selection import best_first
 from cse_platform.search.confirmation import best_configurations as chosen_by_sweep
 from cse_platform.stores.sql.store import Store
 from cse_platform.stores.sql.tables import ScoreRecord

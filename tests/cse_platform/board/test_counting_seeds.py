@@ -55,10 +55,7 @@ def sweep(
     return events
 
 
-TWO = {
-    "a": ({42: 0.80}, {0: 0.76, 1: 0.74}),
-    "b": ({42: 0.70}, {}),
-}
+TWO = {"a": ({42: 0.80}, {0: 0.76, 1: 0.74}), "b": ({42: 0.70}, {})}
 
 
 def best(filled, events: Iterable[Event], filters: Filters = EVERY_ROW) -> LeaderboardRow:

@@ -85,10 +85,11 @@ def test_settings_that_took_no_part_are_left_out(board) -> None:
     assert (list(found.space), found.dev) == (["rank_loss", "tau3"], "sickr")
 
 
-def test_a_space_or_a_dev_selection_of_another_version(board) -> None:
+def test_a_file_that_says_nothing_or_is_of_another_version(board) -> None:
     dev: list[Any] = ["sickr", ["sickr"], {"search": 3}, None]
     specs = [
         {},
+        {"source": "imported", "dev": {"search": "stsb"}},
         {"space": {"tau2": {"kind": "of another version"}}},
         *({"dev": one} for one in dev),
     ]
@@ -100,7 +101,7 @@ def test_a_space_or_a_dev_selection_of_another_version(board) -> None:
         found = reader.search(name)
         assert (len(found.space), found.dev) == (0, "stsb")
         assert found.trials[0].searched_values == {"tau2": 0.025, "rank_loss": "listnet"}
-    assert {one.dev for one in reader.sweeps()} == {"stsb"}
+    assert {(one.planned, one.dev, one.left) for one in reader.sweeps()} == {(1, "stsb", None)}
 
 
 def test_further_seeds_and_open_ends(board) -> None:

@@ -134,16 +134,6 @@ def test_only_a_running_sweep_has_time_left(board, half_way) -> None:
         assert (found.elapsed, found.left, found.quiet) == (minutes * 60, None, None)
 
 
-def test_a_file_that_says_nothing(board) -> None:
-    specs: list[dict[str, Any]] = [{}, {"source": "imported", "dev": {"search": "stsb"}}]
-    for number, spec in enumerate(specs):
-        name = f"s{number}"
-        life = at(1, *trial_life(number, {1: 0.5}, sweep=name))
-        apply_events(board, [*at(0, sweep_started(name, spec=spec)), *life], journal=name)
-        found = seen(board, minutes=2, name=name)
-        assert (found.planned, found.dev, found.left) == (1, "stsb", None)
-
-
 def test_sweeps_the_last_started_first_and_unknown_ones(board, half_way) -> None:
     reader = Leaderboard(board)
     assert reader.sweeps() == []

@@ -7,6 +7,7 @@ from typing import Any
 from board_rows import estimate, published, row
 
 from cse_platform.leaderboard.published.rows import PublishedRow
+from cse_platform.leaderboard.ranking import sort_rows
 from cse_platform.leaderboard.records import (
     BOARD_FAMILIES,
     Configuration,
@@ -14,7 +15,6 @@ from cse_platform.leaderboard.records import (
     Gap,
     SeenSentences,
 )
-from cse_platform.leaderboard.sorting import sort_rows
 from cse_platform.leaderboard.statistics.intervals import Interval, RankInterval
 from cse_platform.presentation.board_columns import Board
 

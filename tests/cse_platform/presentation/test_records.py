@@ -88,9 +88,12 @@ def test_a_comparison_as_csv_has_a_line_for_each_task_and_the_average(written, c
 
 
 def line(backbone: str, label: str, value: float, ours: Estimate | None = None) -> PaperLine:
-    printed = {"avg_sts": value, "train_minutes": 87.5}
-    stands = ({"avg_sts": ours}, "c" * 64) if ours else ({}, None)
-    return PaperLine(backbone, "rankcse", label, printed, {"avg_sts": 0.0013}, *stands)
+    settings = dict([label.split("=")]) if label else {}
+    printed = published(
+        {"avg_sts": value, "train_minutes": 87.5}, std={"avg_sts": 0.0013},
+        backbone=backbone, system="rankcse", settings=settings,
+    )  # fmt: skip
+    return PaperLine(printed, {"avg_sts": ours}, "c" * 64) if ours else PaperLine(printed)
 
 
 def test_a_released_encoder_in_a_papers_table_is_told_from_ours(lines) -> None:
@@ -122,7 +125,7 @@ def test_a_papers_table_by_hand(lines, written) -> None:
     assert r"& difference & +0.50$^{\approx}$ &" in text
     assert r"\par\smallskip $\approx$ within noise" in text
     ours = {"train_minutes": estimate(9, 11)}
-    minutes = PaperLine("bert-base", "simcse", "", {"train_minutes": 20.0}, {}, ours, "d" * 64)
+    minutes = PaperLine(published({"train_minutes": 20.0}), ours, "d" * 64)
     costs = lines(PaperTable("rankcse", "table11", ("train_minutes",), (minutes,)))
     assert costs[0] == "rankcse table11: the paper's numbers; 1 of 1 rows are yours"
     assert costs[3:6] == [
@@ -136,13 +139,13 @@ def test_a_papers_table_by_hand(lines, written) -> None:
 
 
 def test_each_gap_is_said_with_its_mark(lines, written) -> None:
-    minutes = {"avg_sts": 0.8, "train_minutes": 87.5}
+    minutes = published({"avg_sts": 0.8, "train_minutes": 87.5}, backbone="a")
     above, one_seed = estimate(0.82, 0.8202), estimate(0.8)
     found = (
-        PaperLine("a", "x", "", minutes, {}, {"avg_sts": above}, "c" * 64),
-        PaperLine("a", "y", "", minutes, {}, {"avg_sts": one_seed}, "d" * 64),
-        PaperLine("a", "z", "", minutes, {}, {"train_minutes": estimate(60, 61)}, "e" * 64),
-        PaperLine("a", "w", "", minutes, {"avg_sts": 0.0}, {}),
+        PaperLine(minutes, {"avg_sts": above}, "c" * 64),
+        PaperLine(minutes, {"avg_sts": one_seed}, "d" * 64),
+        PaperLine(minutes, {"train_minutes": estimate(60, 61)}, "e" * 64),
+        PaperLine(replace(minutes, std={"avg_sts": 0.0})),
     )
     table = PaperTable("rankcse", "table2", ("avg_sts", "train_minutes"), found)
     told = lines(table)

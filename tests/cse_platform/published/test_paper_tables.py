@@ -25,11 +25,7 @@ LISTMLE = {"rank_loss": "listmle", "gamma": 1.0, "tau2": 0.0125}
 
 
 def paper_table(
-    paper: str,
-    table: str,
-    ours: Sequence[LeaderboardRow],
-    *,
-    files: Sequence[Path] = (),
+    paper: str, table: str, ours: Sequence[LeaderboardRow], *, files: Sequence[Path] = ()
 ) -> PaperTable:
     rows = rows_of_table(paper, table, published_rows(files=files))
     return papers.paper_table(rows, ours)
@@ -190,7 +186,7 @@ def line(table: PaperTable, backbone: str, method: str, label: str = "") -> Pape
     (found,) = (
         one
         for one in table.lines
-        if (one.backbone, one.method, one.label) == (backbone, method, label)
+        if (one.row.backbone, one.row.system, one.row.label) == (backbone, method, label)
     )
     return found
 
@@ -206,14 +202,14 @@ def test_a_table_is_found_by_its_name_or_number() -> None:
     assert (table.paper, table.table, notes(table)) == ("rankcse", "table2", [])
     sts = ("sts12", "sts13", "sts14", "sts15", "sts16", "stsb", "sickr", "avg_sts")
     assert table.columns == sts
-    first = [one.method for one in table.lines][:4]
+    first = [one.row.system for one in table.lines][:4]
     assert first == ["glove-avg", "use", "first-last-avg", "bert-flow"]
-    backbones = [one.backbone for one in table.lines]
+    backbones = [one.row.backbone for one in table.lines]
     expected = ["non-bert", "bert-base", "bert-large", "roberta-base", "roberta-large"]
     assert list(dict.fromkeys(backbones)) == expected
     assert backbones == sorted(backbones, key=expected.index)
     ours = listnet_line([])
-    assert ours.published["avg_sts"] == 0.8005
+    assert ours.row.scores["avg_sts"] == 0.8005
     assert (ours.ours, ours.configuration, ours.n) == ({}, None, 0)
     for name in ("2", "table2", "Table 2", " TABLE2"):
         assert paper_table("RankCSE", name, []).table == "table2"
@@ -271,7 +267,7 @@ def test_a_dev_table_takes_ours_from_that_very_dev_set() -> None:
     table = paper_table("compcse", "6", [row])
     assert table.columns == ("stsb",)
     ours = line(table, "bert-base", "compcse", "d0=256")
-    assert (ours.published, ours.ours) == ({"stsb": 0.8411}, {"stsb": row.dev_score})
+    assert (ours.row.scores, ours.ours) == ({"stsb": 0.8411}, {"stsb": row.dev_score})
     of_test = {"stsb": estimate(0.8)}
     for other in (
         our_row("compcse", values=values, source="builtin", scores=of_test),
@@ -298,8 +294,8 @@ def test_a_gap_of_a_cell_by_hand_also_with_the_papers_own_noise() -> None:
     assert verdict(0.8019, 0.8029, 0.8039) == "within noise"
     row = our_row(values=LISTNET, scores={"avg_sts": estimate(0.802, 0.803, 0.804)})
     ours = listnet_line([row], "6", ", seeds=5")
-    assert (ours.published["avg_sts"], ours.published_std["avg_sts"]) == (0.8, 0.0013)
-    assert ours.published_n == 5
+    assert (ours.row.scores["avg_sts"], ours.row.std["avg_sts"]) == (0.8, 0.0013)
+    assert ours.row.seeds == 5
     gap = ours.gaps["avg_sts"]
     # 0.001^2 / 3 + 0.0013^2 / 5 = 6.7133e-7; 5.358 df by Welch, t = 2.520: 0.003 -+ 0.002065.
     assert gap.interval is not None
@@ -342,7 +338,7 @@ def test_columns_of_other_scores_and_of_none_of_ours() -> None:
     assert table.columns[0] == "sts12_kcc" and table.columns[-1] == "avg_sts_ndcg"
     assert line(table, "bert-base", "rankcse").ours == {"stsb_kcc": score}
     seeds = line(paper_table("hicl", "15", []), "roberta-large", "hicl", "base=sncse, seeds=3")
-    assert (seeds.published["avg_sts"], seeds.published_std["avg_sts"]) == (0.8122, 0.005)
+    assert (seeds.row.scores["avg_sts"], seeds.row.std["avg_sts"]) == (0.8122, 0.005)
     minutes = paper_table("rankcse", "11", [our_row(values=LISTNET)])
     told = "train_minutes and epoch_minutes: the paper's are of an NVIDIA A100 (40 GB)."
     assert notes(minutes) == [told]
@@ -366,8 +362,8 @@ def test_costs_of_ours_stand_beside_the_papers() -> None:
 
     found = table(whole, epochs=1.0)
     simcse = line(found, "bert-base", "simcse", "A100-40GB=128 batch, 1 epoch")
-    assert simcse.published == {"train_minutes": 20, "epoch_minutes": 20}
-    assert simcse.ours.keys() == simcse.published.keys()
+    assert simcse.row.scores == {"train_minutes": 20, "epoch_minutes": 20}
+    assert simcse.ours.keys() == simcse.row.scores.keys()
     assert (simcse.ours["train_minutes"].mean, simcse.n) == (10, 2)
     gap = simcse.gaps["train_minutes"]
     assert (gap.value, gap.verdict) == (-10, "below")
@@ -396,7 +392,11 @@ def test_a_labs_own_table(lab_file) -> None:
     table = paper_table("ours", "figure3", [row], files=[file])
     assert line(table, "mini", "rankcse", "tau2=0.05").n == 1
     table = paper_table("ours", "1", [], files=[file])
-    assert [(one.backbone, one.method) for one in table.lines] == [places[0], places[2], places[1]]
+    assert [(one.row.backbone, one.row.system) for one in table.lines] == [
+        places[0],
+        places[2],
+        places[1],
+    ]
 
 
 AS_RELEASED: dict[str, Any] = {"pooler": "cls", "whitening": False}
@@ -413,13 +413,13 @@ def test_a_released_encoder_stands_where_no_model_of_ours_does() -> None:
         scored("simcse", "bert-base", hash="trained here"),
     ]
     table = paper_table("rankcse", "2", rows)
-    stands = {one.method: (one.configuration, one.released) for one in table.lines if one.ours}
+    stands = {one.row.system: (one.configuration, one.released) for one in table.lines if one.ours}
     assert stands == {
         "diffcse": ("diffcse", "diffcse-bert-base"),
         "simcse": ("trained here", None),
         "pcl": ("pcl", "qiyuw/pcl-bert-large-uncased@v1"),
     }
-    assert [one.backbone for one in table.lines if one.released] == ["bert-base", "bert-large"]
+    assert [one.row.backbone for one in table.lines if one.released] == ["bert-base", "bert-large"]
     alone = paper_table("rankcse", "2", rows[:-1])
     assert line(alone, "bert-base", "simcse").released == "simcse-bert-base"
     changed = [our_row("untrained", row.backbone, values=AS_RELEASED | {"whitening": True},
@@ -439,4 +439,4 @@ def test_a_released_encoder_stands_in_no_row_that_a_paper_trained_anew() -> None
     for row, stands in ((sts, "3"), (transfer, "10")):
         for table in ("3", "10"):
             ours = [one for one in paper_table("rankcse", table, [row]).lines if one.ours]
-            assert [one.method for one in ours] == ["diffcse"] * (table == stands)
+            assert [one.row.system for one in ours] == ["diffcse"] * (table == stands)

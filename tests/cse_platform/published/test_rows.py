@@ -9,7 +9,6 @@ import pytest
 from cse_methods.tasks import STS_TASKS
 from cse_platform.errors import PublishedError
 from cse_platform.leaderboard.published.rows import (
-    OTHER_DATA,
     PublishedRow,
     merge_repeated_rows,
     published_rows,
@@ -142,23 +141,6 @@ def test_a_recent_row_says_where_it_is_from_and_what_sets_it_apart(recent) -> No
     assert (len(recent), sum(bool(row.reported_by) for row in recent)) == (119, 39)
     for row in recent:
         assert ("ensemble" in row.apart) is (int(row.settings.get("encoders", 1)) > 1), row
-
-
-def test_only_what_borrows_an_encoder_passes_rankcse(recent) -> None:
-    plain = [row for row in recent if OTHER_DATA.isdisjoint(row.apart) and (row.year or 0) >= 2023]
-    above = {
-        (row.paper, row.apart, row.scores["avg_sts"]): row.settings.get("with")
-        for row in plain
-        if row.backbone == "bert-base" and row.scores["avg_sts"] > 0.8036
-    }
-    assert above == {
-        ("tncse", ("ensemble", "transductive"), 0.8056): "infocse",
-        ("tncse", ("transductive",), 0.806): "infocse",
-        ("jtcse", ("ensemble", "transductive"), 0.806): "infocse",
-        ("jtcse", ("transductive",), 0.805): "infocse",
-        ("cacse", ("ensemble",), 0.8047): "infocse",
-    }
-    assert not any(row.checkpoints.startswith("mean") for row in plain)
 
 
 def test_the_recent_averages_that_are_not_the_mean_are_told(recent) -> None:

@@ -1,10 +1,9 @@
-from itertools import combinations, product
+from itertools import combinations
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 from scipy import stats
 
 from cse_platform.leaderboard.statistics.searches import (
@@ -89,6 +88,8 @@ def test_who_is_dropped_from_a_race_by_hand() -> None:
     calm = {str(n): by_seed(*(0.8 + row)) for n, row in enumerate(noise)}
     narrow = {"a": by_seed(0.80, 0.80), "b": by_seed(0.769, 0.771)}
     assert "b" not in find_survivors(narrow | calm, seeds=SEEDS)
+    rough = {str(n): by_seed(*(0.5 + 30 * row)) for n, row in enumerate(noise)}
+    assert "b" in find_survivors(narrow | rough, seeds=SEEDS)  # two differences agree by chance
     # Of its own, b may vary more than the others do.
     assert "b" in find_survivors(pair | calm, seeds=SEEDS)
 
@@ -119,44 +120,3 @@ def test_whoever_is_out_stays_out_whatever_ends_later(rows, data) -> None:
         assert racing <= before
         before = racing
     assert before == set(find_survivors(whole, seeds=SEEDS))
-
-
-def share_dropped(noise: NDArray[np.float64], means: NDArray[np.float64]) -> float:
-    """How often the first, truly best configuration is dropped."""
-    errors, planned = 0, range(noise.shape[2])
-    for drawn in noise + means[:, None]:
-        values: dict[str, dict[int, float | None]] = {str(n): {} for n in range(len(means))}
-        for seed in planned:
-            for name in find_survivors(values, seeds=planned):
-                values[name][seed] = float(drawn[int(name), seed])
-        errors += "0" not in find_survivors(values, seeds=planned)
-    return errors / len(noise)
-
-
-WHOLE = list(product((3, 8), (0.0, 0.5, 2.0), ("normal", "heavy tails", "collapses", "shared")))
-
-
-@pytest.mark.parametrize(
-    ("races", "cases"),
-    [
-        pytest.param(50, [(3, 0.5, "collapses"), (8, 0.0, "heavy tails")], id="few"),
-        pytest.param(200, WHOLE, id="all", marks=pytest.mark.slow),
-    ],
-)
-def test_the_best_is_dropped_no_more_often_than_alpha(races, cases) -> None:
-    """By three standard errors of the simulation at most. Gaps are in deviations of a seed."""
-    alpha = 0.05
-    sure = alpha + 3 * (alpha * (1 - alpha) / races) ** 0.5
-    wrong = {}
-    for configurations, gap, errors in cases:
-        rng = np.random.default_rng(configurations)
-        size = (races, configurations, 5)
-        noise = rng.standard_normal(size)
-        if errors == "heavy tails":
-            noise = rng.standard_t(3, size) / np.sqrt(3)
-        elif errors == "collapses":
-            noise -= 8 * (rng.random(size) < 0.1)
-        elif errors == "shared":
-            noise += 2 * rng.standard_normal((races, 1, 5))
-        wrong[configurations, gap, errors] = share_dropped(noise, -gap * np.arange(configurations))
-    assert {case: share for case, share in wrong.items() if share > sure} == {}

@@ -14,8 +14,8 @@ from cse_dashboards.page.site import pages, read_address, reader, site
 from cse_dashboards.page.words import arrange_columns
 from cse_methods.names import backbone_name, method_name, paper_page
 from cse_platform.leaderboard.published.rows import PublishedRow
+from cse_platform.leaderboard.ranking import sort_rows
 from cse_platform.leaderboard.records import FAMILIES, LeaderboardRow, family_of
-from cse_platform.leaderboard.sorting import sort_rows
 from cse_platform.leaderboard.statistics.compare import Comparison
 from cse_platform.presentation.board import board_document, wide_board_tables
 from cse_platform.presentation.board_columns import PUBLISHED, Board

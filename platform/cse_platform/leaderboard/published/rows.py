@@ -200,10 +200,6 @@ def _parse_configuration(text: str) -> Any:
     return configuration
 
 
-def _parse_apart(text: str) -> list[str]:
-    return text.split("+")
-
-
 Name = Annotated[str, Field(min_length=1)]
 Number = Annotated[Decimal, BeforeValidator(_parse_number)]
 
@@ -230,7 +226,7 @@ class Line(Settings):
     paper_id: str = ""
     trained_on: str = ""
     checkpoints: str = ""
-    apart: Annotated[tuple[Apart, ...], BeforeValidator(_parse_apart)] = Field(())
+    apart: Annotated[tuple[Apart, ...], BeforeValidator(lambda text: text.split("+"))] = Field(())
     reported_by: str = ""
     read_in: str = ""
 
@@ -263,8 +259,8 @@ class Line(Settings):
 
 COLUMNS = tuple(Line.model_fields)
 OPTIONAL = {name for name, cell in Line.model_fields.items() if not cell.is_required()}
-ABOUT_THE_PAPER = set(COLUMNS[COLUMNS.index("year") :])
-"""The columns that a row has as they are."""
+OF_THE_NUMBER = {"task", "metric", "value", "std"}
+"""The columns in which the lines of one row differ."""
 
 
 def read_rows(file: Path | Traversable) -> list[PublishedRow]:
@@ -286,7 +282,7 @@ def read_rows(file: Path | Traversable) -> list[PublishedRow]:
     grouped: dict[str, list[Line]] = {}
     first: dict[tuple[str, str], int] = {}
     for line_number, line in lines:
-        key = line.model_dump_json(exclude={"task", "metric", "value", "std"})
+        key = line.model_dump_json(exclude=OF_THE_NUMBER)
         grouped.setdefault(key, []).append(line)
         before = first.setdefault((key, line.column), line_number)
         if before != line_number:
@@ -318,20 +314,15 @@ def _build_row(lines: Sequence[Line]) -> PublishedRow:
             with suppress(json.JSONDecodeError):
                 wanted[name] = json.loads(text)
     return PublishedRow(
-        paper=head.paper,
-        table=head.table,
-        backbone=head.backbone,
         system=head.method,
         method=str(stated.get(METHOD, head.method)),
-        settings=head.settings,
         configuration=wanted,
-        split=head.split,
         scores={line.column: line.as_score(line.value) for line in lines},
         std={line.column: line.as_score(line.std) for line in lines if line.std is not None},
         sources=(f"{head.paper} {head.table}",),
         unstated=tuple(line.column for line in lines if line.metric == NOT_STATED),
         rerun=stated.get(RERUN) is True,
-        **head.model_dump(include=ABOUT_THE_PAPER),
+        **head.model_dump(exclude=OF_THE_NUMBER | {"method", "configuration"}),
     )
 
 

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from hashlib import sha256
-from math import fsum, sqrt
-from typing import Any, Literal, NamedTuple
+from math import fsum, hypot, sqrt
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,53 +47,41 @@ Floats = NDArray[np.float64]
 TAILS = (0.025, 0.975)
 
 
-def seed_interval(values: Sequence[float]) -> Interval | None:
-    r"""Compute Student's interval of the mean over seeds.
+def seed_interval(
+    values: Sequence[float], *, printed: float = 0.0, std: float | None = None, n: int | None = None
+) -> Interval | None:
+    r"""Compute Student's interval of the mean over our seeds, minus a mean that a paper prints.
 
-    .. math:: \bar x \pm t_{n-1,\,0.975} \; s / \sqrt n
+    .. math:: \bar x - m \pm t_{\nu,\,0.975} \sqrt{s^2 / n_x + s_m^2 / n_m}
 
-    A bootstrap of two to five seeds would be too narrow by :math:`\sqrt{(n-1)/n}`, and would have
-    normal tails instead of the heavy ones of t (for two seeds, 2 standard errors instead of 12.7).
-    It assumes that seeds are normally distributed. None for a single seed, whose spread is unknown.
+    A bootstrap of two to five seeds would be too narrow by :math:`\sqrt{(n_x-1)/n_x}`, and would
+    have normal tails instead of the heavy ones of t (for two seeds, 2 standard errors instead of
+    12.7). It assumes that seeds are normally distributed. None for a single seed, whose spread is
+    unknown.
+
+    If the paper prints the standard deviation :math:`s_m` over :math:`n_m` seeds, the degrees of
+    freedom are Welch's. Otherwise its mean is taken as exact, and the interval covers only our
+    seeds: it is too narrow for the difference.
 
     Source:
         Student 1908, The probable error of a mean.
     """
     if len(values) < 2:
         return None
-    mean = fsum(values) / len(values)
-    reach = float(stdtrit(len(values) - 1, TAILS[1])) * _compute_standard_error(values)
+    freedom, theirs = len(values) - 1.0, 0.0
+    ours = standard_deviation(values) / sqrt(len(values))
+    if std and n is not None and n > 1:
+        theirs = std / sqrt(n)
+        freedom = welch_freedom((ours**2, theirs**2), (freedom, n - 1))
+    reach = float(stdtrit(freedom, TAILS[1])) * hypot(ours, theirs)
+    mean = fsum(values) / len(values) - printed
     return Interval(mean - reach, mean + reach, "seeds")
 
 
-def gap_interval(
-    values: Sequence[float], *, printed: float, std: float | None = None, n: int | None = None
-) -> Interval | None:
-    r"""Compute Student's interval of the mean over our seeds minus a mean that a paper prints.
-
-    .. math:: \bar x - m \pm t_{\nu,\,0.975} \sqrt{s^2 / n_x + s_m^2 / n_m}
-
-    If the paper prints the standard deviation :math:`s_m` over :math:`n_m` seeds, the degrees of
-    freedom are Welch's. Otherwise its mean is taken as exact, and the interval covers only our
-    seeds: it is too narrow. None for a single seed of ours.
-    """
-    if len(values) < 2:
-        return None
-    ours, theirs = _compute_standard_error(values) ** 2, 0.0
-    freedom = len(values) - 1.0
-    if std and n is not None and n > 1:
-        theirs = std**2 / n
-        freedom = welch_freedom((ours, theirs), (freedom, n - 1))
-    reach = float(stdtrit(freedom, TAILS[1])) * sqrt(ours + theirs)
-    difference = fsum(values) / len(values) - printed
-    return Interval(difference - reach, difference + reach, "seeds")
-
-
-def _compute_standard_error(values: Sequence[float]) -> float:
-    """Compute the standard error of the mean over two seeds or more."""
-    n = len(values)
-    mean = fsum(values) / n
-    return sqrt(fsum((value - mean) ** 2 for value in values) / (n - 1)) / sqrt(n)
+def standard_deviation(values: Sequence[float]) -> float:
+    """Compute the sample standard deviation (ddof 1) of two values or more."""
+    mean = fsum(values) / len(values)
+    return sqrt(fsum((value - mean) ** 2 for value in values) / (len(values) - 1))
 
 
 def percentile_interval(draws: NDArray[np.floating[Any]], over: Spread = "examples") -> Interval:
@@ -425,13 +413,10 @@ def _compute_correlations(gold: _Order, encoders: Sequence[_Order], counts: Ints
     return correlations
 
 
-class TrainingDesign(NamedTuple):
-    """What the random decisions of a contender's trainings follow from."""
-
-    method: str
-    backbone: str
-    seeds: tuple[int, ...]
-    """In the order of the scores."""
+TrainingDesign = tuple[str, str, tuple[int, ...]]
+"""What the random decisions of a contender's trainings follow from: method, backbone, and the seeds
+in the order of the scores.
+"""
 
 
 FEWEST_PAIRED_SEEDS = 3
