@@ -23,7 +23,7 @@ SPEC = {
     "space": {
         "temperature": {"low": 0.01, "high": 1.0, "log": True},
         "kind": ["a", "b"],
-        "depth": {"choices": [1, 2], "when": {"kind": "b"}},
+        "depth": {"choices": [None, 1, 2], "when": {"kind": "b"}},
     },
     "search": {"sampler": "random", "trials": 6},
 }  # fmt: skip
@@ -124,12 +124,17 @@ def test_what_means_nothing_is_refused(asks, held, board) -> None:
 def test_a_configuration_that_the_sweep_has_or_awaits_is_not_enqueued(
     board, leaderboard_url
 ) -> None:
-    values = {"temperature": 0.25, "kind": "a", "depth": 1}  # depth is inactive beside kind=a
+    named = ("temperature", "kind", "depth")
+    lives: list[tuple[dict[str, Any], Any]] = [
+        ({"kind": "a", "depth": 1}, "COMPLETE"),  # depth is inactive
+        ({"kind": "b", "depth": 1}, "FAIL"),
+        ({"kind": "b"}, "COMPLETE"),  # its depth is null
+    ]
     events = [
         event
-        for number, (kind, state) in enumerate([("a", "COMPLETE"), ("b", "FAIL")])
+        for number, (values, state) in enumerate(lives)
         for event in trial_life(
-            number, {10: 0.5}, state=state, values=values | {"kind": kind}, searched=tuple(values)
+            number, {10: 0.5}, state=state, values={"temperature": 0.25, **values}, searched=named
         )
     ]
     apply_events(board, [sweep_started(spec=SPEC), *events])
@@ -137,15 +142,17 @@ def test_a_configuration_that_the_sweep_has_or_awaits_is_not_enqueued(
     for settings, why in (
         ("temperature=0.25 kind=a", has.format(0, "COMPLETE") + "seeds.confirm in its file"),
         ("temperature=0.25 kind=b depth=1", has.format(1, "FAIL") + "cse-sweep retry first 1 "),
+        ("temperature=0.25 kind=b depth=null", has.format(2, "COMPLETE") + "seeds.confirm in its"),
         ("temperature=0.25 kind=b depth=2", ""),
         ("temperature=0.25 kind=b depth=2", "waits already; sweep 'first' tries it next"),
         ("temperature=0.25 kind=b", ""),  # the sampler draws depth
         ("temperature=0.25 kind=b", ""),
+        ("temperature=0.5 kind=b depth=null", ""),
     ):
         words = [word for setting in settings.split() for word in ("--set", setting)]
         asked = ("enqueue", "first", "--store", leaderboard_url, *words)
         assert why in invoke(main, *asked, code=1 if why else 0).stderr, settings
-    assert len(waiting(board)) == 3
+    assert len(waiting(board)) == 4
 
 
 def test_sweep_that_does_not_run_does_it_at_its_next_start(asks, board) -> None:

@@ -57,7 +57,7 @@ def send_request(
     `reference` is a sweep, or one of its trials, as SWEEP#N or by its key. `numbers` are further
     trials, `settings` (`NAME=VALUE`) are values to enqueue, and `at_most` is the limit of trials at
     once, None for none. Raises SweepRefusedError if the sweep's state does not allow the request,
-    or if the sweep has or awaits the configuration to enqueue; NotFoundError if there is no such
+    or if there is no configuration to enqueue, or the sweep has or awaits it; NotFoundError if there is no such
     sweep or trial; and JournalError if its journal is on this machine and being deleted.
     """
     with open_store(url, create=False) as board:
@@ -87,6 +87,8 @@ def send_request(
                 "resources.at_most there"
             )
         _refuse_other_trials(sweep, states, action, numbers)
+        if action == "enqueue" and not settings:
+            raise SweepRefusedError("enqueue takes the value of at least one hyperparameter")
         values = dict[str, Any]()
         if settings:
             spec, values = _read_values(stored, settings)
@@ -154,10 +156,10 @@ def _refuse_repetition(
     """
     if not all(name in values or spec.space.is_excluded(name, values) for name in spec.space):
         return
-    settings = spec.config(values).hyperparameters()
-    wanted = {name: settings[name] for name in values}
+    settings = spec.config(values).hyperparameters()  # a None can be left out of them
+    wanted = {name: settings.get(name) for name in values}
     for trial in read_trials(session, SweepTrialRecord.sweep_id == stored.id, space=spec.space):
-        if trial.searched_values == wanted:
+        if wanted == {name: trial.searched_values.get(name) for name in wanted}:
             way = "seeds.confirm in its file runs further seeds of the best"
             if trial.state in _TAKES["retry"]:
                 way = f"cse-sweep retry {stored.name} {trial.number} tries it again"
