@@ -22,7 +22,7 @@ def selected(**dev: Any) -> DevSelection:
 
 
 def test_a_dev_file_is_named_alike_in_every_role() -> None:
-    dev = selected(checkpoint="./zh/my-dev.tsv", search="./zh/my-dev.tsv", also=["stsb", "b.csv"])
+    dev = selected(checkpoint="./zh/my-dev.tsv", search="zh//my-dev.tsv", also=["stsb", "b.csv"])
     assert (dev.checkpoint, dev.search, dev.also) == ("my-dev", "my-dev", ("stsb", "b"))
     assert dev.tasks == ("my-dev", "stsb", "b")
     files = {name: own.file for name, own in dev.files.items()}
