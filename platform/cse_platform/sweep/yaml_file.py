@@ -59,9 +59,12 @@ _INDENTED = "; is it indented as the lines that it belongs to?"
 _SYNTAX_HINTS = {
     "'\\t'": "; indent with spaces, not tabs",
     "<block": _INDENTED,
+    "<document start>": "; does the key above it end in ': '?",
     "mapping values": f"{_INDENTED} a text with ': ' in it needs quotes",
 }
 """What mostly helps, by a part of the parser's message."""
+_UNSPACED = re.compile(r"\s*(?:- )?([\w.]+):[^\s:/]")
+"""A line such as `trials:8`."""
 
 
 def read_yaml(text: str) -> YamlDocument:
@@ -107,7 +110,7 @@ def read_yaml(text: str) -> YamlDocument:
 
 def _refuse_common_slips(text: str, line: int, error: MarkedYAMLError) -> None:
     """Raise UnreadableYamlError if the parser fails at a line, counted from 0, for a cause that its
-    own message hides: a no-break space, or a second document.
+    own message hides: a no-break space, a colon without a space, or a second document.
     """
     lines = text.split("\n")
     for index in (line, line - 1):  # the parser notices it in the next line
@@ -118,6 +121,14 @@ def _refuse_common_slips(text: str, line: int, error: MarkedYAMLError) -> None:
             raise UnreadableYamlError(
                 f"line {index + 1}: a no-break space{after}; write an ordinary space"
             ) from error
+    unspaced = None
+    for index in range(min(line, len(lines) - 1), -1, -1):  # it joins such lines, up to this one
+        if found := _UNSPACED.match(lines[index]):
+            unspaced = f"line {index + 1}: no space after {found[1] + ':'!r}"
+        elif index < line:
+            break
+    if unspaced:
+        raise UnreadableYamlError(unspaced) from error
     if "another document" in (error.problem or ""):
         raise UnreadableYamlError(
             f"a second document begins on line {line + 1}; put several sweeps under stages:"
