@@ -96,13 +96,8 @@ class Journal:
         try:
             with ExitStack() as undo:
                 undo.callback(lock_journal(path).release)
-                refuse_deleted(path)
-                self._fd = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o666)
+                self._fd = _open_to_append(path)
                 undo.callback(os.close, self._fd)
-                _cut_torn_line(path)
-                if path.stat().st_size == 0:
-                    header = {"journal": str(uuid4()), "version": JOURNAL_VERSION}
-                    os.write(self._fd, _encode_line(header))
                 self.id = read_journal_id(path)
                 self._paths = _find_runs_paths(path)
                 with _open_journal(path) as file:
@@ -159,9 +154,7 @@ class Journal:
         In an older copy of the journal, new events would get offsets that a store has applied
         already.
         """
-        index = bisect_right(self._ends, offset)
-        if offset > self._opened_at or (offset and self._ends[index - 1] != offset):
-            raise _make_copy_error(self.path, offset)
+        refuse_older_copy(self.path, offset, end=self._opened_at)
 
     def close(self) -> None:
         """Write everything to the disk and release the file; a second call does nothing."""
@@ -383,7 +376,9 @@ milliseconds each; the time lets a thousand of them begin at once on a slow disk
 
 
 @contextmanager
-def share_journal(path: Path) -> Iterator[Callable[[Event], None]]:
+def share_journal(
+    path: Path, *, seconds: float = SHARING_SECONDS
+) -> Iterator[Callable[[Event], None]]:
     """Lock a journal that several processes append to, for the time of one change.
 
     The file and its folder are created if missing, and a last line that a crash has torn is
@@ -392,21 +387,16 @@ def share_journal(path: Path) -> Iterator[Callable[[Event], None]]:
     function blocks and retries until it can. What the journal has can be read meanwhile.
 
     Raises:
-        JournalError: if another process holds the lock for `SHARING_SECONDS`, the file cannot be
+        JournalError: if another process holds the lock for so many seconds, the file cannot be
             opened or is not a journal, or its sweep is being deleted.
     """
     paths = _find_runs_paths(path)
     try:
         with ExitStack() as opened:
             with ExitStack() as locked:
-                locked.callback(lock_journal(path, seconds=SHARING_SECONDS).release)
-                refuse_deleted(path)
-                descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o666)
+                locked.callback(lock_journal(path, seconds=seconds).release)
+                descriptor = _open_to_append(path)
                 opened.callback(os.close, descriptor)
-                _cut_torn_line(path)
-                if os.fstat(descriptor).st_size == 0:
-                    header = {"journal": str(uuid4()), "version": JOURNAL_VERSION}
-                    os.write(descriptor, _encode_line(header))
                 read_journal_id(path)
 
                 def append(event: Event) -> None:
@@ -420,34 +410,18 @@ def share_journal(path: Path) -> Iterator[Callable[[Event], None]]:
         raise JournalError(f"cannot open the journal {path}: {error.strerror}") from error
 
 
-def append_deletion(path: Path, event: SweepDeleted) -> None:
-    """Append to a journal that its sweep is deleted, even if lines of it are damaged.
+def refuse_older_copy(path: Path, offset: int, *, end: float = math.inf) -> None:
+    """Raise JournalError unless a line of a journal ends at `offset`, up to which it was applied.
 
-    Raises JournalError if another process has it open.
+    No line after `end` counts.
     """
-    lock = lock_journal(path)
-    try:
-        _cut_torn_line(path)
-        with path.open("ab") as file:
-            file.write(_encode_line(event.model_dump(mode="json")))
-            os.fsync(file.fileno())
-    finally:
-        lock.release()
-
-
-def refuse_older_copy(path: Path, offset: int) -> None:
-    """Raise JournalError if no line of a journal ends at `offset`, up to which it was applied."""
     with _open_journal(path) as file:
         file.seek(max(offset - 1, 0))
-        if offset and file.read(1) != b"\n":
-            raise _make_copy_error(path, offset)
-
-
-def _make_copy_error(path: Path, offset: int) -> JournalError:
-    return JournalError(
-        f"{path} has no event that ends at byte {offset}, where its application stopped: it is "
-        "not the newest copy of this journal; put that back"
-    )
+        if offset and (offset > end or file.read(1) != b"\n"):
+            raise JournalError(
+                f"{path} has no event that ends at byte {offset}, where its application stopped: "
+                "it is not the newest copy of this journal; put that back"
+            )
 
 
 def read_journal_id(path: Path) -> str:
@@ -476,6 +450,20 @@ def lock_journal(path: Path, *, seconds: float = 0) -> FileLock:
         ) from None
     lock_file.write_text(str(os.getpid()))
     return lock
+
+
+def _open_to_append(path: Path) -> int:
+    """Open a journal whose lock is held. Returns the file's descriptor.
+
+    A missing file is created, and a last line that a crash has torn is removed. Raises JournalError
+    if its sweep is being deleted.
+    """
+    refuse_deleted(path)
+    path.touch()
+    _cut_torn_line(path)
+    if path.stat().st_size == 0:
+        path.write_bytes(_encode_line({"journal": str(uuid4()), "version": JOURNAL_VERSION}))
+    return os.open(path, os.O_RDWR | os.O_APPEND)
 
 
 def _cut_torn_line(path: Path) -> None:

@@ -281,9 +281,9 @@ def record(
             reason = " ".join(f"{type(error).__name__}: {error}".split())
             by_person = isinstance(error, KeyboardInterrupt)
             cause = "person" if by_person else "error"
-            _end_run(run, recorded, started, error=reason, cause=cause)
+            _end_run(run, recorded, error=mask_text(reason), cause=cause)
             raise
-        _end_run(run, recorded, started)
+        _end_run(run, recorded)
 
 
 class RecordedRuns:
@@ -316,7 +316,18 @@ class RecordedRuns:
             lock = _lock_run(self.journal, trial.key)
             if lock is not None:
                 lock.release()
-                append(_fail_dead(trial, sweep, checkpoint=history.dev.checkpoint_name))
+                append(
+                    _make_end(
+                        history,
+                        trial,
+                        sweep,
+                        time=trial.last_heard or trial.started,
+                        state="FAIL",
+                        error="its process ended without a result: it was killed, or its machine "
+                        "went down",
+                        cause="machine",
+                    )
+                )
         living = len(self.read_on().unfinished())
         if not living and not history.complete and history.spec is not None:
             append(SweepFinished(sweep=sweep, state="COMPLETE"))
@@ -324,40 +335,50 @@ class RecordedRuns:
         return living
 
 
-def _end_run(run: Recording, recorded: RecordedRuns, started: datetime, **failure: Any) -> None:
+def _end_run(run: Recording, recorded: RecordedRuns, **failure: Any) -> None:
     """Record the end of a run, and of its sweep if no other run of it lives."""
-    scores = {step: metrics[run.dev] for step, metrics in run.points.items() if step > 0}
-    numbers = {step: value for step, value in scores.items() if not math.isnan(value)}
-    best = max(numbers, key=lambda step: (numbers[step], -step), default=None)
-    if not failure and best is None:
-        last = max(scores, default=None)
-        error = f"{run.dev} is not a number at step {last}"
-        if last is None:
-            error = "nothing was reported of a step above 0"
+    trained = [step for step in run.points if step > 0]
+    if not failure and all(math.isnan(run.points[step][run.dev]) for step in trained):
+        error = "nothing was reported of a step above 0"
+        if trained:
+            error = f"{run.dev} is not a number at step {trained[-1]}"
         failure = {"error": error, "cause": "trial"}
         echo(f"the trial of seed {run.seed} counts as failed: {error}", err=True)
-    if "error" in failure:
-        failure["error"] = mask_text(failure["error"])
-    now = events.now()
     torch = sys.modules.get("torch")
     on_gpu = torch is not None and torch.cuda.is_initialized()
     gpu = {"gpu": torch.cuda.get_device_name()} if torch is not None and on_gpu else {}
-    finished = TrialFinished(
-        sweep=run.sweep,
-        trial=run.trial,
-        time=now,
-        state="FAIL" if failure else "COMPLETE",
-        best_step=best,
-        best_value=None if best is None else numbers[best],
-        best_metrics={} if best is None else run.points[best],
-        wall_seconds=(now - started).total_seconds(),
-        gpus=1.0 if on_gpu else 0.0,
-        provenance={"host": socket.gethostname(), "pid": str(os.getpid()), **gpu},
-        **failure,
-    )
     with share_journal(run.journal) as append:
-        append(finished)
+        history = recorded.read_on()
+        append(
+            _make_end(
+                history,
+                history.trials[run.trial],
+                run.sweep,
+                time=events.now(),
+                state="FAIL" if failure else "COMPLETE",
+                gpus=1.0 if on_gpu else 0.0,
+                provenance={"host": socket.gethostname(), "pid": str(os.getpid()), **gpu},
+                **failure,
+            )
+        )
         recorded.end_dead(append)
+
+
+def _make_end(
+    history: History, trial: TrialHistory, sweep: str, *, time: datetime, **fields: Any
+) -> TrialFinished:
+    """Make the end of a run, with its best dev point."""
+    best = trial.best(checkpoint=history.dev.checkpoint_name)
+    return TrialFinished(
+        sweep=sweep,
+        trial=trial.key,
+        time=time,
+        best_step=None if best is None else best.step,
+        best_value=None if best is None else best.value,
+        best_metrics={} if best is None else best.metrics,
+        wall_seconds=(time - trial.started).total_seconds(),
+        **fields,
+    )
 
 
 def _start_sweep(
@@ -397,22 +418,6 @@ def _refuse_other_sweep(
                 f"sweep {sweep!r} has {name} {there[name]}, and this run {value}; give it a sweep "
                 "of its own: record(sweep=...)"
             )
-
-
-def _fail_dead(trial: TrialHistory, sweep: str, *, checkpoint: str) -> TrialFinished:
-    last, best = trial.last_heard or trial.started, trial.best(checkpoint=checkpoint)
-    return TrialFinished(
-        sweep=sweep,
-        trial=trial.key,
-        time=last,
-        state="FAIL",
-        best_step=None if best is None else best.step,
-        best_value=None if best is None else best.value,
-        best_metrics={} if best is None else best.metrics,
-        error="its process ended without a result: it was killed, or its machine went down",
-        cause="machine",
-        wall_seconds=(last - trial.started).total_seconds(),
-    )
 
 
 def _lock_run(journal: Path, trial: str) -> FileLock | None:

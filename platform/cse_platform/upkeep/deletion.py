@@ -48,10 +48,10 @@ from cse_platform.tracking.events import (
 )
 from cse_platform.tracking.journal import (
     Journal,
-    append_deletion,
     is_deleted,
     read_journal,
     read_journal_id,
+    share_journal,
 )
 from cse_platform.tracking.provenance import user_and_host
 from cse_platform.upkeep.sweep_content import SweepContent, find_content, find_left_over
@@ -189,7 +189,8 @@ class Deletion:
 
     def _remove_everything(self, board: Store, lease: Lease | None) -> None:
         if not is_deleted(self.journal):
-            append_deletion(self.journal, SweepDeleted(sweep=self.sweep, who=user_and_host()))
+            with share_journal(self.journal, seconds=0) as append:
+                append(SweepDeleted(sweep=self.sweep, who=user_and_host()))
         journal = read_journal_id(self.journal)
         remove_annotations(board, self.runs, self.sweep, self.content.annotated)
         journals = (evaluations_journal(self.runs, trial) for trial in self.content.trials)
