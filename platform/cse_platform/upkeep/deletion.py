@@ -105,12 +105,8 @@ class Deletion:
     @property
     def parts(self) -> list[tuple[str, str, str]]:
         """What is removed, as rows: what it is, how much, and where."""
-        rows = {kind: count for kind, count in self.content.rows.items() if count}
         board = mask_url(self.url)
-        parts = [(kind, str(count), board) for kind, count in rows.items()]
-        if self.content.values:
-            much = f"{rows['values by example']}, {format_size(self.content.values)}"
-            parts[list(rows).index("values by example")] = ("values by example", much, board)
+        parts = [(kind, much, board) for kind, much in self.content.rows.items()]
         if self.studied is not None:
             parts.append(("search study", f"{self.studied} trials", mask_url(self.search)))
         if self.mirrored is not None and self.mirrored.runs:

@@ -8,6 +8,7 @@ from sqlalchemy import ColumnElement, func, literal, select
 from sqlalchemy.orm import Session, aliased
 
 from cse_platform.leaderboard.trials import used_elsewhere
+from cse_platform.numbers import format_size
 from cse_platform.stores.sql.removal import select_going
 from cse_platform.stores.sql.tables import (
     AnnotationRecord,
@@ -31,14 +32,12 @@ from cse_platform.tracking.events import Annotatable
 class SweepContent:
     """What removing a sweep would delete, and what else depends on it."""
 
-    trials: Mapping[str, str | None]
-    """The kept model of each trial to delete, by its key; None if none was kept."""
-    needed_models: frozenset[str]
+    trials: Sequence[str]
+    """Keys of the trials to delete."""
+    needed_models: set[str]
     """Keys of trials to delete whose models were used to train other trials."""
-    rows: Mapping[str, int] = field(default_factory=dict)
-    """Numbers of rows to delete, by their kind."""
-    values: int = 0
-    """Size of the values by example to delete, in bytes."""
+    rows: Mapping[str, str] = field(default_factory=dict)
+    """How many rows to delete, by their kind."""
     annotated: tuple[tuple[Annotatable, str], ...] = ()
     """The trials, configurations and sweep to delete that have notes, tags or stars, by name."""
     shared: Mapping[str, Sequence[str]] = field(default_factory=dict)
@@ -54,8 +53,8 @@ def find_left_over(session: Session, name: str, trials: Sequence[str]) -> SweepC
     known: set[str] = set()
     for batch in in_batches(trials):
         known.update(session.scalars(select(TrialRecord.key).where(TrialRecord.key.in_(batch))))
-    gone = dict.fromkeys(key for key in trials if key not in known)
-    return SweepContent(gone, frozenset(used_elsewhere(session, [*gone], sweep=name)))
+    gone = [key for key in trials if key not in known]
+    return SweepContent(gone, used_elsewhere(session, gone, sweep=name))
 
 
 def find_content(session: Session, sweep: SweepRecord) -> SweepContent:
@@ -64,25 +63,23 @@ def find_content(session: Session, sweep: SweepRecord) -> SweepContent:
     def count(which: ColumnElement[bool]) -> int:
         return session.scalar(select(func.count()).where(which)) or 0
 
-    name = sweep.name
     going = select_going(sweep.id)
-    of_attempts: dict[str, type[Any]] = {
-        "dev points": DevPointRecord,
-        "scores": ScoreRecord,
-        "values by example": ExampleValuesRecord,
-    }
     attempts = select(AttemptRecord.id).where(AttemptRecord.trial_id.in_(going))
-    trials = select(TrialRecord.key, AttemptRecord.model).join(TrialRecord.shown)
-    trials = trials.where(TrialRecord.id.in_(going))
-    models: dict[str, str | None] = {row[0]: row[1] for row in session.execute(trials)}
+    trials = session.scalars(select(TrialRecord.key).where(TrialRecord.id.in_(going))).all()
     annotated = tuple(_find_annotated(session, sweep, going))
     rows = {
-        "trials": len(models),
-        **{kind: count(table.attempt_id.in_(attempts)) for kind, table in of_attempts.items()},
+        "trials": len(trials),
+        "dev points": count(DevPointRecord.attempt_id.in_(attempts)),
+        "scores": count(ScoreRecord.attempt_id.in_(attempts)),
+        "values by example": count(ExampleValuesRecord.attempt_id.in_(attempts)),
         "trials, configurations and sweeps with notes": len(annotated),
         "messages": count(DriverMessageRecord.sweep_id == sweep.id),
-        "requests": count(SweepRequestRecord.sweep == name),
+        "requests": count(SweepRequestRecord.sweep == sweep.name),
     }
+    shown = {kind: str(number) for kind, number in rows.items() if number}
+    size = select(func.sum(func.length(ExampleValuesRecord.packed)))
+    if packed := session.scalar(size.where(ExampleValuesRecord.attempt_id.in_(attempts))):
+        shown["values by example"] += f", {format_size(int(packed))}"
     mine = aliased(SweepTrialRecord)
     others = (
         select(SweepRecord.name, TrialRecord.key)
@@ -95,16 +92,13 @@ def find_content(session: Session, sweep: SweepRecord) -> SweepContent:
     shared: dict[str, list[str]] = {}
     for other, key in session.execute(others):
         shared.setdefault(other, []).append(key)
-    size = func.sum(func.length(ExampleValuesRecord.packed))
-    values = session.scalar(select(size).where(ExampleValuesRecord.attempt_id.in_(attempts)))
     tested = func.count(TestAccessRecord.trial_id.distinct())
     return SweepContent(
-        rows=rows,
-        values=int(values or 0),
-        trials=models,
+        trials,
+        used_elsewhere(session, trials, sweep=sweep.name),
+        rows=shown,
         annotated=annotated,
         shared=shared,
-        needed_models=frozenset(used_elsewhere(session, [*models], sweep=name)),
         tested=session.scalar(select(tested).where(TestAccessRecord.trial_id.in_(going))) or 0,
     )
 
