@@ -19,6 +19,12 @@ from cse_platform.stores.mlflow.store import (
 )
 
 
+def _search_newest(client: Any, experiments: list[str], condition: str) -> Any:
+    """Search for the newest active run; an empty page if there is none."""
+    newest_first = ["attributes.start_time DESC"]
+    return client.search_runs(experiments, condition, max_results=1, order_by=newest_first)
+
+
 def find_sweep_run(uri: str, *, experiment: str, sweep: str, journal: str) -> str:
     """Return the link, below the store's address, to the newest active run of a journal's sweep.
 
@@ -27,12 +33,8 @@ def find_sweep_run(uri: str, *, experiment: str, sweep: str, journal: str) -> st
     client = connect(uri)
     with store_errors(uri):
         known = client.get_experiment_by_name(experiment)
-        runs = known and client.search_runs(
-            [known.experiment_id],
-            f"tags.`{tags.IDENTITY}` = '{tags.run_identity(sweep)}'",
-            max_results=1,
-            order_by=["attributes.start_time DESC"],
-        )
+        of_sweep = f"tags.`{tags.IDENTITY}` = '{tags.run_identity(sweep)}'"
+        runs = known and _search_newest(client, [known.experiment_id], of_sweep)
     for run in runs or ():
         if run.data.tags.get(tags.JOURNAL, journal) == journal:
             return tags.run_link(run.info.experiment_id, run.info.run_id)
@@ -49,16 +51,11 @@ def find_comparison(uri: str, *, experiments: Collection[str], trials: Collectio
     with store_errors(uri):
         known = filter(None, map(client.get_experiment_by_name, experiments))
         ids = [experiment.experiment_id for experiment in known]
-        runs = [
-            client.search_runs(
-                ids,
-                f"tags.{tags.TRIAL} = '{key}'",
-                max_results=1,
-                order_by=["attributes.start_time DESC"],
-            )
+        found = [
+            run.info
             for key in (trials if ids else ())
+            for run in _search_newest(client, ids, f"tags.{tags.TRIAL} = '{key}'")
         ]
-    found = [run.info for newest in runs for run in newest]
     if not found:
         raise NotFoundError(f"MLflow at {mask_url(uri)} has none of these trials")
     experiment_ids = dict.fromkeys(run.experiment_id for run in found)
