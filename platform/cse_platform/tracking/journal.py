@@ -38,13 +38,7 @@ from cse_platform.secrets import escape_values
 from cse_platform.sweep.blocks import Slug
 from cse_platform.sweep.problems import first_problem, format_value
 from cse_platform.sweep.stores import JOURNAL_FILE
-from cse_platform.tracking.events import (
-    EVENT,
-    Event,
-    RunsPaths,
-    SweepDeleted,
-    SweepStarted,
-)
+from cse_platform.tracking import events
 
 JOURNAL_VERSION = 1
 """The version of the journals that this code writes and reads."""
@@ -123,7 +117,7 @@ class Journal:
         """Offset after the last event."""
         return self._ends[-1]
 
-    def append(self, event: Event) -> tuple[int, Event]:
+    def append(self, event: events.Event) -> tuple[int, events.Event]:
         """Write one event, after which it survives a kill of the process.
 
         Returns (end offset, event) as `read` does; characters that some store refuses are escaped.
@@ -133,7 +127,7 @@ class Journal:
         line, event = _encode_event(self.path, self._paths, event)
         return _retry_until_writable(self.path)(self._write_line, line), event
 
-    def read(self, offset: int = 0) -> Iterator[tuple[int, Event]]:
+    def read(self, offset: int = 0) -> Iterator[tuple[int, events.Event]]:
         """Yield (end offset, event) of everything after `offset`."""
         return read_journal(self.path, offset=offset)
 
@@ -170,8 +164,8 @@ class Journal:
     def __exit__(self, *exception: object) -> None:
         self.close()
 
-    def _note_best(self, event: Event) -> None:
-        if isinstance(event, SweepStarted):
+    def _note_best(self, event: events.Event) -> None:
+        if isinstance(event, events.SweepStarted):
             best = self._paths.best.union(event.best.values())
             self._paths = replace(self._paths, best=best)
 
@@ -203,7 +197,7 @@ class Journal:
 
 
 @dataclass(frozen=True)
-class JournalSlice(Sequence[tuple[int, Event]]):
+class JournalSlice(Sequence[tuple[int, events.Event]]):
     """The (end offset, event) pairs of a part of a journal, read when they are first needed.
 
     Another process that it is sent to reads them itself.
@@ -217,7 +211,7 @@ class JournalSlice(Sequence[tuple[int, Event]]):
     """The number of events."""
 
     @cached_property
-    def _entries(self) -> list[tuple[int, Event]]:
+    def _entries(self) -> list[tuple[int, events.Event]]:
         return list(read_journal(self.path, offset=self.start, last=self.end))
 
     def __getitem__(self, index: Any) -> Any:
@@ -229,7 +223,7 @@ class JournalSlice(Sequence[tuple[int, Event]]):
 
 def read_journal(
     path: Path, *, offset: int = 0, last: float = math.inf, trials: Collection[str] | None = None
-) -> Iterator[tuple[int, Event]]:
+) -> Iterator[tuple[int, events.Event]]:
     """Yield (end offset, event) of everything after `offset`, even while another process writes.
 
     With `last`, only what ends up to there; with `trials`, only events of trials with these keys.
@@ -255,7 +249,7 @@ def read_journal(
                 if about is None or about[1].decode() not in trials:
                     continue
             try:
-                event = EVENT.validate_json(line, strict=True, context=paths)
+                event = events.EVENT.validate_json(line, strict=True, context=paths)
                 _refuse_doubtful(line, event)
             except ValueError as error:
                 damage = _describe_damage(path, offset, number, line, error)
@@ -282,7 +276,7 @@ def _refuse_link(path: Path) -> None:
         )
 
 
-def _refuse_doubtful(line: bytes, event: Event) -> None:
+def _refuse_doubtful(line: bytes, event: events.Event) -> None:
     """Raise ValueError if an object in a line has a name twice, or a text a null character.
 
     A line has no name twice if it has as many names as the event that was read from it; only
@@ -365,7 +359,7 @@ def is_deleted(path: Path) -> bool:
         file.seek(max(path.stat().st_size - _LONGEST_DELETION, 0))
         lines = file.read().splitlines(keepends=True)
     try:
-        return isinstance(EVENT.validate_json(lines[-1]), SweepDeleted)
+        return isinstance(events.EVENT.validate_json(lines[-1]), events.SweepDeleted)
     except (LookupError, ValueError):  # there is no line, or it is longer or damaged
         return False
 
@@ -378,7 +372,7 @@ milliseconds each; the time lets a thousand of them begin at once on a slow disk
 @contextmanager
 def share_journal(
     path: Path, *, seconds: float = SHARING_SECONDS
-) -> Iterator[Callable[[Event], None]]:
+) -> Iterator[Callable[[events.Event], None]]:
     """Lock a journal that several processes append to, for the time of one change.
 
     The file and its folder are created if missing, and a last line that a crash has torn is
@@ -399,7 +393,7 @@ def share_journal(
                 opened.callback(os.close, descriptor)
                 read_journal_id(path)
 
-                def append(event: Event) -> None:
+                def append(event: events.Event) -> None:
                     line, _ = _encode_event(path, paths, event)
                     end = os.fstat(descriptor).st_size
                     _retry_until_writable(path)(_write_whole, descriptor, line, end)
@@ -483,9 +477,9 @@ def _cut_torn_line(path: Path) -> None:
         os.truncate(path, before + start)
 
 
-def _find_runs_paths(path: Path) -> RunsPaths:
+def _find_runs_paths(path: Path) -> events.RunsPaths:
     """Find the runs folder of a sweep's journal; the events of other journals name no places."""
-    return RunsPaths(str(path.absolute().parent.parent.parent))
+    return events.RunsPaths(str(path.absolute().parent.parent.parent))
 
 
 def _parse_header(path: Path, line: bytes) -> str:
@@ -506,7 +500,9 @@ def _parse_header(path: Path, line: bytes) -> str:
     return journal
 
 
-def _encode_event(path: Path, paths: RunsPaths, event: Event) -> tuple[bytes, Event]:
+def _encode_event(
+    path: Path, paths: events.RunsPaths, event: events.Event
+) -> tuple[bytes, events.Event]:
     """Encode an event as a line. Returns it with the event as it will be read.
 
     Characters that some store refuses are escaped. Raises JournalError for a line that is too long.
@@ -514,7 +510,7 @@ def _encode_event(path: Path, paths: RunsPaths, event: Event) -> tuple[bytes, Ev
     line = _encode_line(event.model_dump(mode="json", context=paths))
     if _UNWRITABLE.search(line):
         escaped = json.dumps(escape_values(json.loads(line)))
-        event = EVENT.validate_json(escaped, context=paths)
+        event = events.EVENT.validate_json(escaped, context=paths)
         line = _encode_line(event.model_dump(mode="json", context=paths))
     if len(line) > LONGEST_LINE:
         raise JournalError(

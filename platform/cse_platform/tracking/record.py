@@ -34,15 +34,6 @@ from cse_platform.sweep.identity import canonical_hash
 from cse_platform.sweep.problems import first_problem, format_value
 from cse_platform.sweep.stores import JOURNAL_FILE, sweep_folder
 from cse_platform.tracking import events
-from cse_platform.tracking.events import (
-    RECORDED,
-    RECORDED_FROM,
-    TASK_METRICS,
-    SweepFinished,
-    SweepStarted,
-    TrialFinished,
-    TrialStarted,
-)
 from cse_platform.tracking.history import History, TrialHistory
 from cse_platform.tracking.journal import read_journal, refuse_older_copy, share_journal
 from cse_platform.tracking.provenance import code_diffs, installed_packages, sweep_provenance
@@ -132,15 +123,15 @@ class Recording:
         """
         numbers = {}
         for task, value in scores.items():
-            if task not in TASK_METRICS:
-                expected = ", ".join(TASK_METRICS)
+            if task not in events.TASK_METRICS:
+                expected = ", ".join(events.TASK_METRICS)
                 raise RecordingError(f"scores: got {task!r}, expected tasks out of {expected}")
             number = _read_number(f"scores[{task!r}]", value)
             if not -1 <= number <= 1:
                 raise RecordingError(f"{task}: got {number:g}, expected a fraction from -1 to 1")
             numbers[task] = number
         self._append_event(
-            make_evaluation(numbers, source=RECORDED, sweep=self.sweep, trial=self.trial)
+            make_evaluation(numbers, source=events.RECORDED, sweep=self.sweep, trial=self.trial)
         )
 
     def _append_event(self, event: events.Event) -> None:
@@ -166,7 +157,7 @@ def make_evaluation(
             events.TrialScore(
                 task=task,
                 split="test",
-                metric=TASK_METRICS[task],
+                metric=events.TASK_METRICS[task],
                 value=value,
                 identity=identity,
             )
@@ -223,8 +214,8 @@ def record(
     journal = sweep_folder(Path(expand_url(str(runs))).absolute(), name) / JOURNAL_FILE
     code_sha256 = None if code is None else _hash_code(Path(expand_url(str(code))))
     identity = {"method": method, "backbone": backbone}
-    configuration = canonical_hash([RECORDED, name, identity, values, dev, code_sha256])
-    trial = canonical_hash([RECORDED, configuration, seed])
+    configuration = canonical_hash([events.RECORDED, name, identity, values, dev, code_sha256])
+    trial = canonical_hash([events.RECORDED, configuration, seed])
     run = Recording(seed, trial, name, journal, dev_metric(dev))
     recorded = RecordedRuns(journal)
     started = events.now()
@@ -250,7 +241,7 @@ def record(
             if history.spec is None or history.complete:
                 append(_start_sweep(name, identity, dev, started))
             append(
-                TrialStarted(
+                events.TrialStarted(
                     sweep=name,
                     trial=trial,
                     **identity,
@@ -265,11 +256,11 @@ def record(
                     values=values,
                     searched=tuple(values),
                     dev={
-                        "identity": canonical_hash([RECORDED, "dev", dev, name]),
-                        "source": RECORDED,
+                        "identity": canonical_hash([events.RECORDED, "dev", dev, name]),
+                        "source": events.RECORDED,
                         "checkpoint": dev,
                         "search": dev,
-                        "corpus": RECORDED,
+                        "corpus": events.RECORDED,
                     },
                 )
             )
@@ -330,7 +321,7 @@ class RecordedRuns:
                 )
         living = len(self.read_on().unfinished())
         if not living and not history.complete and history.spec is not None:
-            append(SweepFinished(sweep=sweep, state="COMPLETE"))
+            append(events.SweepFinished(sweep=sweep, state="COMPLETE"))
             self.read_on()
         return living
 
@@ -366,10 +357,10 @@ def _end_run(run: Recording, recorded: RecordedRuns, **failure: Any) -> None:
 
 def _make_end(
     history: History, trial: TrialHistory, sweep: str, *, time: datetime, **fields: Any
-) -> TrialFinished:
+) -> events.TrialFinished:
     """Make the end of a run, with its best dev point."""
     best = trial.best(checkpoint=history.dev.checkpoint_name)
-    return TrialFinished(
+    return events.TrialFinished(
         sweep=sweep,
         trial=trial.key,
         time=time,
@@ -383,17 +374,17 @@ def _make_end(
 
 def _start_sweep(
     sweep: str, identity: Mapping[str, str], dev: str, started: datetime
-) -> SweepStarted:
+) -> events.SweepStarted:
     selection: dict[str, Any] = {"checkpoint": dev, "search": dev}
     if dev not in DEV_TASKS:
         selection["files"] = {dev: {"file": dev}}
     script = Path(sys.argv[0]).name or "an interpreter"
-    return SweepStarted(
+    return events.SweepStarted(
         sweep=sweep,
         **identity,
         time=started,
-        spec={"sweep": sweep, **identity, "source": RECORDED, "dev": selection},
-        provenance={**sweep_provenance(None), RECORDED_FROM: script},
+        spec={"sweep": sweep, **identity, "source": events.RECORDED, "dev": selection},
+        provenance={**sweep_provenance(None), events.RECORDED_FROM: script},
         packages=installed_packages(),
         diffs=code_diffs(None),
     )
@@ -405,7 +396,7 @@ def _refuse_other_sweep(
     """Raise RecordingError if a name belongs to another sweep."""
     if history.spec is None:
         return
-    if history.spec.get("source") != RECORDED:
+    if history.spec.get("source") != events.RECORDED:
         raise RecordingError(
             f"sweep {sweep!r} is one of cse-sweep ({journal}); give the recorded runs another "
             "name: record(sweep=...)"
