@@ -83,7 +83,6 @@ def test_another_schema_is_refused_with_the_way_out_which_works(
 ) -> None:
     write_journal(tmp_path / "runs" / "sweeps" / "first" / JOURNAL_FILE, [sweep_started()])
     with board.writing() as session:
-        session.execute(text("CREATE TABLE other_points (trial_id INTEGER REFERENCES trials (id))"))
         session.execute(text("DROP TABLE cse_schema_version"))
         session.execute(text("CREATE TABLE cse_schema_version (version_num VARCHAR(32))"))
         session.execute(

@@ -65,11 +65,16 @@ def compress_examples(examples: events.PackedExamples) -> tuple[bytes, bytes | N
     there are gold scores for a mean.
     """
     values, gold = compressed(examples.values), None
-    counts = [len(unpack_values(values)), sum(examples.subsets.values())]
+    counts = [len(unpack_values(values))]
     if examples.gold is not None:
         gold = compressed(examples.gold)
         counts.append(len(unpack_gold(gold)))
-    _refuse_unlike_counts(examples.task, *counts)
+    counts.append(sum(examples.subsets.values()))
+    if len(set(counts)) > 1:
+        raise ValueError(
+            f"{examples.task}: values, gold scores and examples of the subsets must be as many, "
+            f"got {', '.join(map(str, counts))}"
+        )
     if (gold is None) != (examples.statistic == "mean"):
         has = "no gold scores" if gold is None else "gold scores"
         raise ValueError(
@@ -140,18 +145,8 @@ def evaluation_event(
     )
 
 
-def _refuse_unlike_counts(task: str, *counts: int) -> None:
-    if len(set(counts)) > 1:
-        raise ValueError(
-            f"{task}: values, gold scores and examples of the subsets must be as many, "
-            f"got {', '.join(map(str, counts))}"
-        )
-
-
 def _pack_examples(examples: "Examples") -> events.PackedExamples:
-    counts = [len(each) for each in (examples.values, examples.gold) if each is not None]
-    _refuse_unlike_counts(examples.task, *counts, sum(examples.subsets.values()))
-    return events.PackedExamples(
+    packed = events.PackedExamples(
         task=examples.task,
         split=examples.split,
         identity=examples.identity,
@@ -161,3 +156,5 @@ def _pack_examples(examples: "Examples") -> events.PackedExamples:
         subsets=dict(examples.subsets),
         data_sha256=examples.data_sha256,
     )
+    compress_examples(packed)  # raises for different numbers
+    return packed

@@ -40,11 +40,6 @@ SCHEMA = "cse_rebuild"
 REBUILD_LOCK = 0x0C5E_AE30
 """Key of an advisory lock; arbitrary, but not used by another program on the server."""
 
-_TABLES = {
-    *tables.Base.metadata.tables,
-    *("contests", "test_releases", "other_attempts", "other_points"),
-}
-"""The tables of a leaderboard of this schema and of earlier ones."""
 _DEPENDED_ON = "2BP01"
 """PostgreSQL's code of the error that other objects depend on what is to be dropped."""
 
@@ -312,7 +307,9 @@ class _PostgresReplacement(Replacement):
             inspector = inspect(connection)
             old = connection.scalar(text("SELECT quote_ident(current_schema())"))
             there = inspector.get_table_names()
-            named = ", ".join(f"{old}.{name}" for name in sorted(_TABLES.intersection(there)))
+            named = ", ".join(
+                f"{old}.{name}" for name in sorted(tables.Base.metadata.tables.keys() & there)
+            )
             connection.execute(text(f"LOCK TABLE {named} IN ACCESS EXCLUSIVE MODE"))
             refuse_while_driven(connection)
             accept(_find_lost(connection, complete()))
