@@ -139,6 +139,46 @@ class Recording:
             append(event)
 
 
+def make_sweep_start(
+    *, sweep: str, method: str, backbone: str, source: str, dev: str, **fields: Any
+) -> events.SweepStarted:
+    """Make the start of a sweep whose trials ran elsewhere.
+
+    `source` is how they came, `recorded` or `imported`, and `dev` their dev set. `fields` are the
+    other fields of the event.
+    """
+    selection: dict[str, Any] = {"checkpoint": dev, "search": dev}
+    if dev not in DEV_TASKS:
+        selection["files"] = {dev: {"file": dev}}
+    named = {"sweep": sweep, "method": method, "backbone": backbone}
+    spec = {**named, "source": source, "dev": selection}
+    return events.SweepStarted(**named, spec=spec, **fields)
+
+
+def make_trial_start(
+    *, values: Mapping[str, Any], source: str, dev: str, group: str, **fields: Any
+) -> events.TrialStarted:
+    """Make the start of a trial that ran elsewhere.
+
+    Trials of one source, dev set and `group` are comparable, and no others.
+    """
+    return events.TrialStarted(
+        role="search",
+        search_number=None,
+        revision=0,
+        values=values,
+        searched=tuple(values),
+        dev={
+            "identity": canonical_hash([source, "dev", dev, group]),
+            "source": source,
+            "checkpoint": dev,
+            "search": dev,
+            "corpus": source,
+        },
+        **fields,
+    )
+
+
 def make_evaluation(
     scores: Mapping[str, float], *, source: str, **of_trial: Any
 ) -> events.TrialEvaluated:
@@ -239,29 +279,33 @@ def record(
                     "another name"
                 )
             if history.spec is None or history.complete:
-                append(_start_sweep(name, identity, dev, started))
+                script = Path(sys.argv[0]).name or "an interpreter"
+                append(
+                    make_sweep_start(
+                        sweep=name,
+                        **identity,
+                        source=events.RECORDED,
+                        dev=dev,
+                        time=started,
+                        provenance={**sweep_provenance(None), events.RECORDED_FROM: script},
+                        packages=installed_packages(),
+                        diffs=code_diffs(None),
+                    )
+                )
             append(
-                events.TrialStarted(
+                make_trial_start(
                     sweep=name,
                     trial=trial,
                     **identity,
                     seed=seed,
                     time=started,
                     number=known.number if known is not None else len(history.trials),
-                    role="search",
-                    search_number=None,
-                    revision=0,
                     configuration=configuration,
                     code=code_sha256,
                     values=values,
-                    searched=tuple(values),
-                    dev={
-                        "identity": canonical_hash([events.RECORDED, "dev", dev, name]),
-                        "source": events.RECORDED,
-                        "checkpoint": dev,
-                        "search": dev,
-                        "corpus": events.RECORDED,
-                    },
+                    source=events.RECORDED,
+                    dev=dev,
+                    group=name,
                 )
             )
             recorded.end_dead(append)
@@ -369,24 +413,6 @@ def _make_end(
         best_metrics={} if best is None else best.metrics,
         wall_seconds=(time - trial.started).total_seconds(),
         **fields,
-    )
-
-
-def _start_sweep(
-    sweep: str, identity: Mapping[str, str], dev: str, started: datetime
-) -> events.SweepStarted:
-    selection: dict[str, Any] = {"checkpoint": dev, "search": dev}
-    if dev not in DEV_TASKS:
-        selection["files"] = {dev: {"file": dev}}
-    script = Path(sys.argv[0]).name or "an interpreter"
-    return events.SweepStarted(
-        sweep=sweep,
-        **identity,
-        time=started,
-        spec={"sweep": sweep, **identity, "source": events.RECORDED, "dev": selection},
-        provenance={**sweep_provenance(None), events.RECORDED_FROM: script},
-        packages=installed_packages(),
-        diffs=code_diffs(None),
     )
 
 
