@@ -13,10 +13,10 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cache
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
 from pydantic import ValidationError
-from sqlalchemy import bindparam, delete, exists, or_, select
+from sqlalchemy import Select, bindparam, delete, exists, or_, select
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.orm import Session
 from sqlalchemy.sql.dml import Insert
@@ -186,7 +186,7 @@ def start_sweep(session: Session, journal: str, event: events.SweepStarted) -> N
     pending: PendingWrites = session.info[PendingWrites]
     pending.joined[sweep.id] |= set()
     if sweep.confirms_all != before:  # other seeds estimate its configurations
-        pending.configurations |= _find_tried(session, sweep.id)
+        pending.configurations |= set(session.scalars(_select_tried(sweep.id)))
     session.execute(delete(tables.SweepTagRecord).where(tables.SweepTagRecord.sweep_id == sweep.id))
     for tag in event.spec.get("tags", ()):
         insert_once(session, tables.SweepTagRecord, {"sweep_id": sweep.id, "tag": tag}, {})
@@ -233,21 +233,13 @@ def add_annotation(session: Session, event: events.AnnotationWritten) -> None:
 
     Storing an event twice changes nothing.
     """
-    for kind, word, text, stands in event.changes:
-        new = tables.AnnotationRecord(
-            about=event.about,
-            name=event.name,
-            field=kind,
-            word=word,
-            text=text,
-            stands=stands,
-            who=event.who,
-            time=event.time,
-        )
-        known = session.get(tables.AnnotationRecord, (new.about, new.name, new.field, new.word))
-        if known is None or known.time < new.time:
-            session.merge(new)
-            session.flush()
+    about = event.model_dump(include={"about", "name", "who", "time"})
+    rows = [
+        {**about, "field": kind, "word": word, "text": text, "stands": stands}
+        for kind, word, text, stands in event.changes
+    ]
+    key = ("about", "name", "field", "word")
+    insert_rows(session, tables.AnnotationRecord, key, rows, newer_by="time")
 
 
 @dataclass
@@ -273,7 +265,7 @@ def collect_writes(session: Session) -> Iterator[None]:
     with session.no_autoflush:  # whoever needs something flushed does so
         yield
     _write_points(session)
-    insert_rows(session, tables.ScoreRecord, SCORE_KEY, pending.own_scores, replaced="older")
+    insert_rows(session, tables.ScoreRecord, SCORE_KEY, pending.own_scores, newer_by="measured")
     show_best_attempts(session, pending.trials)
     for sweep, joined in pending.joined.items():
         pending.configurations |= _find_only_earlier(session, sweep, joined)
@@ -287,18 +279,8 @@ def _find_only_earlier(session: Session, sweep: int, joined: set[int]) -> set[in
 
     From now on, the values of its trials choose it among several.
     """
-    query = (
-        select(tables.TrialRecord.configuration_id)
-        .join(tables.TrialRecord.links)
-        .where(
-            tables.SweepTrialRecord.sweep_id == sweep,
-            tables.SweepTrialRecord.role != "confirm",
-            tables.TrialRecord.configuration_id.not_in(joined),
-        )
-        .distinct()
-        .limit(2)
-    )
-    earlier = set(session.scalars(query))
+    others = tables.TrialRecord.configuration_id.not_in(joined)
+    earlier = set(session.scalars(_select_tried(sweep, _SEARCHED, others).limit(2)))
     return earlier if len(earlier) == 1 else set()
 
 
@@ -310,7 +292,7 @@ def _find_more_than_confirmed(session: Session, sweep: int) -> set[int]:
     record = session.get_one(tables.SweepRecord, sweep)
     if not record.confirms_all:
         return set()
-    tried = _find_tried(session, sweep, tables.SweepTrialRecord.role != "confirm")
+    tried = set(session.scalars(_select_tried(sweep, _SEARCHED)))
     if len(tried) <= stored_confirmed(record.spec):
         return set()
     record.confirms_all = False
@@ -318,10 +300,13 @@ def _find_more_than_confirmed(session: Session, sweep: int) -> set[int]:
     return tried
 
 
-def _find_tried(session: Session, sweep: int, *conditions: Any) -> set[int]:
-    """Find the configurations of a sweep's trials that match all conditions, by id."""
+_SEARCHED = tables.SweepTrialRecord.role != "confirm"
+
+
+def _select_tried(sweep: int, *conditions: Any) -> Select[int]:
+    """Select the configurations of a sweep's trials that match all conditions, by id."""
     query = select(tables.TrialRecord.configuration_id).join(tables.TrialRecord.links).distinct()
-    return set(session.scalars(query.where(tables.SweepTrialRecord.sweep_id == sweep, *conditions)))
+    return query.where(tables.SweepTrialRecord.sweep_id == sweep, *conditions)
 
 
 def store_starts(session: Session, journal: str, starts: Sequence[events.TrialStarted]) -> None:
@@ -607,7 +592,7 @@ def add_evaluation(session: Session, journal: str, event: events.TrialEvaluated)
     key = {"trial_id": trial.id, "journal": journal}
     attempt = insert_record(session, tables.AttemptRecord, key, {}).id
     rows = _make_score_rows(event.trial, attempt, event.scores, measured=event.time)
-    insert_rows(session, tables.ScoreRecord, SCORE_KEY, rows, replaced="older")
+    insert_rows(session, tables.ScoreRecord, SCORE_KEY, rows, newer_by="measured")
     for examples in event.examples:
         packed, gold, count = compress_examples(examples)
         of_set = examples.model_dump(include={"task", "split", "subsets"})
@@ -622,7 +607,7 @@ def add_evaluation(session: Session, journal: str, event: events.TrialEvaluated)
         key = {"attempt_id": attempt} | examples.model_dump(include={"task", "identity"})
         row = {**key, **sha256, "statistic": examples.statistic, "packed": packed}
         row["measured"] = event.time
-        insert_rows(session, tables.ExampleValuesRecord, tuple(key), [row], replaced="older")
+        insert_rows(session, tables.ExampleValuesRecord, tuple(key), [row], newer_by="measured")
 
 
 SCORE_KEY = ("attempt_id", "task", "split", "metric", "identity")
@@ -782,26 +767,22 @@ def insert_once(
     return insert_rows(session, table, tuple(key), [{**key, **values}]) > 0
 
 
-Replaced = Literal["none", "older", "all"]
-
-
 def insert_rows(
     session: Session,
     table: type[tables.Base],
     key: tuple[str, ...],
     rows: Sequence[Mapping[str, Any]],
     *,
-    replaced: Replaced = "none",
+    newer_by: str | None = None,
 ) -> int:
     """Insert rows, like `insert_once`. Returns how many were written.
 
-    Of the rows that are stored under their keys, none are replaced, those that were `measured`
-    earlier, or all.
+    A row that is stored under its key stays, unless it is older by the column `newer_by`.
     """
     if not rows:
         return 0
     dialect = session.get_bind().dialect.name
-    statement = _make_insert(dialect, table, key, tuple(rows[0]), replaced)
+    statement = _make_insert(dialect, table, key, tuple(rows[0]), newer_by)
     return session.connection().execute(statement, [dict(row) for row in rows]).rowcount
 
 
@@ -811,16 +792,16 @@ def _make_insert(
     table: type[tables.Base],
     key: tuple[str, ...],
     names: tuple[str, ...],
-    replaced: Replaced,
+    newer_by: str | None,
 ) -> Insert:
     statement = (postgresql.insert if dialect == "postgresql" else sqlite.insert)(table)
     new, old = statement.excluded, table.__table__.c
-    if replaced == "none":
-        statement = statement.on_conflict_do_nothing(index_elements=list(key))
+    if newer_by is None:
+        statement = statement.on_conflict_do_nothing(index_elements=key)
     else:
         statement = statement.on_conflict_do_update(
-            index_elements=list(key),
+            index_elements=key,
             set_={name: new[name] for name in names if name not in key},
-            where=new["measured"] > old["measured"] if replaced == "older" else None,
+            where=new[newer_by] > old[newer_by],
         )
     return statement.execution_options(preserve_rowcount=True)
