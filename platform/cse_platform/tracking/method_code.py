@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Annotated
 
-from packaging.utils import is_normalized_name
+from packaging.utils import canonicalize_name, is_normalized_name
 from packaging.version import parse
 from pydantic import AfterValidator, StringConstraints, TypeAdapter, ValidationError
 
@@ -21,7 +21,6 @@ from cse_platform.safe_paths import find_link, is_name_below
 from cse_platform.secrets import mask_text
 from cse_platform.sweep.blocks import Slug
 from cse_platform.sweep.problems import first_problem
-from cse_platform.tracking.provenance import normalise_name
 
 METHOD_SOURCE = "method_source"
 """Key of the source's hash in the provenance of a sweep's start."""
@@ -97,7 +96,7 @@ def collect_method_code(method: Method) -> MethodCode | None:
     entries = outside_methods().get(outside[0], ())
     installed = next((entry.dist for entry in entries if entry.dist is not None), None)
     return MethodCode(
-        package=normalise_name(outside[0] if installed is None else installed.name),
+        package=canonicalize_name(outside[0] if installed is None else installed.name),
         version="0" if installed is None else installed.version,
         methods={name: get_method(name).train.__module__ for name in outside},
         files=files,

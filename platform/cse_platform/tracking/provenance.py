@@ -3,7 +3,6 @@
 import getpass
 import os
 import platform
-import re
 import resource
 import shlex
 import socket
@@ -14,6 +13,8 @@ from contextlib import suppress
 from functools import cache
 from importlib.metadata import PackageNotFoundError, distributions, version
 from pathlib import Path
+
+from packaging.utils import canonicalize_name
 
 from cse_platform.secrets import mask_text, mask_url
 from cse_platform.tracking.submission import read_submission
@@ -144,13 +145,8 @@ def installed_packages() -> dict[str, str]:
     versions: dict[str, str] = {}
     for distribution in distributions():
         if name := distribution.metadata["Name"]:  # a broken one has none
-            versions.setdefault(normalise_name(name), distribution.version)
+            versions.setdefault(canonicalize_name(name), distribution.version)
     return dict(sorted(versions.items()))
-
-
-def normalise_name(package: str) -> str:
-    """Normalise a distribution's name as package indexes do (PEP 503)."""
-    return re.sub(r"[-_.]+", "-", package).lower()
 
 
 def code_diffs(repository: Path | None, *, method: Path | None = None) -> dict[str, str]:
