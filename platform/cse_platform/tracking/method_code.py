@@ -62,11 +62,6 @@ class MethodCode:
     left_out: dict[str, str] = field(default_factory=dict)
     """Why a file was not kept, by its path."""
 
-    @property
-    def is_whole(self) -> bool:
-        """Whether all files are kept unchanged."""
-        return not self.masked and not self.left_out
-
 
 def collect_method_code(method: Method) -> MethodCode | None:
     """Read the source of a method; None for a method of ours, or if it cannot be read.

@@ -441,7 +441,12 @@ def _lock_run(journal: Path, trial: str) -> FileLock | None:
     """Lock a run as its process does; None if another process holds it."""
     folder = journal.parent / "running"
     folder.mkdir(parents=True, exist_ok=True)
-    lock = FileLock(folder / f"{trial[:16]}.lock", thread_local=False, is_singleton=False)
+    return try_lock(folder / f"{trial[:16]}.lock")
+
+
+def try_lock(file: Path) -> FileLock | None:
+    """Lock a file; None if another process holds it."""
+    lock = FileLock(file, thread_local=False, is_singleton=False)
     try:
         lock.acquire(timeout=0)
     except Timeout:
@@ -486,10 +491,7 @@ def _hash_code(path: Path) -> str:
 
 def _fill_stores(journal: Path) -> None:
     """Start the process that fills the stores from a journal, unless one runs."""
-    lock = FileLock(journal.with_name(STORES_LOCK), thread_local=False, is_singleton=False)
-    try:
-        lock.acquire(timeout=0)
-    except Timeout:
+    if (lock := try_lock(journal.with_name(STORES_LOCK))) is None:
         return
     lock.release()
     with (journal.with_name(STORES_LOG)).open("ab") as log:

@@ -32,10 +32,6 @@ Change = Callable[[int, events.Event], events.Event | None]
 """Applied to the offset where an event ends and the event; returns None if it is left out."""
 
 
-def _keep_event(_: int, event: events.Event) -> events.Event:
-    return event
-
-
 class LeaderboardSink:
     """The SQL leaderboard as a sink: a batch and its cursor are written in one transaction.
 
@@ -146,7 +142,7 @@ def apply_journal(
     path: Path,
     after_slice: Callable[[int], None] = lambda end: None,
     *,
-    change: Change = _keep_event,
+    change: Change = lambda _end, event: event,
     rows: int = SLICE_ROWS,
 ) -> None:
     """Apply to a sink what it lacks of a journal, in slices of so many events.
