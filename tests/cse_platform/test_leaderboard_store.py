@@ -129,13 +129,6 @@ def test_a_wrong_url_is_one_sentence_without_password(tmp_path) -> None:
         open_store(f"sqlite:///{notes / 'leaderboard.db'}")
 
 
-def test_a_reader_of_sqlite_does_not_wait_for_a_writer(small) -> None:
-    with open_store(f"sqlite:///{small}") as board, board.writing() as session:
-        session.execute(text("INSERT INTO journal_cursors VALUES ('a', 1)"))
-        with closing(sqlite3.connect(small, timeout=0)) as reader:
-            assert reader.execute("SELECT count(*) FROM journal_cursors").fetchone() == (0,)
-
-
 def test_database_errors_are_translated_and_nothing_stays(small) -> None:
     def write_nonsense(board: Store) -> None:
         with board.writing() as session:

@@ -469,19 +469,11 @@ def kill_at(module: Any, name: str, times: int, work: Callable[[], object]) -> N
 
 
 def change_schema(file: Path) -> None:
-    """Give it tables as they were before attempts had rows."""
+    """Give it tables as another version may have them."""
     with closing(sqlite3.connect(file)) as opened:
         opened.executescript(
-            """
-            UPDATE cse_schema_version SET version_num = '0003';
-            DROP TABLE annotations;
-            CREATE TABLE former AS
-                SELECT trial_id, scores.* FROM scores JOIN attempts ON attempts.id = attempt_id;
-            DROP TABLE scores;
-            DROP TABLE attempts;
-            ALTER TABLE former RENAME TO scores;
-            ALTER TABLE test_accesses RENAME TO test_releases;
-            """
+            "UPDATE cse_schema_version SET version_num = '0003'; DROP TABLE annotations; "
+            "DROP TABLE attempts"
         )
 
 
