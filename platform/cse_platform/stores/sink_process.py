@@ -64,10 +64,17 @@ class SinkProcess:
         with self._starting:
             if self._process is None or self._process.poll() is not None:
                 self._host = None
-                key = os.urandom(32)
-                self._process = process = _start_serving(key)
-                assert process.stdout is not None
+                self._process = process = subprocess.Popen(
+                    [sys.executable, "-c", _SERVE.format(path=sys.path, module=__name__)],
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    start_new_session=True,
+                )
+                assert process.stdin is not None and process.stdout is not None
                 try:
+                    key = os.urandom(32)
+                    pickle.dump(key, process.stdin)
+                    process.stdin.flush()
                     manager: Any = _Manager((_LOOPBACK, int(process.stdout.readline())), key)
                     manager.connect()
                     self._host = manager.host()
@@ -124,19 +131,6 @@ class _Manager(BaseManager):
 
 
 _Manager.register("host", _Host)
-
-
-def _start_serving(key: bytes) -> "subprocess.Popen[bytes]":
-    process = subprocess.Popen(
-        [sys.executable, "-c", _SERVE.format(path=sys.path, module=__name__)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        start_new_session=True,
-    )
-    assert process.stdin is not None
-    pickle.dump(key, process.stdin)
-    process.stdin.flush()
-    return process
 
 
 def serve() -> None:

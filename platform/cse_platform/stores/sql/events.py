@@ -363,7 +363,7 @@ def store_starts(session: Session, journal: str, starts: Sequence[events.TrialSt
 def start_trial(session: Session, journal: str, event: events.TrialStarted) -> bool:
     """Store that a journal starts or resumes its attempt. Returns True if the trial is new.
 
-    An attempt that is complete is not changed.
+    An attempt that is complete is not changed; one that restarts from scratch loses its dev points.
     """
     known = tables.known_records(session)
     trial: tables.TrialRecord | None = known.get((tables.TrialRecord, event.trial))
@@ -386,29 +386,18 @@ def start_trial(session: Session, journal: str, event: events.TrialStarted) -> b
     since = event.time, event.code or ""
     if is_fresh and (group.code_since is None or (group.code_since, group.code or "") < since):
         group.code, group.code_since = event.code, event.time
-    if not take_new(session, tables.AttemptRecord, trial.id, journal):
-        begin_attempt(
-            session, attempt, started=event.time if is_fresh or not attempt.state else None
-        )
     session.info[PendingWrites].trials.add(trial.id)
-    return new
-
-
-def begin_attempt(
-    session: Session, attempt: tables.AttemptRecord, *, started: datetime | None
-) -> None:
-    """Set an attempt to running. With `started`, it restarts from scratch: its dev points are
-    deleted.
-    """
-    if started is not None:
+    if take_new(session, tables.AttemptRecord, trial.id, journal):
+        return new
+    if is_fresh or not attempt.state:
         _write_points(session)
-        session.execute(
-            delete(tables.DevPointRecord).where(tables.DevPointRecord.attempt_id == attempt.id)
-        )
-        attempt.started, attempt.start_value, attempt.reached = started, None, None
+        of_attempt = tables.DevPointRecord.attempt_id == attempt.id
+        session.execute(delete(tables.DevPointRecord).where(of_attempt))
+        attempt.started, attempt.start_value, attempt.reached = event.time, None, None
     attempt.state, attempt.finished, attempt.error, attempt.model = "RUNNING", None, None, None
     attempt.best_step, attempt.best_value, attempt.wall_seconds = None, None, None
     attempt.model_deleted, attempt.why, attempt.cause, attempt.costs = None, None, None, {}
+    return new
 
 
 _LINKS = select(tables.SweepTrialRecord).where(

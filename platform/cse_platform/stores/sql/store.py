@@ -57,6 +57,7 @@ MOST_READERS = 12
 """Threads of one process that can read a store on a server at once, besides the first."""
 BUSY_SECONDS = 30
 """How long a SQLite writer waits for another one."""
+_FORMS = "write sqlite:///FILE or postgresql+psycopg://USER:PASSWORD@HOST/DATABASE"
 
 
 def redact_url(url: URL) -> str:
@@ -72,10 +73,7 @@ def parse_url(url: str) -> URL:
         parsed = make_url(url)
     except (ArgumentError, ValueError):
         # The message omits the URL: its password cannot be masked if it cannot be parsed.
-        raise StoreError(
-            "the leaderboard's URL cannot be read; write sqlite:///FILE or "
-            "postgresql+psycopg://USER:PASSWORD@HOST/DATABASE"
-        ) from None
+        raise StoreError(f"the leaderboard's URL cannot be read; {_FORMS}") from None
     try:
         url.encode()
     except UnicodeEncodeError:
@@ -84,10 +82,7 @@ def parse_url(url: str) -> URL:
             "the folder, or choose another one with --runs"
         ) from None
     if parsed.get_backend_name() not in {"sqlite", "postgresql"}:
-        raise StoreError(
-            f"a leaderboard cannot be at {redact_url(parsed)}; write sqlite:///FILE or "
-            "postgresql+psycopg://USER:PASSWORD@HOST/DATABASE"
-        )
+        raise StoreError(f"a leaderboard cannot be at {redact_url(parsed)}; {_FORMS}")
     if parsed.get_backend_name() == "sqlite" and parsed.database in {None, "", ":memory:"}:
         raise StoreError(
             f"{redact_url(parsed)} is in memory and would be lost; write sqlite:///FILE"
