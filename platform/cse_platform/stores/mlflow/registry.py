@@ -8,12 +8,7 @@ from pathlib import Path
 
 from cse_platform.errors import NotFoundError
 from cse_platform.secrets import mask_url
-from cse_platform.stores.mlflow.store import (
-    check_there,
-    open_experiment,
-    refuse_foreign_artifacts,
-    store_errors,
-)
+from cse_platform.stores.mlflow import store
 from cse_platform.stores.mlflow.tags import TRIAL, format_tags
 
 ARTIFACT = "model"
@@ -53,9 +48,9 @@ def register_model(
     """
     # A server may take longer than usual over a large file.
     os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", _UPLOAD_SECONDS)
-    check_there(uri)
-    client, opened = open_experiment(uri, experiment, artifacts=artifacts)
-    with store_errors(uri):
+    store.check_there(uri)
+    client, opened = store.open_experiment(uri, experiment, artifacts=artifacts)
+    with store.store_errors(uri):
         runs = client.search_runs(
             [opened.experiment_id],
             f"tags.{TRIAL} = '{trial}' AND attributes.status = 'FINISHED'",
@@ -69,7 +64,7 @@ def register_model(
                 f"experiment {experiment!r}; name the sweep's store with CSE_MLFLOW_URI, or run "
                 "cse-sweep on its file again to fill the store"
             )
-        refuse_foreign_artifacts(uri, str(run.info.artifact_uri), artifacts=artifacts)
+        store.refuse_foreign_artifacts(uri, str(run.info.artifact_uri), artifacts=artifacts)
         from mlflow.exceptions import MlflowException
 
         try:
