@@ -282,7 +282,7 @@ def _refuse_doubtful(line: bytes, event: events.Event) -> None:
     A line has no name twice if it has as many names as the event that was read from it; only
     others are parsed once more.
     """
-    if b"\\" in line and _NULL.search(line):
+    if b"\\u0000" in line and _NULL.search(line):
         raise ValueError("a text has a null character")
     is_spaced = b" " in line or b"\t" in line or b"\r" in line
     names = len(_NAME.findall(line)) if is_spaced else line.count(b'":')
