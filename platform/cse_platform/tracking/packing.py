@@ -146,15 +146,8 @@ def evaluation_event(
 
 
 def _pack_examples(examples: "Examples") -> events.PackedExamples:
-    packed = events.PackedExamples(
-        task=examples.task,
-        split=examples.split,
-        identity=examples.identity,
-        statistic=examples.statistic,
-        values=pack(examples.values.astype(np.float32)),
-        gold=None if examples.gold is None else pack(examples.gold.astype(np.float64)),
-        subsets=dict(examples.subsets),
-        data_sha256=examples.data_sha256,
-    )
+    gold = None if examples.gold is None else pack(examples.gold.astype(np.float64))
+    changed = {"values": pack(examples.values.astype(np.float32)), "gold": gold}
+    packed = events.PackedExamples.model_validate({**vars(examples), **changed})
     compress_examples(packed)  # raises for different numbers
     return packed

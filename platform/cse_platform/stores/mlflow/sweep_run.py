@@ -79,21 +79,20 @@ class MirroredSweep:
         the identity tag of the sweep; `mlflow gc`, run on the server, empties the trash.
         """
         with store.store_errors(self.uri):
+            is_remote = store.is_server(self.uri)
             for run_id in self.runs:
-                self._delete_run(run_id)
+                run = self.client.get_run(run_id)
+                if run.info.lifecycle_stage == "active":
+                    if is_remote and tags.IDENTITY in run.data.tags:
+                        self.client.delete_tag(run_id, tags.IDENTITY)
+                    self.client.delete_run(run_id)
+                if not is_remote:
+                    # `mlflow gc --run-ids` would also remove deleted experiments, models and
+                    # artifacts.
+                    self.client._tracking_client.store._hard_delete_run(run_id)
             known = self.client.get_experiment(self.experiment).tags
             for name in {f"{tags.POSITION}.{journal}" for journal in journals} & known.keys():
                 self.client.delete_experiment_tag(self.experiment, name)
-
-    def _delete_run(self, run_id: str) -> None:
-        run = self.client.get_run(run_id)
-        if run.info.lifecycle_stage == "active":
-            if store.is_server(self.uri) and tags.IDENTITY in run.data.tags:
-                self.client.delete_tag(run_id, tags.IDENTITY)
-            self.client.delete_run(run_id)
-        if not store.is_server(self.uri):
-            # `mlflow gc --run-ids` would also remove deleted experiments, models and artifacts.
-            self.client._tracking_client.store._hard_delete_run(run_id)
 
 
 def find_mirrored_sweep(

@@ -268,20 +268,13 @@ def collect_writes(session: Session) -> Iterator[None]:
     insert_rows(session, tables.ScoreRecord, SCORE_KEY, pending.own_scores, newer_by="measured")
     show_best_attempts(session, pending.trials)
     for sweep, joined in pending.joined.items():
-        pending.configurations |= _find_only_earlier(session, sweep, joined)
+        others = tables.TrialRecord.configuration_id.not_in(joined)
+        earlier = set(session.scalars(_select_tried(sweep, _SEARCHED, others).limit(2)))
+        if len(earlier) == 1:  # from now on, the values of its trials choose it among several
+            pending.configurations |= earlier
         pending.configurations |= _find_more_than_confirmed(session, sweep)
     estimate_configurations(session, pending.configurations)
     del session.info[PendingWrites]
-
-
-def _find_only_earlier(session: Session, sweep: int, joined: set[int]) -> set[int]:
-    """Find the one configuration that a search had tried before others joined it, if it is one.
-
-    From now on, the values of its trials choose it among several.
-    """
-    others = tables.TrialRecord.configuration_id.not_in(joined)
-    earlier = set(session.scalars(_select_tried(sweep, _SEARCHED, others).limit(2)))
-    return earlier if len(earlier) == 1 else set()
 
 
 def _find_more_than_confirmed(session: Session, sweep: int) -> set[int]:
