@@ -65,12 +65,12 @@ def refuse_while_driven(connection: Connection) -> None:
     if not inspect(connection).has_table(SweepLeaseRecord.__tablename__):
         return
     with Session(connection) as session:
-        holders = {name: owner for name, owner in lease_owners(session).items() if owner.lives}
-    for name, holder in holders.items():
-        raise SweepRefusedError(
-            f"process {holder.pid} on {holder.host} runs sweep {name!r}; wait until it ends, or "
-            f"end it with cse-sweep stop {name}"
-        )
+        for name, owner in lease_owners(session).items():
+            if owner.lives:
+                raise SweepRefusedError(
+                    f"process {owner.pid} on {owner.host} runs sweep {name!r}; wait until it ends, "
+                    f"or end it with cse-sweep stop {name}"
+                )
 
 
 def holder_of(record: SweepLeaseRecord, now: datetime) -> LeaseOwner:
