@@ -19,7 +19,7 @@ import re
 import threading
 from array import array
 from bisect import bisect_right
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -71,8 +71,6 @@ _NAME = re.compile(rb'"\s*:')
 
 _LEAVES = frozenset({str, float, int, bool, type(None), datetime})
 """Types of values that have no names in them."""
-
-_TRIAL = re.compile(rb'"trial":"([^"]*)"')
 
 _log = logging.getLogger(__name__)
 
@@ -222,12 +220,12 @@ class JournalSlice(Sequence[tuple[int, events.Event]]):
 
 
 def read_journal(
-    path: Path, *, offset: int = 0, last: float = math.inf, trials: Collection[str] | None = None
+    path: Path, *, offset: int = 0, last: float = math.inf
 ) -> Iterator[tuple[int, events.Event]]:
     """Yield (end offset, event) of everything after `offset`, even while another process writes.
 
-    With `last`, only what ends up to there; with `trials`, only events of trials with these keys.
-    Raises JournalError, with file and line, for a line that is not an event.
+    With `last`, only what ends up to there. Raises JournalError, with file and line, for a line
+    that is not an event.
     """
     paths = _find_runs_paths(path)
     with _open_journal(path) as file:
@@ -244,10 +242,6 @@ def read_journal(
             if end == len(line):
                 _parse_header(path, line)
                 continue
-            if trials is not None:  # without reading all of the line
-                about = _TRIAL.search(line)
-                if about is None or about[1].decode() not in trials:
-                    continue
             try:
                 event = events.EVENT.validate_json(line, strict=True, context=paths)
                 _refuse_doubtful(line, event)

@@ -105,16 +105,16 @@ def user_and_host() -> str:
     return f"{user}@{socket.gethostname()}"
 
 
-def sweep_provenance(repository: Path | None, *, method: Path | None = None) -> dict[str, str]:
+def sweep_provenance(method: Path | None = None) -> dict[str, str]:
     """Collect the provenance of a sweep's start: git state, command line, host and library
     versions.
 
     Keys: `git_commit`, `git_dirty` ("true" if tracked files differ from the commit) and
-    `git_remote` (the URL of origin) of the user's repository, which contains the folder
-    `repository`, by default the working directory; the same as `package_…` if this package runs
-    from a checkout, and as `method_…` if `method`, the module of another package's method, is in
-    one; `command`, `folder` (the working directory), `host`, `python`, `platform`, and the version
-    of each library by name. Passwords are masked. Unknown facts are absent.
+    `git_remote` (the URL of origin) of the user's repository, which contains the working directory;
+    the same as `package_…` if this package runs from a checkout, and as `method_…` if `method`, the
+    module of another package's method, is in one; `command`, `folder` (the working directory),
+    `host`, `python`, `platform`, and the version of each library by name. Passwords are masked.
+    Unknown facts are absent.
 
     For a sweep that was submitted to a cluster, the repositories, `command` and `folder` are those
     of the submitting machine; `job`, `cluster` and `submitted_by` describe the submission.
@@ -123,7 +123,7 @@ def sweep_provenance(repository: Path | None, *, method: Path | None = None) -> 
     return {
         **{
             f"{name}_{fact}": mask_url(value)
-            for name, folder in _find_repositories(repository, method).items()
+            for name, folder in _find_repositories(method).items()
             for fact, value in git_state(folder).items()
         },
         "command": mask_text(shlex.join([Path(program).name, *map(mask_url, arguments)])),
@@ -149,15 +149,14 @@ def installed_packages() -> dict[str, str]:
     return dict(sorted(versions.items()))
 
 
-def code_diffs(repository: Path | None, *, method: Path | None = None) -> dict[str, str]:
+def code_diffs(method: Path | None = None) -> dict[str, str]:
     """Diff the code against its commits, in the form of `git_diff`; unchanged code is absent.
 
-    Keys: `git`, the user's repository (around `repository`, or the working directory), `package`,
-    this package's own checkout, and `method`, that of another package's method.
+    Keys: `git`, the user's repository (around the working directory), `package`, this package's
+    own checkout, and `method`, that of another package's method.
     """
-    repositories = _find_repositories(repository, method)
     diffs = {}
-    for name, folder in repositories.items():
+    for name, folder in _find_repositories(method).items():
         if (diff := git_diff(folder)) is not None:
             masked = mask_text(diff)
             hidden = "" if masked == diff else f"\n{NOT_WHOLE}secrets in it are hidden\n"
@@ -230,7 +229,7 @@ def reset_peak_memory() -> None:
         torch.cuda.reset_peak_memory_stats()
 
 
-def _find_repositories(repository: Path | None, method: Path | None) -> dict[str, Path]:
+def _find_repositories(method: Path | None) -> dict[str, Path]:
     """Find a folder in each repository with code that numbers depend on."""
     modules = {"package": Path(__file__), "method": method}
     tracked = {  # git does not track a copy in a repository's venv
@@ -238,7 +237,7 @@ def _find_repositories(repository: Path | None, method: Path | None) -> dict[str
         for name, file in modules.items()
         if file and _run_git(file.parent, "ls-files", "--error-unmatch", file.name)
     }
-    return {"git": repository or Path(), **tracked}
+    return {"git": Path(), **tracked}
 
 
 def _list_versions(packages: Iterable[str]) -> dict[str, str]:

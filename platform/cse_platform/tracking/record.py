@@ -287,9 +287,9 @@ def record(
                         source=events.RECORDED,
                         dev=dev,
                         time=started,
-                        provenance={**sweep_provenance(None), events.RECORDED_FROM: script},
+                        provenance={**sweep_provenance(), events.RECORDED_FROM: script},
                         packages=installed_packages(),
-                        diffs=code_diffs(None),
+                        diffs=code_diffs(),
                     )
                 )
             append(
