@@ -147,7 +147,8 @@ def _find_lost(connection: Connection, read: Mapping[str, int]) -> list[LostJour
 
 def _read_journals(connection: Connection) -> dict[str, str]:
     """Read which journal each sweep has, by the names of the sweeps."""
-    return dict(connection.execute(text("SELECT name, journal FROM sweeps")).tuples().all())
+    rows = connection.execute(text("SELECT name, journal FROM sweeps"))
+    return {row.name: row.journal for row in rows}
 
 
 def _read_rows(connection: Connection, record: type[tables.Base]) -> list[dict[str, Any]]:
