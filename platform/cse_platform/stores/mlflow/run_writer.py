@@ -59,8 +59,6 @@ MOST_COLUMNS = 100
 """Maximum number of columns, because MLflow refuses tags of more than 5,000 characters."""
 
 _PACKED = "deflate;"
-_FIRST = ("tags.`sweep`", "tags.`method`", "tags.`backbone`")
-_LAST = ("metrics.`test/avg_sts_spearman`",)
 _STATE = {
     "searchFilter": SEARCH_FILTER,
     "orderByAsc": False,
@@ -96,13 +94,11 @@ def offer_view(client: Any, experiment: str, event: SweepStarted) -> None:
         known, order = before["selectedColumns"], before["orderByKey"]
     dev = stored_dev(event.spec)
     scores = [best_metric(name) for name in dict.fromkeys((dev.search_name, dev.checkpoint_name))]
-    varied = [clean_name(name) for name in event.spec.get("space") or {}]
     columns = (
-        *_FIRST,
-        *(f"metrics.`{name}`" for name in scores),
-        *_LAST,
+        *("tags.`sweep`", "tags.`method`", "tags.`backbone`"),
+        *(f"metrics.`{name}`" for name in (*scores, "test/avg_sts_spearman")),
         *known,
-        *(f"params.`{name}`" for name in varied),
+        *(f"params.`{clean_name(name)}`" for name in event.spec.get("space") or {}),
     )
     shown = [*dict.fromkeys(columns)][:MOST_COLUMNS]
     order = order or f"metrics.`{scores[0]}`"
