@@ -6,14 +6,17 @@ import os
 import tracemalloc
 from base64 import b64decode, b64encode
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta, timezone
+from functools import cache
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
 import numpy as np
 import pytest
 from commands import invoke
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
 from stored_trials import apply_events, write_journal
 from sweep_events import NOON, sweep_started, trial_evaluated, trial_life, trial_reused
 
@@ -21,8 +24,9 @@ from cse_platform.cli.leaderboard import main
 from cse_platform.errors import JournalError
 from cse_platform.stores.sql.store import open_store
 from cse_platform.stores.sql.tables import ExampleValuesRecord, ScoreRecord, TrialRecord
-from cse_platform.tracking import journal, output, packing
-from cse_platform.tracking.events import Event, PackedExamples
+from cse_platform.sweep.blocks import Slug
+from cse_platform.tracking import events, journal, output, packing
+from cse_platform.tracking.events import Event, PackedExamples, Recorded
 from cse_platform.tracking.journal import Journal, is_deleted, read_journal, read_journal_id
 from cse_platform.tracking.output import read_output
 from cse_platform.tracking.packing import pack
@@ -220,6 +224,76 @@ def test_recorded_journals_are_read_whole(tmp_path) -> None:
         path = tmp_path / record.stem
         path.write_bytes(gzip.decompress(record.read_bytes()))
         assert len(list(read_journal(path))) == path.read_bytes().count(b"\n") - 1 > 0
+
+
+TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | TEXT,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXT, inner, max_size=3),
+    max_leaves=6,
+)
+COUNTS = st.integers(0, 2**31 - 1)
+TIMES = st.datetimes(
+    datetime(1970, 1, 2),  # noqa: DTZ001 -- the strategy adds the time zone
+    datetime(2999, 1, 1),  # noqa: DTZ001
+    timezones=st.sampled_from([UTC, timezone(timedelta(hours=-14))]),
+)
+KNOWN: list[tuple[Any, st.SearchStrategy[Any]]] = [
+    (events.Count, COUNTS),
+    (events.Limit, st.integers(1, 2**31 - 1)),
+    (events.Fraction, st.floats(-1, 1) | st.just(float("nan"))),
+    (events.Amount, st.floats(-1e12, 1e12)),
+    (events.Time, TIMES),
+    (Slug, st.sampled_from(["a", "0" * 100, "A.b-c_1"])),
+    (events.Values, st.dictionaries(TEXT, JSON, max_size=3)),
+    (int, st.integers(0, 2**63 - 1)),
+    (float, st.floats()),
+    (str, TEXT),
+    (bool, st.booleans()),
+    (Any, JSON),
+    (None, st.none()),
+    (type(None), st.none()),
+]
+
+
+@cache
+def values_of(kind: Any) -> st.SearchStrategy[Any]:
+    """The values that a field of this type can have."""
+    for known, values in KNOWN:
+        if kind == known:
+            return values
+    origin, inner = get_origin(kind), get_args(kind)
+    if isinstance(kind, type) and issubclass(kind, Recorded):
+        hints = get_type_hints(kind, include_extras=True)
+        fields = {name: values_of(hints[name]) for name in kind.model_fields}
+        return st.fixed_dictionaries(fields).map(kind.model_validate)
+    if origin is Annotated:
+        is_text = inner[0] is str
+        return TEXT.filter(len) if is_text else values_of(inner[0])
+    if origin is Literal:
+        return st.sampled_from(inner)
+    if origin is tuple:
+        return st.lists(values_of(inner[0]), max_size=2).map(tuple)
+    if origin is dict:
+        return st.dictionaries(*map(values_of, inner), max_size=2)
+    return st.one_of([values_of(each) for each in inner])
+
+
+@settings(
+    max_examples=15,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+    phases=[Phase.explicit, Phase.generate],
+)
+@given(data=st.data())
+def test_every_event_that_is_written_is_read_back(tmp_path_factory, data) -> None:
+    path = tmp_path_factory.mktemp("lab") / "runs" / "sweeps" / "s" / "journal.jsonl"
+    with Journal(path) as own:
+        appended = [
+            own.append(data.draw(values_of(kind)))[1] for kind in get_args(get_args(Event)[0])
+        ]
+        read = [event for _, event in own.read()]
+    assert [dump(event) for event in read] == [dump(event) for event in appended]
 
 
 def test_packed_numbers_that_are_damaged_or_fill_the_memory_are_left_out(

@@ -140,17 +140,13 @@ LATER = {"sweep_started": {"launch"}, "sweep_requested": {"at_most"}}
 """Fields that events have got since, by kind."""
 
 
-def test_a_journal_of_0_1_0_is_read_whole_and_each_event_written_again(board, tmp_path) -> None:
+def test_a_journal_of_0_1_0_is_read_whole(board) -> None:
     events = [event for _, event in read_journal(RELEASED)]
     [(_, deleted)] = read_journal(RELEASED.with_name("0.1.0-deleted.jsonl"))
     assert {type(event) for event in (*events, deleted)} == set(get_args(get_args(Event)[0]))
     for line, event in zip(RELEASED.read_text().splitlines()[1:], events, strict=True):
         later = LATER.get(event.kind, set())
         assert type(event).model_fields.keys() == json.loads(line).keys() | later
-    with Journal(tmp_path / "sweeps" / "s" / "journal.jsonl") as journal:
-        for event in (*events, deleted):
-            journal.append(event)
-        assert repr([event for _, event in journal.read()]) == repr([*events, deleted])  # of NaN
     history, runs = History(events), RELEASED.parents[2]
     assert SweepSpec.model_validate(history.spec).search.trials == 3
     first, failed, reused, pruned, _ = history.trials.values()
