@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import (
     AfterValidator,
+    AliasChoices,
     AwareDatetime,
     ConfigDict,
     Field,
@@ -192,10 +193,15 @@ _PARTS = {
     (str,): ("storage", "experiment"),
 }
 """Parts of a sweep's file that are read from journals, by the types that they have."""
+_REMOVED = ("objectives", "constraints")
+"""Keys of `search` that development versions before 0.1.0 have written. They are ignored: the dev
+score is the only objective."""
 
 
-def _check_spec(spec: dict[str, Any]) -> dict[str, Any]:
-    """Refuse parts that no version has written, as a journal from elsewhere may have them."""
+def _read_spec(spec: dict[str, Any]) -> dict[str, Any]:
+    """Leave out removed keys, and refuse parts that no version has written, as a journal from
+    elsewhere may have them.
+    """
     for kinds, names in _PARTS.items():
         for name in names:
             if (part := spec.get(name)) is not None and not isinstance(part, kinds):
@@ -203,10 +209,12 @@ def _check_spec(spec: dict[str, Any]) -> dict[str, Any]:
     for tag in spec.get("tags") or ():
         if not isinstance(tag, str):
             raise ValueError(f"tags has {format_value(tag)}, and no text")
-    trials = (spec.get("search") or {}).get("trials")
+    if (search := spec.get("search")) is None:
+        return spec
+    trials = search.get("trials")
     if isinstance(trials, int) and trials > LAST_STEP:
         raise ValueError(f"search.trials is {format_value(trials)}, above {LAST_STEP}")
-    return spec
+    return {**spec, "search": {key: of for key, of in search.items() if key not in _REMOVED}}
 
 
 class SweepStarted(SweepEvent):
@@ -215,7 +223,7 @@ class SweepStarted(SweepEvent):
     kind: Literal["sweep_started"] = "sweep_started"
     method: Annotated[str, Field(min_length=1)]
     backbone: Annotated[str, Field(min_length=1)]
-    spec: Annotated[Values, AfterValidator(_check_spec)]
+    spec: Annotated[Values, AfterValidator(_read_spec)]
     """The validated sweep file, as JSON."""
     best: Located[dict[str, str]] = Field(default_factory=dict)
     """The folder that replaces each reference to a best encoder, by its placeholder; also those of
@@ -454,14 +462,17 @@ class TrialScore(Recorded):
 
 
 class PackedExamples(Recorded):
-    """The value of every example of a task, packed by `cse_platform.tracking.packing`."""
+    """The value of every example of a task, packed by `cse_platform.tracking.packing`.
+
+    Earlier versions have written only cosines of pairs, whose statistic is Spearman's correlation.
+    """
 
     task: str
     split: Literal["dev", "test"]
     identity: str
     statistic: tasks.Statistic = "spearman"
     """What makes the score of the values."""
-    values: str
+    values: str = Field(validation_alias=AliasChoices("values", "cosines"))
     """float32."""
     gold: str | None
     """float64: gold scores, or labels 0 and 1; None for a mean."""
@@ -483,7 +494,9 @@ class TrialEvaluated(TrialEvent):
     source: str | None = None
     """The source of the package's test data: builtin, hub, senteval or imported."""
     scores: tuple[TrialScore, ...]
-    examples: tuple[PackedExamples, ...]
+    examples: tuple[PackedExamples, ...] = Field(
+        validation_alias=AliasChoices("examples", "similarities")
+    )
     identities: dict[str, dict[str, Any]]
     """The settings that each identity is the hash of."""
     seconds: dict[str, float]

@@ -138,6 +138,8 @@ def test_another_version_is_no_damage_and_refused_with_the_ways_out(tmp_path) ->
 
 LATER = {"sweep_started": {"launch"}, "sweep_requested": {"at_most"}}
 """Fields that events have got since, by kind."""
+RENAMED = {"similarities": "examples"}
+"""Fields that have another name since."""
 
 
 def test_a_journal_of_0_1_0_is_read_whole(board) -> None:
@@ -146,7 +148,8 @@ def test_a_journal_of_0_1_0_is_read_whole(board) -> None:
     assert {type(event) for event in (*events, deleted)} == set(get_args(get_args(Event)[0]))
     for line, event in zip(RELEASED.read_text().splitlines()[1:], events, strict=True):
         later = LATER.get(event.kind, set())
-        assert type(event).model_fields.keys() == json.loads(line).keys() | later
+        fields = {RENAMED.get(name, name) for name in json.loads(line)}
+        assert type(event).model_fields.keys() == fields | later
     history, runs = History(events), RELEASED.parents[2]
     assert SweepSpec.model_validate(history.spec).search.trials == 3
     first, failed, reused, pruned, _ = history.trials.values()
@@ -159,6 +162,20 @@ def test_a_journal_of_0_1_0_is_read_whole(board) -> None:
     details = leaderboard.trial("c0ffee00")
     assert [score.value for score in details.scores if score.split == "test"] == [0.5]
     assert details.written.note.text == "good"
+
+
+def test_several_objectives_of_an_earlier_version_are_ignored(tmp_path) -> None:
+    header, start, *rest = RELEASED.read_text().splitlines(keepends=True)
+    event = json.loads(start)
+    aims = {"objectives": [{"name": "stsb"}, {"name": "seconds"}], "constraints": ["seconds <= 9"]}
+    event["spec"]["search"] |= aims
+    path = tmp_path / "journal"
+    path.write_text("".join([header, json.dumps(event), "\n", *rest]))
+    history, released = (
+        History(event for _, event in read_journal(journal)) for journal in (path, RELEASED)
+    )
+    assert history.spec == released.spec and SweepSpec.model_validate(history.spec)
+    assert history.trials.keys() == released.trials.keys()
 
 
 def test_a_file_that_is_no_journal_is_refused(tmp_path) -> None:
