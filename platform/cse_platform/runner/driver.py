@@ -306,8 +306,8 @@ class SweepDriver:
             environment=sweep.environment,
             launch=self.launch,
             packages=sweep.packages,
-            provenance=sweep_provenance(None, method=outside) | kept | found_values,
-            diffs=code_diffs(None, method=outside),
+            provenance=sweep_provenance(outside) | kept | found_values,
+            diffs=code_diffs(outside),
         )
         retried = f"trying {format_count(len(sweep.to_retry), 'failed trial')} again"
         notes = [*sweep.found.notes(), *prior.notes(sweep.resolved)]
