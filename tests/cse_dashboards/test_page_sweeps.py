@@ -94,6 +94,10 @@ def test_a_sweep_that_has_ended_is_not_looked_at_again(url: str, tmp_path: Path)
     for address in ("/stamp/sweeps/grid", "/stamp/sweeps"):
         assert client.get(address).get_json()["runs"] is False
     assert "Cut off 1" in text(told(client, "/sweeps/grid"))
+    with sqlite3.connect(copy) as connection:
+        connection.execute("UPDATE sweeps SET state = 'COMPLETE'")
+        connection.execute("UPDATE attempts SET state = 'FAIL' WHERE state = 'COMPLETE'")
+    assert 'class="state failed"' in told(client, "/parts/listed/sweeps")
 
 
 def test_a_stamp_changes_when_something_is_heard(url, tmp_path) -> None:
@@ -116,13 +120,20 @@ def test_a_stamp_changes_when_something_is_heard(url, tmp_path) -> None:
     assert listed != create_app(url).test_client().get("/stamp/sweeps").get_json()
 
 
-def test_progress_and_curves_of_trials_that_run(page: FlaskClient) -> None:
+def test_progress_and_curves_of_trials_that_run(
+    page: FlaskClient, url: str, tmp_path: Path
+) -> None:
     [curve] = figures(told(page, "/parts/curves/sweeps/grid")).values()
     drawn = {line["name"]: line for line in curve["data"] if line["mode"] == "lines+markers"}
     first, *_, last = drawn
     assert first == "τ₂=0.025, τ₃=0.025" and drawn[first]["y"] == [50.0, 83.0]
     assert last == "#4 runs: τ₂=0.025, τ₃=0.0125" and drawn[last]["y"] == [50.0, 70.0]
     assert [line["line"]["dash"] for line in drawn.values()] == ["solid"] * 3 + ["dash"]
+    copy = copied(url, tmp_path)
+    with sqlite3.connect(copy) as connection:
+        connection.execute("UPDATE attempts SET why = 'cut off' WHERE state = 'RUNNING'")
+    resumed = text(told(create_app(f"sqlite:///{copy}").test_client(), "/sweeps/grid"))
+    assert "Waiting 1" in resumed and "Running 1" not in resumed and "#4 waits" in resumed
     none = told(page, "/parts/curves/sweeps/grid?metric=dev/nothing")
     assert "no dev curve has dev/nothing yet" in none
     answer = told(page, "/parts/live/sweeps/grid")

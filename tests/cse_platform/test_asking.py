@@ -218,7 +218,12 @@ def test_status_says_how_many_trials_may_run_at_once(asks, held, board, tmp_path
     assert "runs at most 8 trials at once" in asks("status").output
     again = sweep_started(spec=SPEC | {"resources": {"at_most": 1}})
     apply_events(board, [again], journal=journal)
-    assert "runs at most 1 trial at once" in asks("status").output
+    said = asks("status").output
+    assert "runs at most 1 trial at once\n\ncut off, waiting to go on:\n" in said
+    resumed = next(event for event in trial_life(2, {10: 0.5}, state=None))
+    apply_events(board, [resumed.model_copy(update={"resumed_from": 10})], journal=journal)
+    said = asks("status").output
+    assert "cut off" not in said and re.search(r"^2 +c2-42 .* 10 +50", said, re.MULTILINE)
     apply_events(board, [SweepFinished(sweep="first", state="INTERRUPTED")], journal=journal)
     assert "at once" not in asks("status").output
 

@@ -108,15 +108,17 @@ def test_status_lists_sweeps_and_their_states(typed, tmp_path, empty_leaderboard
     with open_store(empty_leaderboard(tmp_path / "runs" / "leaderboard.db")) as board:
         assert typed("status").output.strip() == "no sweep yet"
         journals = {
-            name: Journal(tmp_path / name / "journal.jsonl") for name in ("done", "alive", "killed")
+            name: Journal(tmp_path / name / "journal.jsonl")
+            for name in ("done", "alive", "killed", "barren")
         }
         for sweep, journal in journals.items():
+            state = "FAIL" if sweep == "barren" else "COMPLETE"
             events = [
                 sweep_started(sweep),
-                *trial_life(0, {10: 0.75}, sweep=sweep, configuration=f"{sweep}0"),
+                *trial_life(0, {10: 0.75}, sweep=sweep, configuration=f"{sweep}0", state=state),
                 *trial_life(1, {10: 0.5}, sweep=sweep, configuration=f"{sweep}1", state="FAIL"),
             ]
-            if sweep == "done":
+            if sweep in ("done", "barren"):
                 events.append(SweepFinished(sweep=sweep, state="COMPLETE"))
             apply_events(board, events, journal=journal.id)
         with Lease(board, "killed", journals["killed"]):
@@ -126,13 +128,14 @@ def test_status_lists_sweeps_and_their_states(typed, tmp_path, empty_leaderboard
         for journal in journals.values():
             journal.close()
     lines = {line.split()[0]: line.split() for line in result.output.splitlines()[2:]}
-    states = {"done": "COMPLETE", "alive": "RUNNING", "killed": "INTERRUPTED"}
+    states = {"done": "COMPLETE", "alive": "RUNNING", "killed": "INTERRUPTED", "barren": "FAILED"}
     assert {name: words[3] for name, words in lines.items()} == states
     assert lines["done"][4:9] == ["2", "of", "2", "1", "75.00"]
-    records = json.loads(told.output)
-    assert {one["name"]: one["state"] for one in records} == states
-    assert records[0]["counts"] == {"RUNNING": 0, "COMPLETE": 1, "PRUNED": 0, "FAIL": 1}
-    assert records[0]["best"]["best_value"] == 0.75
+    records = {one["name"]: one for one in json.loads(told.output)}
+    assert {name: one["state"] for name, one in records.items()} == states
+    assert records["done"]["counts"] == {"RUNNING": 0, "COMPLETE": 1, "PRUNED": 0, "FAIL": 1}
+    assert records["done"]["best"]["best_value"] == 0.75
+    assert records["barren"]["best"] is None
 
 
 def test_a_submission_says_how_its_job_stands(typed, write, monkeypatch) -> None:

@@ -97,8 +97,8 @@ def follow(url: str, sweep: str) -> int:
     console.print(followed.summary(), soft_wrap=True)
     overview = followed.overview
     if overview.state == "COMPLETE":
-        if overview.counts["COMPLETE"]:
-            return 0
+        return 0
+    if overview.state == "FAILED":
         echo(f"Error: {explain_no_result(sweep, list(followed.trials.values()))}", err=True)
         return 1
     messages = [message for message in followed.messages if message.time >= overview.restarted]

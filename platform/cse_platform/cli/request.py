@@ -38,7 +38,8 @@ def stop(sweep: str, place: LeaderboardPlace, numbers: tuple[int, ...]) -> None:
     """Stop SWEEP as one Ctrl-C would, or stop only TRIAL.
 
     TRIAL is SWEEP#N, or a trial's key or its first 6 digits. Run the sweep's command again to
-    resume the sweep. A stopped trial counts as pruned; `retry` runs it again.
+    resume the sweep. A stopped trial counts as pruned, or as failed if it has no dev score after
+    step 0; `retry` runs it again.
 
     \b
     Examples:
@@ -54,8 +55,8 @@ def stop(sweep: str, place: LeaderboardPlace, numbers: tuple[int, ...]) -> None:
 def retry(sweep: str, place: LeaderboardPlace, numbers: tuple[int, ...]) -> None:
     """Retry all failed trials of SWEEP, only its trials with the numbers N, or only TRIAL.
 
-    TRIAL is SWEEP#N, or a trial's key or its first 6 digits. A pruned or stopped trial is retried
-    only if you name it.
+    TRIAL is SWEEP#N, or a trial's key or its first 6 digits. A pruned trial is retried only if you
+    name it.
 
     \b
     Examples:

@@ -209,7 +209,8 @@ for command in (stop, retry, enqueue, limit, logs, delete, clean):
 def status(sweep: str | None, place: LeaderboardPlace, as_json: bool) -> None:
     """List sweeps and their progress, most recently started first.
 
-    A sweep whose driver was killed is INTERRUPTED. If you name SWEEP, the command shows only that
+    A sweep whose driver was killed is INTERRUPTED, and one that ended without a complete trial is
+    FAILED. If you name SWEEP, the command shows only that
     sweep: the process and host that run it, pending requests, the latest messages, the trials that
     have not ended, its best configuration with seeds and test scores, and what to do next.
 

@@ -57,8 +57,9 @@ def send_request(
     `reference` is a sweep, or one of its trials, as SWEEP#N or by its key. `numbers` are further
     trials, `settings` (`NAME=VALUE`) are values to enqueue, and `at_most` is the limit of trials at
     once, None for none. Raises SweepRefusedError if the sweep's state does not allow the request,
-    or if there is no configuration to enqueue, or the sweep has or awaits it; NotFoundError if there is no such
-    sweep or trial; and JournalError if its journal is on this machine and being deleted.
+    or if there is no configuration to enqueue, or the sweep has or awaits it; NotFoundError if
+    there is no such sweep or trial; and JournalError if its journal is on this machine and being
+    deleted.
     """
     with open_store(url, create=False) as board:
         with board.session() as session:

@@ -66,7 +66,7 @@ def outcome_lines(
             "learning_rate, more steps, larger batches or another pooler"
         )
     lines += [line for row in rows for line in _describe_tests(row)]
-    if sweep.state == "COMPLETE" and not complete:
+    if sweep.state == "FAILED":
         lines.append(explain_no_result(name, trials, is_ours=is_ours, options=options))
     elif sweep.state == "COMPLETE" and ranked:
         failed = [trial for trial in trials if trial.state == "FAIL"]
@@ -206,16 +206,13 @@ def _find_folder_to_type() -> str:
 
 def state_line(sweep: str, state: str, counts: Mapping[str, int]) -> str:
     """Describe the state of a sweep, and how many of its trials are in each state."""
-    return f"{sweep}: {state}, {format_counts(counts, runs=state == 'running')}"
+    return f"{sweep}: {state}, {format_counts(counts)}"
 
 
-def format_counts(counts: Mapping[str, int], *, runs: bool) -> str:
-    """Format the numbers of trials in each state, such as `3 trials (2 complete, 1 unfinished)`.
-
-    Trials that have not ended are unfinished, or running if their sweep `runs`.
-    """
+def format_counts(counts: Mapping[str, int]) -> str:
+    """Format the numbers of trials in each state, such as `3 trials (2 complete, 1 unfinished)`."""
     present = {name: count for name, count in sorted(counts.items()) if count}
-    words = {} if runs else {"RUNNING": "unfinished"}
+    words = {"RUNNING": "unfinished"}
     listed = ", ".join(f"{n} {words.get(name, name.lower())}" for name, n in present.items())
     trials = format_count(sum(present.values()), "trial")
     return trials + f" ({listed})" * bool(listed)

@@ -268,7 +268,7 @@ def _print_plan(
         counts = Counter[str](trial.state for trial in history.trials.values())
         is_complete = begun.is_complete or begun.planned == 0
         left = "" if is_complete else "; what follows is left"
-        echo(f"  begun: {format_counts(counts, runs=False)}{left}")
+        echo(f"  begun: {format_counts(counts)}{left}")
         if is_complete:
             what = "nothing" if begun.is_complete else "no trial"
             echo(f"  time: none, because {what} is left to run; a larger --trials extends it")
@@ -294,6 +294,9 @@ def _print_plan(
     installed = [f"to install: {line}" for line in checked.to_install]
     for line in [*values, *checked.own_sets, *fetched, *installed]:
         echo(f"  {line}")
+    echo(
+        f"  dev: the search climbs {spec.dev.search_name}; checkpoints: {spec.dev.checkpoint_name}"
+    )
     seeds = " ".join(map(str, spec.seeds.further))
     further = f", then {seeds}" if seeds else ""
     echo(f"  seeds: {spec.seeds.search} in the search{further}")

@@ -80,13 +80,16 @@ class SweepView(ABC):
         return Group(Text(self.summary()), table, *map(Text, below))
 
     def _find_best(self, trials: Sequence[ShownTrial], best: BestScores) -> ShownTrial | None:
-        """Find the trial with the best dev score so far, ended or not."""
-        scored = [trial for trial in trials if best[trial.key] is not None]
+        """Find the complete or running trial with the best dev score so far."""
+        counts = ("RUNNING", "COMPLETE")
+        scored = [t for t in trials if t.state in counts and best[t.key] is not None]
         return max(scored, key=lambda trial: best[trial.key] or 0.0, default=None)
 
     def _format_cells(self, trial: ShownTrial, best: BestScores) -> tuple[str, ...]:
         step, value = trial.last_step, trial.last_value
-        state = "starting" if trial.state == "RUNNING" and step is None else trial.state.lower()
+        state = trial.state.lower()
+        if trial.state == "RUNNING" and (trial.why or step is None):
+            state = "waiting" if trial.why else "starting"
         why = f": {trial.why}" if trial.why else ""
         return (
             str(trial.number),

@@ -136,7 +136,7 @@ def _summarize_sweep(
         outcome.state, "is already complete; a larger --trials extends it"
     )
     if state == "complete" and not counts["COMPLETE"]:
-        state = "ended without a result"
+        state = "failed"
     yield state_line(spec.sweep, state, counts)
     if outcome.history.spent:
         yield f"the search ended because its budget is spent: {outcome.history.spent}"

@@ -647,7 +647,7 @@ class Trial:
     code: str | None = None
     """Hash of the method's code; None if unknown."""
     why: str | None = None
-    """Why it was stopped early; None if it was not, or the reason is unknown."""
+    """Why it was stopped early, or does not run now; None if neither is so, or it is unknown."""
     chose: bool = False
     """Whether its value chose its configuration among others, in any sweep, if the query asks."""
     reused_from: str | None = None

@@ -63,7 +63,7 @@ class SweepOverview:
     dev: str
     """The dev set that the search climbs, or several, e.g. `stsb+sickr`."""
     state: str
-    """`RUNNING`, `COMPLETE` or `INTERRUPTED`."""
+    """`RUNNING`, `INTERRUPTED`, `COMPLETE`, or `FAILED`: it ended without a complete trial."""
     holder: LeaseOwner | None
     """The driver that holds or last held it; None if it was never run here."""
     asked: tuple[str, ...]
@@ -76,6 +76,8 @@ class SweepOverview:
     finished: datetime | None
     counts: dict[str, int]
     """Trials by state: RUNNING, COMPLETE, PRUNED and FAIL are always present."""
+    cut_off: int
+    """The number of RUNNING trials that were cut off and wait to go on."""
     at_most: int | None
     """How many of its trials may run at once; None if that is not limited."""
     ended_by: str | None
@@ -237,7 +239,7 @@ def read_messages(
 def read_stamps(session: Session, sweep: str | None = None) -> dict[str, tuple[str, int]]:
     """Stamps of all sweeps, or of one, by name; a stamp changes when its sweep changes.
 
-    They are the state, as in `SweepOverview`, and how far the journal has been applied.
+    They are the state, as `state_of` returns it, and how far the journal has been applied.
     """
     columns = (SweepRecord.name, SweepRecord.state, JournalCursorRecord.position)
     query = select(*columns).outerjoin(
@@ -297,16 +299,18 @@ def _build_overviews(
 ) -> dict[int, SweepOverview]:
     """Build the overviews of these sweeps, by their ids."""
     now = now or datetime.now(UTC)
+    of = SweepTrialRecord.sweep_id, AttemptRecord.state
     by_state = (
-        select(SweepTrialRecord.sweep_id, AttemptRecord.state, func.count())
+        select(*of, func.count(), func.count(AttemptRecord.why))
         .join(SweepTrialRecord.trial)
         .join(TrialRecord.shown)
         .where(SweepTrialRecord.sweep_id.in_(sweeps))
-        .group_by(SweepTrialRecord.sweep_id, AttemptRecord.state)
+        .group_by(*of)
     )
     states: dict[int, dict[str, int]] = defaultdict(dict)
-    for sweep, state, trials in session.execute(by_state):
-        states[sweep][state] = trials
+    explained: dict[int, dict[str, int]] = defaultdict(dict)
+    for sweep, state, trials, with_why in session.execute(by_state):
+        states[sweep][state], explained[sweep][state] = trials, with_why
     best = best_trials(session, sweeps)
     holders_by_sweep = lease_owners(session)
     waiting, enqueued = defaultdict[str, list[str]](list), Counter[str]()
@@ -335,6 +339,8 @@ def _build_overviews(
         planned = None if record.planned is None else record.planned + enqueued[record.name]
         restarted = record.starts[-1].started if record.starts else record.started
         state = state_of(record.state, holders_by_sweep.get(record.name))
+        if state == "COMPLETE" and not counts["COMPLETE"]:
+            state = "FAILED"
         runs = state == "RUNNING"
         elapsed = ((now if runs else record.finished or restarted) - restarted).total_seconds()
         ended, heard = _read_activity(session, record.id, since=restarted) if runs else (0, None)
@@ -357,6 +363,7 @@ def _build_overviews(
             ),
             restarted=restarted,
             counts=counts,
+            cut_off=explained[record.id].get("RUNNING", 0) if runs else counts["RUNNING"],
             at_most=at_most,
             planned=trials if record.state == "COMPLETE" else max(planned or 0, trials),
             best=best.get(record.name),

@@ -51,10 +51,16 @@ def sweep_page(
     since = [message for message in messages if message.time >= sweep.restarted]
     texts += [f"{utc(each.time)}: {message_line(each)}" for each in since[-SHOWN_MESSAGES:]]
     blocks: list[Block] = [sweeps_table([sweep]), *map(Paragraph, texts)]
-    if unfinished:
-        if sweep.state != "RUNNING":
-            blocks.append(Paragraph("unfinished, to go on at the next start:"))
-        blocks.append(text_table(_UNFINISHED, [_format_trial(trial) for trial in unfinished]))
+    is_on = sweep.state == "RUNNING"
+    groups = {
+        "": [trial for trial in unfinished if is_on and not trial.why],
+        "cut off, waiting to go on:": [trial for trial in unfinished if is_on and trial.why],
+        "unfinished, to go on at the next start:": [] if is_on else unfinished,
+    }
+    for title, trials in groups.items():
+        if trials:
+            blocks += [Paragraph(title)] if title else []
+            blocks.append(text_table(_UNFINISHED, [_format_trial(trial) for trial in trials]))
     return blocks
 
 

@@ -118,7 +118,7 @@ class ReportReceiver:
             )  # fmt: skip
 
     def stop(self, live: LiveTrial) -> None:
-        """Stop a trial for a person; its results count as those of a pruned trial.
+        """Stop a trial for a person: it counts as pruned, or as failed if it has no dev score.
 
         A running one ends once its process has stopped; one that waits to resume ends at once.
         """

@@ -23,6 +23,8 @@ start of a worker, reading the corpus, and evaluations.
 _PREFIX = "perf/"
 MEMORY = {GPU_MEMORY: "gpu_peak_memory_mib", HOST_MEMORY: "peak_memory_mib"}
 """The worker's names of these costs; it counts MiB since it began the trial."""
+CUT_OFF = "it was cut off and waits to go on"
+"""Why a trial that has not ended does not run."""
 
 
 def stored_confirmed(spec: Mapping[str, Any]) -> int:
@@ -219,7 +221,7 @@ class TrialHistory:
     cause: events.FailureCause | None = None
     """The cause of a failure, if known."""
     why: str | None = None
-    """The reason why the trial was stopped early, if it was."""
+    """The reason why the trial was stopped early, or does not run now, if either is so."""
     finished: datetime | None = None
     pruner_notes: dict[str, Any] = field(default_factory=dict)
     """Attributes that the pruner has set on the Optuna trial."""
@@ -357,6 +359,7 @@ class History:
                 self.messages = []
                 for trial in self.unfinished():
                     trial.last_heard = None  # nothing ran while the driver was away
+                    trial.why = CUT_OFF
             case events.SweepRequested() if event.request not in self.requests:
                 self.requests.add(event.request)
                 if event.action == "enqueue":
@@ -453,6 +456,7 @@ class History:
             known = self._add_trial(event)
         known.environment = self.environment
         known.last_heard, known.resumed_from = event.time, event.resumed_from
+        known.why = None
         if known.checkpoint is not None and known.checkpoint[0] != event.resumed_from:
             known.checkpoint = None  # it was missing, as the trial did not resume from it
 

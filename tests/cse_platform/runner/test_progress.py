@@ -64,8 +64,10 @@ def test_a_failed_trial_says_where_to_look(drive, monkeypatch) -> None:
     clock = SimpleNamespace(monotonic=lambda: next(moments, 3700.0))
     monkeypatch.setattr(progress, "time", clock)
     view = progress_of(drive)
-    for _ in range(2):
+    for points in (0, 2):  # a failed trial is never the best
         (plan,) = drive.start()
+        for _ in range(points):
+            drive.advance(plan.key)
         drive.fail(plan.key, "ValueError: [enforce fail] /x", crashed=False)
     assert view.summary() == "small: 2 of 2 trials · elapsed 1:01:40"
     traceback = drive.folder / "errors" / "trial-0.txt"
@@ -135,6 +137,9 @@ def test_a_log_says_that_a_resumed_trial_goes_on(start) -> None:
     first.close()
     second = start(score=rising)
     log = SweepLog(progress_of(second))
+    screen = Console(file=io.StringIO(), width=100)
+    screen.print(progress_of(second).screen(height=30))
+    assert re.search(r"^ +0 +waiting ", screen.file.getvalue(), re.MULTILINE)
     second.start()
     assert log.new_texts() == ["Trial 0 goes on"]
 

@@ -131,10 +131,10 @@ def test_a_file_that_is_no_mapping_or_cannot_be_read(tmp_path: Path) -> None:
          "indented as the lines that it belongs to? a text with ': ' in it needs quotes"),
         (b"a:\n  b: 1\n d: 2\n", "FILE is not a sweep:\n  line 3: expected <block end>, but found "
          "'<block mapping start>'; is it indented as the lines that it belongs to?"),
-        (b"# first\nsweep:x\nmethod:y\nbackbone: z\n", "FILE is not a sweep:\n  line 2: no space "
+        (b"# x\nsweep:x\nmethod:y\na: z\n", "FILE is not a sweep:\n  line 2: no space "
          "after 'sweep:'"),
-        (b"a: 1\nspace:\n  lr:[1]  # two\n  b: 1\n", "FILE is not a sweep:\n  line 3: no space after "
-         "'lr:'"),
+        (b"space:\n  lr:[1]  # two\n  b: 1\n", "FILE is not a sweep:\n  line 2: no space "
+         "after 'lr:'"),
         (b"a: [", "FILE is not a sweep:\n  line 1: expected the node content, but found "
          "'<stream end>'"),
     ):  # fmt: skip

@@ -59,7 +59,8 @@ def _make_picture(
     styles = row_styles(labelled)
     keys = {label: row.keys for label, row in labelled.items()}
     for index, trial in enumerate(running, start=len(labelled)):
-        label = f"#{trial.number} runs: {values_line(trial.searched_values)}".removesuffix(": ")
+        does = "waits" if trial.why else "runs"
+        label = f"#{trial.number} {does}: {values_line(trial.searched_values)}".removesuffix(": ")
         if reported := seeds_having({trial.seed: list(trial.points)}, metric):
             styles[label] = Style(PALETTE[index], further=1)
             curves[label], keys[label] = reported, {trial.seed: trial.key}
@@ -67,7 +68,7 @@ def _make_picture(
     caption = (
         "Mean over the seeds at each step that all of them have; band: lowest to highest seed; "
         "star: kept checkpoint. After CompCSE, figure 3."
-        + " Dashed: the newest trials that run." * bool(running)
+        + " Dashed: the newest trials that have not ended." * bool(running)
         + left_out(labelled, curves, metric)
         + seeds
         + left

@@ -16,7 +16,7 @@ from functools import cache
 from typing import Any, TypeVar
 
 from pydantic import ValidationError
-from sqlalchemy import Select, bindparam, delete, exists, or_, select
+from sqlalchemy import Select, bindparam, delete, exists, or_, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.orm import Session
 from sqlalchemy.sql.dml import Insert
@@ -30,7 +30,7 @@ from cse_platform.stores.sql.estimates import estimate_configurations
 from cse_platform.stores.sql.store import Store, server_time
 from cse_platform.sweep.spec import SweepSpec
 from cse_platform.tracking import events
-from cse_platform.tracking.history import stored_confirmed, stored_dev
+from cse_platform.tracking.history import CUT_OFF, stored_confirmed, stored_dev
 from cse_platform.tracking.packing import compress_examples
 
 _log = logging.getLogger(__name__)
@@ -56,6 +56,7 @@ def apply_event(session: Session, journal: str, position: int, event: events.Eve
         case events.SweepFinished():
             sweep = sweep_of(session, event.sweep, journal)
             sweep.state, sweep.finished = event.state, event.time
+            _mark_cut_off(session, journal, sweep.id)
         case events.DriverMessage():
             message = event.model_dump(include={"time", "level", "text"})
             message["sweep_id"] = sweep_of(session, event.sweep, journal).id
@@ -180,6 +181,7 @@ def start_sweep(session: Session, journal: str, event: events.SweepStarted) -> N
     if sweep.spec.get("search") != event.spec.get("search"):
         sweep.ended_by = None
     sweep.state, sweep.finished = "RUNNING", None
+    _mark_cut_off(session, journal, sweep.id)
     sweep.launched = None if event.launch is None else event.launch.time
     before = sweep.confirms_all
     set_spec(sweep, event.spec)
@@ -190,6 +192,14 @@ def start_sweep(session: Session, journal: str, event: events.SweepStarted) -> N
     session.execute(delete(tables.SweepTagRecord).where(tables.SweepTagRecord.sweep_id == sweep.id))
     for tag in event.spec.get("tags", ()):
         insert_once(session, tables.SweepTagRecord, {"sweep_id": sweep.id, "tag": tag}, {})
+
+
+def _mark_cut_off(session: Session, journal: str, sweep: int) -> None:
+    """Say of the trials of a sweep that have not ended that they wait to go on."""
+    attempt, link = tables.AttemptRecord, tables.SweepTrialRecord
+    in_sweep = attempt.trial_id.in_(select(link.trial_id).where(link.sweep_id == sweep))
+    unfinished = update(attempt).where(in_sweep, attempt.journal == journal)
+    session.execute(unfinished.where(attempt.state == "RUNNING").values(why=CUT_OFF))
 
 
 def set_spec(sweep: tables.SweepRecord, spec: Mapping[str, Any]) -> None:

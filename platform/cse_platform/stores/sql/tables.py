@@ -341,7 +341,7 @@ class AttemptRecord(Base):
     cause: Mapped[str | None]
     """Why it failed, as in `FailureCause`; NULL if it did not, or the cause is unknown."""
     why: Mapped[str | None]
-    """Why it was stopped early; NULL if it was not, or the reason is unknown."""
+    """Why it was stopped early, or does not run now; NULL if neither is so, or it is unknown."""
     wall_seconds: Mapped[float | None]
     costs: Mapped[dict[str, Any]] = mapped_column(default=dict)
     """Its costs by name; unknown ones are absent."""
