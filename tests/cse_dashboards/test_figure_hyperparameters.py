@@ -1,5 +1,5 @@
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -9,8 +9,9 @@ from searches import searched
 from cse_dashboards.figures.labels import dev_quantity, metric_quantity
 from cse_dashboards.figures.search.effect import draw_effect
 from cse_dashboards.figures.search.study import by_value
-from cse_dashboards.figures.search.surface import draw_surface
+from cse_dashboards.figures.search.surface import surface
 from cse_platform.leaderboard.records import Trial
+from cse_platform.leaderboard.sweeps import SearchHistory
 from cse_platform.sweep.space.space import Space
 
 STSB = dev_quantity("stsb")
@@ -26,6 +27,10 @@ def trial(
     configuration: str, values: Mapping[str, Any], value: float | None, **changes: Any
 ) -> Trial:
     return searched(0, values, configuration=configuration, value=value, **changes)
+
+
+def search(trials: Sequence[Trial], space: Space = SPACE) -> SearchHistory:
+    return SearchHistory("mine", "stsb", space, tuple(trials), len(trials))
 
 
 GROUPS = [
@@ -75,7 +80,7 @@ def test_mixed_choices_are_no_scale_and_a_range_has_its_own() -> None:
     assert (axis.type, axis.tickvals) == (None, (192, 256))
     axis = draw_effect(mixed, "d0", space["d0"], STSB).figure.layout.xaxis
     assert (axis.type, axis.categoryarray) == ("category", ("null", 256, 192))
-    cells = draw_surface(mixed, "d0", "groups", space, STSB).figure.data[0]
+    cells = surface(search(mixed, space), "d0", "groups").figure.data[0]
     assert set(cells.x) == {"null", "256", "192"}
     tried = [trial(str(n), {"rate": rate}, 0.5) for n, rate in enumerate((1e-5, 1e-4, 1e-3))]
     figure = draw_effect(tried, "rate", SPACE["rate"], STSB).figure
@@ -129,7 +134,7 @@ def test_two_settings_of_few_values_are_cells_with_their_means() -> None:
         trial("b", {"groups": 16, "loss": "listnet"}, 0.7),
         trial("c", {"groups": 8, "loss": "listmle"}, 0.8),
     ]
-    figure = draw_surface(tried, "groups", "loss", SPACE, STSB).figure
+    figure = surface(search(tried), "groups", "loss").figure
 
     [cells] = figure.data
     assert cells.type == "heatmap"
@@ -146,7 +151,7 @@ def test_two_ranges_are_points_over_a_contour_that_is_linear_between_them() -> N
         trial(str(n), {"rate": rate, "alpha": alpha}, 0.5 + 0.1 * alpha)
         for n, (rate, alpha) in enumerate(places)
     ]
-    figure = draw_surface(tried, "rate", "alpha", SPACE, STSB).figure
+    figure = surface(search(tried), "rate", "alpha").figure
 
     contour, points = figure.data
     assert (contour.type, points.type) == ("contour", "scatter")

@@ -36,7 +36,6 @@ KINDS: dict[str, dict[str, Any]] = {
 seed have a marker of their own, because they do not cover the spread over seeds, and so have scores
 that a value counts in which chose the row.
 """
-_WHISKERS = {"color": colour(6), "thickness": 1.5, "width": 5}
 
 Published = Sequence[tuple[str, PublishedRow]]
 """Published rows, each with the label of its line in front."""
@@ -159,13 +158,13 @@ def draw_leaderboard(
     """
     records, factor = list[tuple[Any, ...]](), quantity.factor
     for label, score in scores.items():
-        kind, ends = "no interval", (nan, nan)
+        kind, between = "no interval", (nan, nan)
         if interval := score.interval:
             kind = "95 % interval" + " over examples" * (interval.over == "examples")
-            ends = factor * interval.low, factor * interval.high
+            between = factor * interval.low, factor * interval.high
         kind = f"{'one seed' if score.n == 1 else 'mean over seeds'}, {kind}"
         kind = "chosen by its own values" if score.counts_choice else kind
-        records.append((label, methods[label], kind, factor * score.mean, *ends, score.n, None))
+        records.append((label, methods[label], kind, factor * score.mean, *between, score.n, None))
     for label, row in published:
         source = f"{method_name(row.system)} in {', '.join(row.sources)}"
         source += f" ({row.label})" if row.label else ""
@@ -179,7 +178,23 @@ def draw_leaderboard(
     for kind, symbol in KINDS.items():
         if (own := data[data["kind"] == kind]).empty:
             continue
-        traces.append(_make_markers(kind, own, own[quantity.title].astype(float), colours))
+        means, low, high = (own[c].astype(float) for c in (quantity.title, "low", "high"))
+        ends = {"array": replace_missing(high - means), "arrayminus": replace_missing(means - low)}
+        notes = own["source"] if kind == "published" else [f"seeds: {n}" for n in own["seeds"]]
+        traces.append(
+            go.Scatter(
+                name=kind,
+                x=means.tolist(),
+                y=own["row"].tolist(),
+                error_x={**ends, "color": colour(6), "thickness": 1.5, "width": 5},
+                hovertext=list(notes),
+                mode="markers",
+                marker={"size": 10, "color": own["method"].map(colours).tolist(), **symbol},
+                hovertemplate="%{y}: %{x:.2f}, %{hovertext}<extra></extra>",
+                legendgroup=kind,
+                showlegend=False,
+            )
+        )
         # The entry of the legend has a colour that no method has.
         marker = {"size": 10, "color": colour(6), **symbol}
         traces.append(
@@ -199,22 +214,3 @@ def draw_leaderboard(
     )
     figure.update_yaxes(categoryorder="array", categoryarray=order, range=[-0.6, len(order) - 0.4])
     return Drawn(figure, data)
-
-
-def _make_markers(
-    kind: str, data: pd.DataFrame, means: "pd.Series[float]", colours: Mapping[str, str]
-) -> go.Scatter:
-    up, down = data["high"].astype(float) - means, means - data["low"].astype(float)
-    notes = data["source"] if kind == "published" else [f"seeds: {n}" for n in data["seeds"]]
-    return go.Scatter(
-        name=kind,
-        x=means.tolist(),
-        y=data["row"].tolist(),
-        error_x={"array": replace_missing(up), "arrayminus": replace_missing(down), **_WHISKERS},
-        hovertext=list(notes),
-        mode="markers",
-        marker={"size": 10, "color": data["method"].map(colours).tolist(), **KINDS[kind]},
-        hovertemplate="%{y}: %{x:.2f}, %{hovertext}<extra></extra>",
-        legendgroup=kind,
-        showlegend=False,
-    )

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from scipy.interpolate import griddata
 from scipy.spatial import QhullError
 
-from cse_dashboards.figures.labels import Quantity, dev_quantity
-from cse_dashboards.figures.picture import Drawn, Picture, colour, make_figure
+from cse_dashboards.figures.labels import dev_quantity
+from cse_dashboards.figures.picture import Picture, colour, make_figure
 from cse_dashboards.figures.search.study import (
     axis_of,
     by_value,
@@ -22,10 +22,8 @@ from cse_dashboards.figures.search.study import (
     scored_with,
     weighted_note,
 )
-from cse_platform.leaderboard.records import Trial
 from cse_platform.leaderboard.sweeps import SearchHistory
 from cse_platform.sweep.space.dimensions import Choices, Dimension
-from cse_platform.sweep.space.space import Space
 
 FEW = 12
 """Most values of a hyperparameter in a heat map."""
@@ -34,7 +32,12 @@ FINE = 40
 
 
 def surface(history: SearchHistory, x: str | None = None, y: str | None = None) -> Picture:
-    """Show the score over two hyperparameters, by default those of `pair_of`."""
+    """Show the mean over configurations at each pair of values of two hyperparameters.
+
+    By default, these are those of `pair_of`. It is a heat map if both have few, recurring values.
+    Otherwise it has points and, if both are numeric, a linearly interpolated contour behind them.
+    Incomplete trials, and those without both hyperparameters, are left out.
+    """
     title = "Two hyperparameters and the score"
     caption = (
         "Mean on dev over the configurations of each pair of values, each the mean of its seeds. "
@@ -54,26 +57,12 @@ def surface(history: SearchHistory, x: str | None = None, y: str | None = None) 
     if not scored_with(history.trials, x, y):
         why = f"no complete trial of sweep {history.sweep} has both {x} and {y}"
         return Picture("surface", title, caption, missing=why)
-    figure, data = draw_surface(history.trials, x, y, history.space, dev_quantity(history.dev))
-    if any(trace.type == "contour" for trace in figure.data):
-        caption += " Between the points it is interpolated linearly."
-    return Picture("surface", title, caption, figure, data)
-
-
-def draw_surface(
-    trials: Sequence[Trial], x: str, y: str, space: Space, quantity: Quantity
-) -> Drawn:
-    """Draw the mean over configurations at each pair of values.
-
-    It is a heat map if both hyperparameters have few, recurring values. Otherwise it has points
-    and, if both are numeric, a linearly interpolated contour behind them. Incomplete trials, and
-    those without both hyperparameters, are left out.
-    """
-    results = by_value(trials, x, y)
+    quantity, space = dev_quantity(history.dev), history.space
+    results = by_value(history.trials, x, y)
     means = {pair: quantity.factor * at.mean for pair, at in results.items()}
     sides = [list(dict.fromkeys(values)) for values in zip(*means, strict=True)]
     bar = {"colorbar": {"title": {"text": quantity.title, "side": "right"}}}
-    sole = {name: by_value(trials, name) for name in (x, y)}
+    sole = {name: by_value(history.trials, name) for name in (x, y)}
     if all(len(at) <= FEW and do_recur(at.values(), space[name]) for name, at in sole.items()):
         traces, axes = [_make_cells(means, sides, bar)], [{"type": "category"}] * 2
     else:
@@ -89,12 +78,16 @@ def draw_surface(
         )
         numeric = all(is_number(value) for side in sides for value in side)
         between = _interpolate_contour(means, space[x], space[y], bar) if numeric else None
-        traces = [*filter(None, [between]), points]
+        traces = [points]
+        if between is not None:
+            traces.insert(0, between)
+            caption += " Between the points it is interpolated linearly."
     figure = make_figure(*traces, title=f"Effect of {x} and {y}", x=x, y=y)
     figure.update_layout(xaxis=axes[0], yaxis=axes[1])
     records = [(*pair, means[pair], at.configurations) for pair, at in results.items()]
     columns = [x, y, quantity.title, "configurations"]
-    return Drawn(figure, pd.DataFrame(records, columns=columns, dtype=object))
+    data = pd.DataFrame(records, columns=columns, dtype=object)
+    return Picture("surface", title, caption, figure, data)
 
 
 def _make_cells(

@@ -13,7 +13,7 @@ from cse_dashboards.figures.labels import (
     left_out,
     row_styles,
 )
-from cse_dashboards.figures.picture import Drawn, Picture, make_panels
+from cse_dashboards.figures.picture import Picture, make_panels
 from cse_methods.data.dev_selection import ByWidth
 from cse_platform.leaderboard.api import Leaderboard
 
@@ -32,18 +32,13 @@ def rows_by_width(reader: Leaderboard, rows: Rows) -> Picture:
 def width_picture(
     curves: Mapping[str, ByWidth], styles: Mapping[str, Style], notes: str = ""
 ) -> Picture:
-    """Show dev scores by width; the caption ends with `notes`."""
+    """Show dev scores by width: a panel for each dev set, a line from the narrowest to the full
+    vectors for each label. The caption ends with `notes`.
+    """
     name, title = "dev_by_width", "Dev scores by width"
     caption = f"Kept checkpoints, if only the first coordinates of each vector are read.{notes}"
     if not any(curves.values()):
         return Picture(name, title, caption, missing="no trial with matryoshka has ended yet")
-    return Picture(name, title, caption, *draw_widths(curves, styles))
-
-
-def draw_widths(curves: Mapping[str, ByWidth], styles: Mapping[str, Style]) -> Drawn:
-    """Draw a panel for each dev set, with a line from the narrowest to the full vectors for each
-    label.
-    """
     panels, records = dict[str, list[go.Scatter]](), list[tuple[str, str, int, float]]()
     for label, by_width in curves.items():
         for task, scores in by_width.items():
@@ -61,10 +56,8 @@ def draw_widths(curves: Mapping[str, ByWidth], styles: Mapping[str, Style]) -> D
                 showlegend=len(curves) > 1 and task == next(iter(by_width)),
             )
             panels.setdefault(quantity.title, []).append(line)
-    figure = make_panels(
-        panels, title="Dev scores by width", axes=[(WIDTH, "")] * len(panels), row_height=320
-    )
+    figure = make_panels(panels, title=title, axes=[(WIDTH, "")] * len(panels), row_height=320)
     widths = sorted({width for _, _, width, _ in records})
     figure.update_xaxes(type="log", tickvals=widths, ticktext=list(map(str, widths)))
     columns = ["method", "dev set", WIDTH, "score × 100"]
-    return Drawn(figure, pd.DataFrame(records, columns=columns))
+    return Picture(name, title, caption, figure, pd.DataFrame(records, columns=columns))
