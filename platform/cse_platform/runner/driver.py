@@ -4,7 +4,7 @@ import logging
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, nullcontext
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal
 
 from cse_methods.code_hash import outside_sources
 from cse_platform.control.requests import Requests
@@ -51,6 +51,9 @@ from cse_platform.tracking.provenance import code_diffs, installed_packages, swe
 from cse_platform.tracking.recorder import FLUSH_SECONDS, Recorder, Sink, SinkHealth
 from cse_platform.tracking.submission import BEGUN, ENDED
 
+if TYPE_CHECKING:
+    from cse_platform.runner.tune import RayExecutor
+
 EndState = Literal["COMPLETE", "INTERRUPTED", "UNCHANGED"]
 """How a start ended. UNCHANGED: there was nothing left to do."""
 
@@ -58,28 +61,6 @@ Watch = Callable[[SweepState], AbstractContextManager[object]]
 """Shows a sweep's progress while its context is open."""
 
 _log = logging.getLogger(__name__)
-
-
-class Executor(Protocol):
-    """Runs the trials of sweeps, one sweep after another, and scores their models."""
-
-    def prepare(self) -> None:
-        """Start what takes seconds and needs no sweep, unless it runs; `run_trials` does it too."""
-
-    def open_sink(self, make: Callable[..., Sink], *arguments: Any, **options: Any) -> Sink:
-        """Make a sink where its work does not hold up the trials."""
-
-    def run_trials(self, state: SweepState, requests: Requests, stores: SweepStores) -> None:
-        """Run the planner's trials until none is left, the sweep gives up, or Ctrl-C.
-
-        Afterwards `state.finished`, `state.gave_up` and `state.live` say which of these happened.
-        """
-
-    def score_models(self, state: SweepState, *, heed: Callable[[], None]) -> None:
-        """Score the models selected on dev on the test sets; `heed` handles requests meanwhile."""
-
-    def close(self) -> None:
-        """Shut down whatever this process started to run trials."""
 
 
 @dataclass(frozen=True)
@@ -97,7 +78,7 @@ class Outcome:
 def drive_sweep(
     spec: SweepSpec,
     stores: SweepStores,
-    executor: Executor,
+    executor: "RayExecutor",
     *,
     launch: Launch | None = None,
     reuse: bool = True,
@@ -138,7 +119,7 @@ class SweepDriver:
         self,
         spec: SweepSpec,
         stores: SweepStores,
-        executor: Executor,
+        executor: "RayExecutor",
         leaderboard: Store,
         journal: Journal,
         lease: Lease,

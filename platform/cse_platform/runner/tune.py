@@ -345,7 +345,7 @@ class RayExecutor:
     def __init__(self, *, address: str | None = None, ship: bool = True) -> None:
         self._address, self._ship = address, ship
         self._sinks = SinkProcess()
-        self.open_sink = self._sinks.open
+        self.open_sink = self._sinks.open  # where its work does not hold up the trials
 
     def prepare(self) -> None:
         """Start Ray on this machine, unless trials run on a cluster, which `run_trials` joins."""
@@ -354,10 +354,13 @@ class RayExecutor:
                 join_cluster(None)
 
     def run_trials(self, state: SweepState, requests: Requests, stores: SweepStores) -> None:
-        """Run the planner's trials; if a Ray that this process started dies, start it again.
+        """Run the planner's trials until none is left, the sweep gives up, or Ctrl-C.
 
-        Returns early on Ctrl-C. Raises SweepRefusedError if the cluster lacks the resources of a
-        trial, or if that Ray dies `MAX_LOST` times.
+        Afterwards `state.finished`, `state.gave_up` and `state.live` say which of these happened.
+        If a Ray that this process started dies, it is started again.
+
+        Raises SweepRefusedError if the cluster lacks the resources of a trial, or if that Ray dies
+        `MAX_LOST` times.
         """
         for lost in range(MAX_LOST):
             if lost:
