@@ -28,7 +28,7 @@ from cse_platform.runner.failures import (
 )
 from cse_platform.runner.planner import Planner
 from cse_platform.runner.ray_process import OwnRayLost, check_own, is_own, join_cluster, stop_own
-from cse_platform.runner.report_messages import REPORT, checkpoint_location, read_report
+from cse_platform.runner.report_messages import REPORT, read_report
 from cse_platform.runner.reports import ReportReceiver
 from cse_platform.runner.state import LiveTrial, SweepState
 from cse_platform.runner.trial_outputs import TrialOutputs
@@ -143,7 +143,7 @@ class SweepScheduler(FIFOScheduler):  # type: ignore[misc]  # Ray is untyped
         """
         if REPORT not in result:
             return False
-        live, results = self.live[trial.trial_id], self.results
+        live = self.live[trial.trial_id]
         try:
             report = read_report(result[REPORT])
         except ValueError as error:
@@ -156,33 +156,13 @@ class SweepScheduler(FIFOScheduler):  # type: ignore[misc]  # Ray is untyped
         if report.begins:
             return False
         self._limits.note_report(live)
-        live.raised = report.error or live.raised
         if report.output is not None:
             self.outputs.add(live, report.output)
-        if report.waits is not None:
-            results.warn_waiting(live, report.waits)
-        if report.model_problem is not None:
-            live.model_problem = report.model_problem or None
-        if report.unread:
-            results.warn_unread(live.trial, report.unread)
-        if report.step is None:
-            return False
-        if report.step > 0 and live.node is not None:
+        if report.step and live.node is not None:
             self._bad_nodes.note_progress(live.trial.key, live.node)
-        location, step = None, report.checkpoint
-        if step is not None:
-            location = checkpoint_location(self.state.folders.checkpoints, report.attempt, step)
-        stops = results.point(
-            live,
-            step=report.step,
-            metrics=report.metrics,
-            checkpoint=location if step == report.step else None,
-            provenance=report.provenance,
-        )
-        if step == report.step and self._unsaved is not None:
+        stops = self.results.receive(live, report)
+        if report.step is not None and report.step == report.checkpoint and self._unsaved:
             self._unsaved.discard(live)
-        elif step != report.step and step is not None and location is not None:
-            results.checkpoint(live, step=step, location=location)
         return stops
 
     def on_trial_remove(self, controller: Any, trial: Trial) -> None:

@@ -6,18 +6,7 @@ import plotly.graph_objects as go
 
 from cse_dashboards.figures.labels import Quantity, dev_quantity, search_notes
 from cse_dashboards.figures.picture import Drawn, Picture, colour, file_name, make_figure
-from cse_dashboards.figures.search.study import (
-    axis_of,
-    by_value,
-    do_recur,
-    is_number,
-    mark_trials,
-    nothing_searched,
-    on_axis,
-    scored_with,
-    scores_of,
-    weighted_note,
-)
+from cse_dashboards.figures.search import study
 from cse_platform.leaderboard.records import Trial
 from cse_platform.leaderboard.sweeps import SearchHistory
 from cse_platform.sweep.space.dimensions import Dimension
@@ -33,15 +22,15 @@ _MEANS = (
 def hyperparameter_effects(history: SearchHistory) -> list[Picture]:
     """Show the score over each hyperparameter of a search."""
     if not len(history.space):
-        why = nothing_searched(history)
+        why = study.nothing_searched(history)
         return [Picture("settings", "Hyperparameters", _AFTER, missing=why)]
     pictures, quantity = [], dev_quantity(history.dev)
     for name, dimension in history.space.items():
         file, title = f"setting_{file_name(name)}", f"Effect of {name}"
-        if scored_with(history.trials, name):
+        if study.scored_with(history.trials, name):
             drawn = draw_effect(history.trials, name, dimension, quantity)
             means = _MEANS if MEAN in drawn.data else ""
-            caption = f"Each marker is a trial.{means} {_AFTER}{weighted_note(history)}"
+            caption = f"Each marker is a trial.{means} {_AFTER}{study.weighted_note(history)}"
             notes = search_notes(history.trials, quantity.factor)
             pictures.append(Picture(file, title, caption, *drawn, trials=notes))
         else:
@@ -59,13 +48,13 @@ def draw_effect(
     several. There is no mean if nearly every configuration has a value of its own. Non-numeric
     values are categories. Incomplete trials, and those without the hyperparameter, are left out.
     """
-    results = {value: at for (value,), at in by_value(trials, name).items()}
-    numeric = all(map(is_number, results))
-    shown, factor = scored_with(trials, name), quantity.factor
-    data = scores_of(shown, quantity, name)
-    data[name] = data[name].map(on_axis)
-    traces = [mark_trials(data, name, quantity.title)]
-    if do_recur(results.values(), dimension):
+    results = {value: at for (value,), at in study.by_value(trials, name).items()}
+    numeric = all(map(study.is_number, results))
+    shown, factor = study.scored_with(trials, name), quantity.factor
+    data = study.scores_of(shown, quantity, name)
+    data[name] = data[name].map(study.on_axis)
+    traces = [study.mark_trials(data, name, quantity.title)]
+    if study.do_recur(results.values(), dimension):
         of_trials = [results[value] for value in data[name]]
         data[MEAN] = [factor * at.mean for at in of_trials]
         data[STD] = [None if at.std is None else factor * at.std for at in of_trials]
@@ -86,4 +75,4 @@ def draw_effect(
             )
         )
     figure = make_figure(*traces, title=f"Effect of {name}", x=name, y=quantity.title)
-    return Drawn(figure.update_xaxes(axis_of(dimension, results)), data)
+    return Drawn(figure.update_xaxes(study.axis_of(dimension, results)), data)

@@ -12,16 +12,7 @@ from scipy.spatial import QhullError
 
 from cse_dashboards.figures.labels import dev_quantity
 from cse_dashboards.figures.picture import Picture, colour, make_figure
-from cse_dashboards.figures.search.study import (
-    axis_of,
-    by_value,
-    do_recur,
-    is_number,
-    nothing_searched,
-    pair_of,
-    scored_with,
-    weighted_note,
-)
+from cse_dashboards.figures.search import study
 from cse_platform.leaderboard.sweeps import SearchHistory
 from cse_platform.sweep.space.dimensions import Choices, Dimension
 
@@ -41,11 +32,11 @@ def surface(history: SearchHistory, x: str | None = None, y: str | None = None) 
     title = "Two hyperparameters and the score"
     caption = (
         "Mean on dev over the configurations of each pair of values, each the mean of its seeds. "
-        "After RankCSE, figure 3." + weighted_note(history)
+        "After RankCSE, figure 3." + study.weighted_note(history)
     )
-    names = pair_of(history, x, y)
+    names = study.pair_of(history, x, y)
     if len(names) < 2 or not all(name in history.space for name in names):
-        why = nothing_searched(history)
+        why = study.nothing_searched(history)
         if len(history.space):
             why = (
                 f"it takes two of the hyperparameters that sweep {history.sweep} searched "
@@ -54,19 +45,23 @@ def surface(history: SearchHistory, x: str | None = None, y: str | None = None) 
         return Picture("surface", title, caption, missing=why)
     x, y = names
     title = f"{x} and {y}"
-    if not scored_with(history.trials, x, y):
+    if not study.scored_with(history.trials, x, y):
         why = f"no complete trial of sweep {history.sweep} has both {x} and {y}"
         return Picture("surface", title, caption, missing=why)
     quantity, space = dev_quantity(history.dev), history.space
-    results = by_value(history.trials, x, y)
+    results = study.by_value(history.trials, x, y)
     means = {pair: quantity.factor * at.mean for pair, at in results.items()}
     sides = [list(dict.fromkeys(values)) for values in zip(*means, strict=True)]
     bar = {"colorbar": {"title": {"text": quantity.title, "side": "right"}}}
-    sole = {name: by_value(history.trials, name) for name in (x, y)}
-    if all(len(at) <= FEW and do_recur(at.values(), space[name]) for name, at in sole.items()):
+    sole = {name: study.by_value(history.trials, name) for name in (x, y)}
+    if all(
+        len(at) <= FEW and study.do_recur(at.values(), space[name]) for name, at in sole.items()
+    ):
         traces, axes = [_make_cells(means, sides, bar)], [{"type": "category"}] * 2
     else:
-        axes = [dict(axis_of(space[name], side)) for name, side in zip((x, y), sides, strict=True)]
+        axes = [
+            dict(study.axis_of(space[name], side)) for name, side in zip((x, y), sides, strict=True)
+        ]
         line = {"width": 1, "color": colour(6)}
         points = go.Scatter(
             name="configurations",
@@ -76,7 +71,7 @@ def surface(history: SearchHistory, x: str | None = None, y: str | None = None) 
             marker={"color": list(means.values()), "size": 9, "line": line, **bar},
             hovertemplate="%{x}, %{y}: %{marker.color:.2f}<extra></extra>",
         )
-        numeric = all(is_number(value) for side in sides for value in side)
+        numeric = all(study.is_number(value) for side in sides for value in side)
         between = _interpolate_contour(means, space[x], space[y], bar) if numeric else None
         traces = [points]
         if between is not None:
@@ -93,7 +88,7 @@ def surface(history: SearchHistory, x: str | None = None, y: str | None = None) 
 def _make_cells(
     means: Mapping[Any, float], sides: Sequence[list[Any]], bar: dict[str, Any]
 ) -> go.Heatmap:
-    across, down = (sorted(side) if all(map(is_number, side)) else side for side in sides)
+    across, down = (sorted(side) if all(map(study.is_number, side)) else side for side in sides)
     return go.Heatmap(
         name="mean over configurations",
         x=list(map(str, across)),

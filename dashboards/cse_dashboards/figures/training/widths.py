@@ -5,14 +5,7 @@ from collections.abc import Mapping
 import pandas as pd
 import plotly.graph_objects as go
 
-from cse_dashboards.figures.labels import (
-    Rows,
-    Style,
-    dev_quantity,
-    first_rows,
-    left_out,
-    row_styles,
-)
+from cse_dashboards.figures import labels
 from cse_dashboards.figures.picture import Picture, make_panels
 from cse_methods.data.dev_selection import ByWidth
 from cse_platform.leaderboard.api import Leaderboard
@@ -20,17 +13,17 @@ from cse_platform.leaderboard.api import Leaderboard
 WIDTH = "first coordinates"
 
 
-def rows_by_width(reader: Leaderboard, rows: Rows) -> Picture:
+def rows_by_width(reader: Leaderboard, rows: labels.Rows) -> Picture:
     """Show the dev scores of the first rows by width; those that have none are left out."""
-    labelled, left = first_rows(rows)
+    labelled, left = labels.first_rows(rows)
     found = zip(labelled, reader.by_width(list(labelled.values())), strict=True)
     curves = {label: by_width for label, by_width in found if by_width}
-    notes = " Mean over the seeds." + left_out(labelled, curves, "scores by width") + left
-    return width_picture(curves, row_styles(labelled), notes)
+    notes = " Mean over the seeds." + labels.left_out(labelled, curves, "scores by width") + left
+    return width_picture(curves, labels.row_styles(labelled), notes)
 
 
 def width_picture(
-    curves: Mapping[str, ByWidth], styles: Mapping[str, Style], notes: str = ""
+    curves: Mapping[str, ByWidth], styles: Mapping[str, labels.Style], notes: str = ""
 ) -> Picture:
     """Show dev scores by width: a panel for each dev set, a line from the narrowest to the full
     vectors for each label. The caption ends with `notes`.
@@ -42,7 +35,7 @@ def width_picture(
     panels, records = dict[str, list[go.Scatter]](), list[tuple[str, str, int, float]]()
     for label, by_width in curves.items():
         for task, scores in by_width.items():
-            quantity = dev_quantity(task)
+            quantity = labels.dev_quantity(task)
             points = [(width, quantity.factor * scores[width]) for width in sorted(scores)]
             records += [(label, quantity.name, *point) for point in points]
             line = go.Scatter(
