@@ -110,18 +110,17 @@ def remove_annotations(
             with board.session() as session:
                 tags = dict.fromkeys(annotations(session, about, [name])[name].words, False)
                 time = _next_time(session, about, name)
-            recorder.record(
-                AnnotationWritten(
-                    time=time,
-                    sweep=sweep,
-                    about=about,
-                    name=name,
-                    who=board.name_writer(),
-                    note="",
-                    star=False,
-                    tags=tags,
-                )
+            event = AnnotationWritten(
+                time=time,
+                sweep=sweep,
+                about=about,
+                name=name,
+                who=board.name_writer(),
+                note="",
+                star=False,
+                tags=tags,
             )
+            recorder.record(event)
         _flush_to_leaderboard(recorder, runs)
 
 
@@ -166,9 +165,9 @@ def _open_recorder(board: Store, runs: Path, experiment: str | None) -> Iterator
     if experiment is not None and has_mlflow(runs):
         artifacts = runs.absolute() / "artifacts"
         sinks.append(MLflowMirror(uri, experiment=experiment, artifacts=artifacts))
+    turn = FileLock(path.with_name("turn.lock"), timeout=WAIT)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        turn = FileLock(path.with_name("turn.lock"), timeout=WAIT)
         turn.acquire()
     except (OSError, Timeout) as error:
         why = "another process is writing to it" if isinstance(error, Timeout) else error.strerror
