@@ -22,9 +22,8 @@ from cse_platform.runner.prior_results import (
 from cse_platform.runner.state import SweepState
 from cse_platform.search.prior_results import best_folders, gather_prior_results
 from cse_platform.search.study import SearchStudy
-from cse_platform.secrets import mask_text
 from cse_platform.signals import interrupts_deferred
-from cse_platform.standard_streams import echo
+from cse_platform.standard_streams import EchoHandler
 from cse_platform.stores.mlflow.mirror import MLflowMirror
 from cse_platform.stores.mlflow.store import check_uri
 from cse_platform.stores.optuna.sink import SearchStoreSink
@@ -348,14 +347,13 @@ def warnings_recorded(state: SweepState) -> Iterator[None]:
         logger.removeHandler(handler)
 
 
-class _JournalLogHandler(logging.Handler):
+class _JournalLogHandler(EchoHandler):
     def __init__(self, state: SweepState) -> None:
         super().__init__(logging.WARNING)
         self._state = state
 
     def emit(self, record: logging.LogRecord) -> None:
         if logging.lastResort is not None and not logging.root.handlers:
-            # As Python does where there is no handler.
-            echo(mask_text(self.format(record)), err=True)
+            super().emit(record)
         if record.name != journal.__name__:  # a journal that cannot be written cannot record that
             self._state.say(record.getMessage(), "warning")
