@@ -8,15 +8,7 @@ from pathlib import Path
 import pytest
 import requests
 from outside_methods import lay_metadata, with_outside_methods
-from processes import (
-    SECONDS,
-    end_of,
-    environment,
-    run_command,
-    script,
-    start_command,
-    wait_until,
-)
+from processes import SECONDS, end_of, environment, run_command, script, start_command, wait_until
 from ray_nodes import RayNodes, ray_nodes
 from sweeps import CHEAP, Sweep
 
@@ -53,10 +45,7 @@ def mlflow(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def nodes(mlflow: Path) -> Iterator[RayNodes]:
     """A head with a dashboard that knows the lab's stores, and a node that does not."""
-    known = {
-        "CSE_MLFLOW_URI": f"sqlite:///{mlflow}",
-        "MLFLOW_TRACKING_PASSWORD": PASSWORD,
-    }
+    known = {"CSE_MLFLOW_URI": f"sqlite:///{mlflow}", "MLFLOW_TRACKING_PASSWORD": PASSWORD}
     with ray_nodes(include_dashboard=True, dashboard_port=0, env_vars=known) as cluster:
         cluster.add("one", cpus=2)
         yield cluster
