@@ -165,21 +165,18 @@ def _open_recorder(board: Store, runs: Path, experiment: str | None) -> Iterator
     if experiment is not None and has_mlflow(runs):
         artifacts = runs.absolute() / "artifacts"
         sinks.append(MLflowMirror(uri, experiment=experiment, artifacts=artifacts))
-    turn = FileLock(path.with_name("turn.lock"), timeout=WAIT)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        turn.acquire()
+        turn = FileLock(path.with_name("turn.lock")).acquire(timeout=WAIT)
     except (OSError, Timeout) as error:
         why = "another process is writing to it" if isinstance(error, Timeout) else error.strerror
         raise JournalError(f"cannot write to {path}: {why}") from error
-    try:
+    with turn:
         recorder = Recorder(Journal(path), sinks)
         try:
             yield recorder
         finally:
             recorder.close(0)  # the caller has waited; the journal keeps what a store lacks
-    finally:
-        turn.release()
 
 
 def _validate_note(text: str) -> str:
