@@ -77,7 +77,7 @@ def ask(command: str, sweep: Sweep, *options: str) -> "subprocess.CompletedProce
 
 
 def wait_for(sweep: Sweep, what: type[Event], count: int = 1) -> None:
-    wait_until(lambda: sum(isinstance(event, what) for event in sweep.events()) >= count)
+    wait_until(lambda: len(sweep.events(what)) >= count)
 
 
 def jobs_of(nodes: RayNodes) -> str:
@@ -136,9 +136,9 @@ def test_what_travels_and_what_workers_know(nodes, mlflow, new_sweep, tmp_path) 
     assert said.startswith("dev set own-dev: 21 pairs of ")
     attached = ask("logs", sweep, "--follow")
     assert attached.returncode == 0, attached
-    [ended] = [event for event in sweep.events() if isinstance(event, TrialFinished)]
+    [ended] = sweep.events(TrialFinished)
     assert ended.state == "COMPLETE"
-    [started] = [event for event in sweep.events() if isinstance(event, SweepStarted)]
+    [started] = sweep.events(SweepStarted)
     told = started.provenance
     assert told["job"].startswith("tiny-") and told["cluster"] == f"http://{nodes.dashboard}"
     assert told["command"].startswith("cse-sweep submit ") and told["folder"] == str(tmp_path)
