@@ -32,6 +32,9 @@ BESIDE_TRIALS = 12
 _COLUMNS = {"trial": 5, "state": 8, "step": 5, "dev": 5, "best": 5, "seed": 4}
 """The least width of each column, which keeps it from jumping."""
 
+_COUNTING = ("RUNNING", "COMPLETE")
+"""The states of trials whose dev scores count."""
+
 BestScores = Mapping[str, float | None]
 """The best dev score so far of each trial, by key."""
 
@@ -81,8 +84,7 @@ class SweepView(ABC):
 
     def _find_best(self, trials: Sequence[ShownTrial], best: BestScores) -> ShownTrial | None:
         """Find the complete or running trial with the best dev score so far."""
-        counts = ("RUNNING", "COMPLETE")
-        scored = [t for t in trials if t.state in counts and best[t.key] is not None]
+        scored = [t for t in trials if t.state in _COUNTING and best[t.key] is not None]
         return max(scored, key=lambda trial: best[trial.key] or 0.0, default=None)
 
     def _format_cells(self, trial: ShownTrial, best: BestScores) -> tuple[str, ...]:
@@ -110,7 +112,8 @@ class SweepView(ABC):
         picked = dict.fromkeys(trial.configuration for trial in trials if trial.role == "confirm")
         for name in islice(picked, SHOWN_CONFIRMED):
             group = [trial for trial in trials if trial.configuration == name]
-            values = [value for trial in group if (value := best[trial.key]) is not None]
+            counting = [trial for trial in group if trial.state in _COUNTING]
+            values = [value for trial in counting if (value := best[trial.key]) is not None]
             mean = percent(sum(values) / len(values)) if values else "unknown"
             seeds = f"{len(values)} of the seeds {' '.join(str(trial.seed) for trial in group)}"
             text = f"confirmed: trial {group[0].number}, mean dev {mean} over {seeds}"
