@@ -198,6 +198,7 @@ def _mark_cut_off(session: Session, journal: str, sweep: int) -> None:
     """Say of the trials of a sweep that have not ended that they wait to go on."""
     attempt, link = tables.AttemptRecord, tables.SweepTrialRecord
     in_sweep = attempt.trial_id.in_(select(link.trial_id).where(link.sweep_id == sweep))
+    session.flush()
     unfinished = update(attempt).where(in_sweep, attempt.journal == journal)
     session.execute(unfinished.where(attempt.state == "RUNNING").values(why=CUT_OFF))
 
