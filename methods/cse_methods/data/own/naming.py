@@ -42,14 +42,13 @@ def register_own_set(setting: str, entry: Any, files: dict[str, Any], *, dev: bo
         raise SettingError(setting, problem)
     other = files.get(own.set_name)
     other = OwnPairs.model_validate(other) if isinstance(other, Mapping) else other
-    is_same_file = other is not None and Path(other.file) == Path(own.file)
-    if is_same_file:  # `./my.tsv` is `my.tsv`
+    if other is not None and Path(other.file) == Path(own.file):  # as `./my.tsv` and `my.tsv`
         own = own.model_copy(update={"file": other.file})
     if other is not None and other != own:
         raise SettingError(
             setting,
             f"{own.file} is named twice, with other columns or another scale; name it alike"
-            if is_same_file
+            if other.file == own.file
             else f"{other.file} and {own.file} would both be called {own.set_name!r}; rename one "
             f"of them, or name its set, {{file: {own.file}, name: …}}; write it alike if it is one",
         )
