@@ -279,7 +279,11 @@ def _add_rows(
     compared: _Compared, rows: Mapping[str, LeaderboardRow], tasks: Sequence[str], **limits: Any
 ) -> _Compared:
     """Add the rows that are compared, and the limits that lie in them."""
-    chosen = [name for name, row in rows.items() if any(row.scores[t].counts_choice for t in tasks)]
+    chosen = [
+        name
+        for name, row in rows.items()
+        if any(row.counts_choice_in(row.scores[t]) for t in tasks)
+    ]
     sides = (summarize_row(row, name, common_seeds(row, tasks)) for name, row in rows.items())
     limits["chosen"] = tuple(chosen)
     return replace(compared, limits=replace(compared.limits, **limits), rows=tuple(sides))
@@ -451,7 +455,7 @@ def compare_dev_rows(
         resamples=RESAMPLES["comparison"],
         progress=progress,
     )
-    chosen = tuple(name for name, row in rows.items() if row.dev_score.counts_choice)
+    chosen = tuple(name for name, row in rows.items() if row.counts_choice_in(row.dev_score))
     limits = replace(comparison.limits, chosen=chosen, without_pairs=without_pairs)
     sides = tuple(summarize_row(row, name) for name, row in rows.items())
     return replace(comparison, limits=limits, rows=sides)

@@ -175,8 +175,8 @@ class Estimate:
     unknown.
     """
     counts_choice: bool = False
-    """Whether one of `values` is of a seed that chose the configuration, so that they are too
-    high.
+    """Whether one of `values` took part in the choice of a configuration. Those of the chosen one are
+    too high; see `LeaderboardRow.counts_choice_in`.
     """
     repeats: int = 0
     """How many of `values` are of seeds with which a search repeated the configuration."""
@@ -336,7 +336,9 @@ class LeaderboardRow(Trained):
     tags: list[str]
     """Its own tags, those of its trials, and those of the sweeps that hold it."""
     chosen_by: dict[int, float] = field(default_factory=dict)
-    """The dev scores, by seed, by which searches chose the configuration among others."""
+    """The dev scores, by seed, by which searches chose the configuration among others. Of a row that
+    was named, or is shown with all configurations, the highest scores of a search.
+    """
     best_of: int = 1
     """The number of estimates that its own is the best of: of configurations that seeds estimate
     which did not choose them, else of the trials of a search. 1 if nothing chose it.
@@ -414,7 +416,13 @@ class LeaderboardRow(Trained):
     @property
     def counts_choice(self) -> bool:
         """Whether a value that chose the configuration counts in one of its estimates."""
-        return any(score.counts_choice for score in (self.dev_score, *self.scores.values()))
+        return any(map(self.counts_choice_in, (self.dev_score, *self.scores.values())))
+
+    def counts_choice_in(self, score: Estimate) -> bool:
+        """Whether a value that chose the configuration counts in this estimate, so that it is too
+        high.
+        """
+        return not self.chosen_by.keys().isdisjoint(score.values)
 
     @property
     def best_trial(self) -> str | None:

@@ -613,10 +613,11 @@ def ranking_columns(headline: str, listed: Sequence[Entry]) -> list[EntryColumn]
         return entry.scores[headline].estimate if headline in entry.scores else None
 
     def format_interval(entry: Entry) -> Cell | None:
-        if (score := read(entry)) is None or score.interval is None:
+        row, score = entry.row, read(entry)
+        if row is None or score is None or score.interval is None:
             return None
         cell = interval_cell(score.interval)
-        return replace(cell, mark=join_marks(cell.mark, CHOSEN * score.counts_choice))
+        return replace(cell, mark=join_marks(cell.mark, CHOSEN * row.counts_choice_in(score)))
 
     def make_dev_column(dev_set: str) -> EntryColumn:
         return Column(

@@ -11,8 +11,10 @@ from scored_boards import scored
 from stored_trials import apply_events
 from sweep_events import sweep_started, trial_evaluated, trial_life
 
+from cse_platform.errors import NotFoundError
 from cse_platform.export.model_card import model_card
 from cse_platform.leaderboard.api import Leaderboard
+from cse_platform.leaderboard.comparisons import DevPairs
 from cse_platform.leaderboard.ranking import common_seeds
 from cse_platform.leaderboard.records import (
     EVERY_ROW,
@@ -72,6 +74,21 @@ def test_the_value_that_chose_a_row_is_beside_its_mean_and_not_in_it(filled) -> 
         assert not row.counts_choice
         assert (row.best_of, row.trials) == (1, 4)
         assert row.best_trial == "a-42"  # the model with the highest score is still the best one
+
+
+def test_only_what_a_search_chose_is_too_high_and_not_each_trial_that_is_named(filled) -> None:
+    def gone(key: str) -> DevPairs:
+        raise NotFoundError(key)
+
+    store = filled(sweep({"a": ({42: 0.80}, {0: 0.76}), "b": ({42: 0.70}, {0: 0.72})}))
+    with Leaderboard(store) as board:
+        rows = board.rows(per_configuration=True, ranked=False)
+        chosen = {row.configuration.hash: (row.counts_choice, row.chosen_by) for row in rows}
+        named = board.compare_on_dev("first#2", "first#0", gone)
+    assert chosen == {"a": (True, {42: 0.80}), "b": (False, {})}
+    assert [line[0].mark for line in board_tables(Board(rows))[0].rows] == [CHOSEN, ""]
+    assert named.limits.chosen == ("first#0",)
+    assert [row.chosen_by for row in named.rows] == [{}, {42: 0.80}]
 
 
 def test_with_one_further_seed_the_row_says_that_its_value_chose_it(filled) -> None:
