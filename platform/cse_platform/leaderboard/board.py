@@ -444,7 +444,7 @@ def _filter_configurations(
 def _select_complete_seeds(
     configurations: Sequence[int], filters: Filters, chosen: ColumnElement[bool]
 ) -> Select[*tuple[Any, ...]]:
-    """Select one line for each complete seed; `chosen` says whose values chose the configuration."""
+    """Select one line for each complete seed; `chosen` matches those that chose it."""
     tried, shown = aliased(TrialRecord), aliased(AttemptRecord)
     of_configuration = tried.configuration_id == ConfigurationRecord.id
     first_start = select(func.min(shown.started)).join(tried.shown.of_type(shown))

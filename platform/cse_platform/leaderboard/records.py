@@ -175,8 +175,8 @@ class Estimate:
     unknown.
     """
     counts_choice: bool = False
-    """Whether one of `values` took part in the choice of a configuration. Those of the chosen one are
-    too high; see `LeaderboardRow.counts_choice_in`.
+    """Whether one of `values` took part in the choice of a configuration. Those of the chosen one
+    are too high; see `LeaderboardRow.counts_choice_in`.
     """
     repeats: int = 0
     """How many of `values` are of seeds with which a search repeated the configuration."""
@@ -336,8 +336,8 @@ class LeaderboardRow(Trained):
     tags: list[str]
     """Its own tags, those of its trials, and those of the sweeps that hold it."""
     chosen_by: dict[int, float] = field(default_factory=dict)
-    """The dev scores, by seed, by which searches chose the configuration among others. Of a row that
-    was named, or is shown with all configurations, the highest scores of a search.
+    """The dev scores, by seed, by which searches chose the configuration among others. If nothing
+    selected the row, these are only those that are the highest of a search.
     """
     best_of: int = 1
     """The number of estimates that its own is the best of: of configurations that seeds estimate

@@ -499,7 +499,9 @@ def _note_rows(board: Board, listed: Sequence[Entry], headline: str | None) -> I
     )
     alone = [alike[s.identity] == 1 for r, s in scored if r.rank is not None and r.rank.among == 1]
     counted = {
-        "with one seed and no stored cosines": sum(r.rank is None and s.n == 1 for r, s in scored),
+        "with a single seed and no stored scores of its pairs": sum(
+            r.rank is None and s.n == 1 for r, s in scored
+        ),
         "comparable with these alone": alone.count(False),
         "scored in a way that no other row was": alone.count(True),
         "without this score": len(ranked) - len(scored),
@@ -529,9 +531,9 @@ def _note_choices(rows: Sequence[LeaderboardRow]) -> Iterator[str]:
         (row for row in rows if row.best_of > 1), lambda row: row.dev_score.counts_choice
     )
     for counts_choice, some in by_kind.items():
-        named = ", ".join(f"{row.shown_method}, best of {row.best_of}" for row in some)
+        named = ", ".join(f"{row.shown_method} (best of {row.best_of})" for row in some)
         if counts_choice:
-            yield f"Chosen by their own values: {named} trials."
+            yield f"Chosen among trials by their own values: {named}."
         else:
             most = max(row.best_of for row in some)
             yield (

@@ -1,4 +1,5 @@
 import json
+import re
 
 import numpy as np
 import pytest
@@ -98,11 +99,18 @@ def test_a_name_that_ends_like_a_metric_is_a_task_of_its_own() -> None:
 
 
 def test_a_sweep_with_own_scores_alone_names_the_board_of_own_sets(board) -> None:
-    key = "a" * 64
-    life = trial_life(0, {9: 0.7}, sweep="simcse", method="simcse", configuration=key, trial=key)
-    own = scored(key, noise=1, seed=0, tasks=OWN).model_copy(update={"sweep": "simcse"})
-    start, end = sweep_started("simcse"), SweepFinished(sweep="simcse", state="COMPLETE")
-    apply_events(board, [start, *life, own, end])
+    """Each set has its own spread in the line of test scores."""
+    told: list[Event] = [sweep_started("simcse")]
+    for seed, key in enumerate(("a" * 64, "b" * 64)):
+        told += trial_life(
+            seed, {9: 0.7}, sweep="simcse", method="simcse", configuration="c", seed=seed, trial=key
+        )
+        evaluation = scored(key, noise=1, seed=seed, tasks=OWN)
+        told.append(evaluation.model_copy(update={"sweep": "simcse"}))
+    apply_events(board, [*told, SweepFinished(sweep="simcse", state="COMPLETE")])
     lines = outcome_lines(Leaderboard(board), "simcse")
+    [scores] = [line for line in lines if line.startswith("test ")]
+    score = r"\d\d\.\d\d ±\d\.\d\d"
+    assert re.fullmatch(rf"test law {score}, two_clean {score}", scores)
     [command] = [line for line in lines if line.endswith("# all methods")]
     assert "--tasks own" in command

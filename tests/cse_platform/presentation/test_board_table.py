@@ -123,7 +123,7 @@ def test_who_has_no_rank_is_counted_and_told_why(lines) -> None:
     for line, (rank, way) in zip(told[2:5], shown.items(), strict=True):
         assert line.startswith(f"simcse bert-base {way} 50.00 ±0.00 {rank} 84.00")
     counted = (
-        r"Not ranked: 2 with one seed .*, 1 comparable with these alone, "
+        r"Not ranked: 2 with a single seed and no stored scores of its pairs, 1 comparable with these alone, "
         r"1 scored in a way that no other row was, 1 without this score\."
     )
     assert any(re.match(counted, line) for line in told)

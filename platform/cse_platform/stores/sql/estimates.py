@@ -23,7 +23,6 @@ from cse_platform.tracking.counting_seeds import (
     select_counting_seeds,
 )
 
-
 _LINK, _RIVAL = aliased(SweepTrialRecord), aliased(SweepTrialRecord)
 _OF_ONE_SEARCH = _RIVAL.sweep_id == _LINK.sweep_id, _RIVAL.role != "confirm"
 
