@@ -20,6 +20,7 @@ from cse_platform.leaderboard.board import board_rows, read_evaluations
 from cse_platform.leaderboard.ranking import build_contenders, common_seeds
 from cse_platform.leaderboard.records import (
     EVERY_ROW,
+    FAMILIES,
     FamilyName,
     Filters,
     LeaderboardRow,
@@ -93,10 +94,16 @@ def find_row(
             "cse-leaderboard --all lists them"
         )
     if scored and not rows[0].scores:  # then no row has any
+        others = list[str]()
+        for family in FAMILIES:
+            _, found = find_candidates(session, reference, filters, tasks=family)
+            columns = family_named(family, found).columns
+            is_scored = any(column in row.scores for row in found for column in columns)
+            others += [f"--tasks {family}"] * is_scored
         raise NotFoundError(
-            f"{reference!r} has no test scores of {tasks}; add them with `evaluate:` in its "
-            "sweep file or cse-evaluate on its trials, or choose others with --tasks of "
-            "cse-leaderboard"
+            f"{reference!r} has no test scores of {tasks}; "
+            + f"choose {' or '.join(others)}, or " * bool(others)
+            + "add them with `evaluate:` in its sweep file or cse-evaluate on its trials"
         )
     if len(rows) > 1:
         listed = "; ".join(
@@ -107,8 +114,8 @@ def find_row(
             for row in rows
         )
         raise AmbiguousError(
-            f"{reference!r} matches several rows: {listed}; choose one with --backbone, "
-            "--identity or METHOD@CONFIGURATION"
+            f"{reference!r} matches several rows{f' with scores of {tasks}' * bool(rows[0].scores)}"
+            f": {listed}; choose one with --backbone, --identity or METHOD@CONFIGURATION"
         )
     return name, rows[0]
 
