@@ -11,6 +11,7 @@ from sweep_events import sweep_started, trial_life
 from cse_methods.evaluation.identity import settings_of_groups
 from cse_methods.tasks import SENTENCE_GROUPS, STS_TASKS
 from cse_platform.cli.leaderboard import main as cse_leaderboard
+from cse_platform.errors import NotFoundError
 from cse_platform.launch.outcome import outcome_lines
 from cse_platform.leaderboard.api import Leaderboard
 from cse_platform.leaderboard.records import Estimate, is_clean, task_of
@@ -114,3 +115,5 @@ def test_a_sweep_with_own_scores_alone_names_the_board_of_own_sets(board) -> Non
     assert re.fullmatch(rf"test law {score}, two_clean {score}", scores)
     [command] = [line for line in lines if line.endswith("# all methods")]
     assert "--tasks own" in command
+    with pytest.raises(NotFoundError, match="'simcse' has no .* of sts; choose --tasks own, or"):
+        Leaderboard(board).compare("simcse", "simcse")
