@@ -4,6 +4,7 @@ Scores are fractions.
 """
 
 import math
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, datetime
@@ -472,15 +473,16 @@ def order_by_dev(rows: Iterable[LeaderboardRow]) -> list[LeaderboardRow]:
 def family_named(name: str, rows: Iterable[LeaderboardRow] = ()) -> BoardFamily:
     """Find the family of that name; `own`, `mteb` and benchmarks have the columns of the rows.
 
-    These are in the order in which they were scored, each benchmark after its tasks. Raises
-    NotFoundError if there is no such family.
+    These are in the order in which they were scored, each benchmark after its tasks; own sets with
+    scores of more rows come first. Raises NotFoundError if there is no such family.
     """
     if name in BOARD_FAMILIES:
         return BOARD_FAMILIES[name]
     rows = list(rows)
     scored = dict.fromkeys(column for row in rows for column in row.scores)
     if name == OWN:
-        return BoardFamily(OWN, tuple(filter(is_own, scored)), ())
+        rows_of = Counter(column for row in rows for column in row.scores if is_own(column))
+        return BoardFamily(OWN, tuple(column for column, _ in rows_of.most_common()), ())
     if name != MTEB and not name.startswith(BENCHMARK):
         raise NotFoundError(
             f"there are no tasks {name!r}; expected {', '.join(FAMILIES)}, or a benchmark such as "

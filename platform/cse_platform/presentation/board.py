@@ -18,6 +18,7 @@ from cse_platform.leaderboard.records import (
     BUILTIN,
     CLAIMED,
     DEV,
+    OWN,
     RANKING_METRICS,
     SAW_TESTS,
     TEACHER_SAW_PAIRS,
@@ -271,7 +272,8 @@ def board_tables(board: Board, names: Collection[str] = TABLES) -> list[Table]:
             if any(entry.row for entry in group):  # published rows have only their scores
                 ranked = [entry for entry in group if entry.row or headline in entry.scores]
                 title = f"Ranking {_name_order(board, headline, ranked)}"
-                columns = ranking_columns(headline, ranked)
+                others = _list_scored_columns(board, ranked) if board.family == OWN else []
+                columns = ranking_columns(headline, ranked, others)
                 tables.append(_make_entry_table(board, title, columns, ranked, builtin=builtin))
     if SCORES in names:
         tables += _make_score_tables(board, listed)
@@ -490,6 +492,8 @@ def _note_rows(board: Board, listed: Sequence[Entry], headline: str | None) -> I
             "our interval."
         )
     yield from _note_ties(rows)
+    if board.family == OWN and len(board.columns.columns) > 1:
+        yield "Each own test set has a column; --sort SET ranks by another one."
     ranked = [row for row in rows if (row.headline or DEV) == headline]
     scored = [(row, score) for row in ranked if (score := row.ranked_score) is not None]
     alike = Counter(
@@ -605,8 +609,10 @@ def _name_ranking(headline: str, listed: Sequence[Entry]) -> str:
     return " ".join((DEV, *sets)) if headline == DEV else headline
 
 
-def ranking_columns(headline: str, listed: Sequence[Entry]) -> list[EntryColumn]:
-    """Make the columns of the headline's score, its interval, its rank, and dev.
+def ranking_columns(
+    headline: str, listed: Sequence[Entry], others: Sequence[str] = ()
+) -> list[EntryColumn]:
+    """Make the columns of the headline's score, its interval, its rank, other scores, and dev.
 
     Each dev set has a column of its own, because dev scores of different sets do not compare.
     """
@@ -648,6 +654,7 @@ def ranking_columns(headline: str, listed: Sequence[Entry]) -> list[EntryColumn]
         Column("best of n", read, lambda score: percent(score.best), align="right", sort="best"),
         Column("n", count_seeds, align="right", sort="n"),
         *shown_columns(["chosen_by"] * any(e.row and e.row.chosen_by for e in listed)),
+        *(score_column(name) for name in others if name != headline),
         *dev,
         *shown_columns(["gap"]),
     ]

@@ -94,6 +94,30 @@ def test_they_are_shown_where_they_are_asked_for_and_on_the_page(own_board) -> N
         assert all(name in answer.text for name in ("law", "two")), address
 
 
+def test_the_set_that_most_rows_have_ranks_and_each_has_a_column(own_board) -> None:
+    key = "c" * 64
+    told = [sweep_started("hicl", method="hicl")]
+    told += trial_life(
+        0, {9: 0.8}, sweep="hicl", method="hicl", configuration=key, trial=key
+    )  # the best on dev, but scored on a set of its own
+    told.append(scored(key, noise=1, tasks=("faq",)).model_copy(update={"sweep": "hicl"}))
+    with open_store(own_board) as store:
+        apply_events(store, told, journal="k")
+    shown = invoke(cse_leaderboard, "--tasks", "own", env={"CSE_STORE": own_board}).output
+    title, head, *_ = shown.splitlines()
+    assert title == "Ranking by law, x 100"
+    assert re.search(r"law .* two clean .* faq .* dev ", head)
+    assert "Each own test set has a column; --sort SET ranks by another one." in shown
+    by_faq = invoke(
+        cse_leaderboard, *["--tasks", "own", "--sort", "faq"], env={"CSE_STORE": own_board}
+    )
+    assert by_faq.output.startswith("Ranking by faq, x 100\n")
+    from cse_dashboards.page.app import create_app
+
+    client = create_app(own_board).test_client()
+    assert "Leaderboard by faq" in client.get("/parts/standing/?tasks=own&sort=faq").text
+
+
 def test_a_name_that_ends_like_a_metric_is_a_task_of_its_own() -> None:
     assert (task_of("two_clean"), is_clean("two_clean")) == ("two_clean", False)
     assert (task_of("stsb_clean"), is_clean("stsb_clean")) == ("stsb", True)
@@ -115,5 +139,5 @@ def test_a_sweep_with_own_scores_alone_names_the_board_of_own_sets(board) -> Non
     assert re.fullmatch(rf"test law {score}, two_clean {score}", scores)
     [command] = [line for line in lines if line.endswith("# all methods")]
     assert "--tasks own" in command
-    with pytest.raises(NotFoundError, match="'simcse' has no .* of sts; choose --tasks own, or"):
+    with pytest.raises(NotFoundError, match=r"'simcse' has no .* of sts; choose --tasks own, or"):
         Leaderboard(board).compare("simcse", "simcse")

@@ -124,7 +124,8 @@ def test_who_has_no_rank_is_counted_and_told_why(lines) -> None:
         assert line.startswith(f"simcse bert-base {way} 50.00 ±0.00 {rank} 84.00")
     counted = (
         r"Not ranked: 2 with a single seed and no stored scores of its pairs, "
-        r"1 comparable with these alone, 1 scored in a way that no other row was, 1 without this score\."
+        r"1 comparable with these alone, 1 scored in a way that no other row was, "
+        r"1 without this score\."
     )
     assert any(re.match(counted, line) for line in told)
     assert not any("Not ranked" in line for line in lines(Board(ranked)))
