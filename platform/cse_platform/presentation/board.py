@@ -2,7 +2,7 @@
 that papers print.
 """
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -30,7 +30,7 @@ from cse_platform.leaderboard.records import (
     task_of,
 )
 from cse_platform.leaderboard.statistics.compare import Comparison, expected_maximum
-from cse_platform.numbers import percent, signed_percent
+from cse_platform.numbers import percent, short_settings, signed_percent
 from cse_platform.presentation.board_columns import (
     ABOVE,
     ALPHA,
@@ -417,6 +417,10 @@ def _make_entry_table(
         for column in columns
         if column.name not in names
     ]
+    for at, column in enumerate(shown):
+        if column.name == "searched":
+            shown.insert(at + 1, _make_differing_column(listed))
+            break
     ours = [entry for entry in listed if entry.row]
     below = all(entry.published for entry in listed[len(ours) :])
     by = columns[0].name if any(column.name == "rank" for column in shown) else None
@@ -436,6 +440,25 @@ def _make_entry_table(
         saw = "saw: test sentences in its corpus, its teachers' corpora and its own dev files."
         table = replace(table, notes=(*table.notes, saw))
     return table
+
+
+def _make_differing_column(listed: Sequence[Entry]) -> EntryColumn:
+    """Make a column of the hyperparameters that a row has not searched, but that other rows of its
+    method have with other values.
+    """
+    known = defaultdict[tuple[str, str], set[str]](set)
+    for row in (entry.row for entry in listed if entry.row):
+        for name, value in row.configuration.values.items():
+            known[row.method, name].add(repr(value))
+
+    def format_differing(entry: Entry) -> str | None:
+        if (row := entry.row) is None:
+            return None
+        values, searched = row.configuration.values, row.configuration.searched
+        names = [name for name in values if name not in searched]
+        return short_settings({n: values[n] for n in names if len(known[row.method, n]) > 1})
+
+    return Column("also_differs", format_differing)
 
 
 def mixed_identities(columns: Sequence[EntryColumn], listed: Sequence[Entry]) -> dict[str, int]:

@@ -13,6 +13,7 @@ from cse_platform.leaderboard.records import (
     Configuration,
     DevSets,
     Gap,
+    LeaderboardRow,
     SeenSentences,
 )
 from cse_platform.leaderboard.statistics.intervals import Interval, RankInterval
@@ -67,6 +68,18 @@ def test_without_test_scores_it_is_dev_that_counts(lines) -> None:
     for metric in ("kcc", "ndcg"):
         title = f"Test scores, sts12_{metric} to avg_sts_{metric}, x 100"
         assert titled(told, title)[-1] == "simcse bert-base" + 8 * " 50.00"
+
+
+def test_hyperparameters_that_differ_are_shown_though_no_search_varied_them(lines) -> None:
+    def of(hash_: str, method: str = "simcse", **values: Any) -> LeaderboardRow:
+        found = Configuration(hash_ * 64, {"lr": 1, "batch_size": 32, **values}, ["lr"], "code")
+        return row(method=method, configuration=found)
+
+    rows = [of("a", max_steps=16), of("b", max_steps=60), of("c"), of("d", "hicl", max_steps=99)]
+    head, _, *found = titled(lines(Board(rows)), "Hyperparameters")
+    assert head.endswith("searched also differs")
+    shown = [line.partition("lr=1")[2] for line in found]
+    assert shown == [" max_steps=16", " max_steps=60", "", ""]
 
 
 def test_old_code_opened_tests_and_what_keeps_rows_from_comparing_are_told(lines) -> None:
