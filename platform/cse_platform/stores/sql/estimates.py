@@ -36,8 +36,8 @@ def _match_choosing_trials(*further: ColumnElement[bool]) -> ColumnElement[bool]
     """
     trial = aliased(TrialRecord)
     configuration = select(trial.configuration_id).where(trial.id == _RIVAL.trial_id)
-    configuration = configuration.correlate(_RIVAL).scalar_subquery()
-    tried_another = exists().where(*_OF_ONE_SEARCH, configuration != TrialRecord.configuration_id)
+    other = configuration.correlate(_RIVAL).scalar_subquery() != TrialRecord.configuration_id
+    tried_another = exists().where(*_OF_ONE_SEARCH, other)
     chooses = exists().where(SweepRecord.id == _LINK.sweep_id, ~SweepRecord.confirms_all)
     return (
         exists()
