@@ -13,7 +13,6 @@ from cse_dashboards.figures.search.study import (
     is_number,
     mark_trials,
     nothing_searched,
-    on_axis,
     scored_with,
     scores_of,
     weighted_note,
@@ -63,7 +62,6 @@ def draw_effect(
     numeric = all(map(is_number, results))
     shown, factor = scored_with(trials, name), quantity.factor
     data = scores_of(shown, quantity, name)
-    data[name] = data[name].map(on_axis)
     traces = [mark_trials(data, name, quantity.title)]
     if do_recur(results.values(), dimension):
         of_trials = [results[value] for value in data[name]]

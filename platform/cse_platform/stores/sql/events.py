@@ -426,8 +426,6 @@ def start_trial(session: Session, journal: str, event: TrialStarted) -> bool:
         store_starts(session, journal, [event])
     trial = trial_of(session, event.trial)
     configuration = known[ConfigurationRecord, event.configuration]
-    if configuration.searched != list(event.searched):
-        configuration.searched = sorted({*configuration.searched, *event.searched})
     group = session.get_one(GroupRecord, configuration.group_id)
     new = take_new(session, TrialRecord, event.trial)
     if new:
@@ -479,6 +477,9 @@ def link(session: Session, journal: str, event: TrialBegun, trial: TrialRecord) 
     """
     sweep = sweep_of(session, event.sweep, journal).id
     configuration = session.get_one(ConfigurationRecord, trial.configuration_id)
+    if configuration.searched != list(event.searched):
+        configuration.searched = sorted({*configuration.searched, *event.searched})
+        configuration.values = event.values | configuration.values
     if event.role != "confirm":
         session.info[PendingWrites].joined[sweep].add(configuration.id)
     if configuration.n > 0:
