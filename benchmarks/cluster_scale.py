@@ -30,6 +30,7 @@ from slow_storage import delayed
 from sqlalchemy import URL, create_engine, make_url, text
 
 from cse_methods.registry import get_method
+from cse_platform.runner.report_messages import Report, checkpoint_location
 from cse_platform.stores.mlflow.mirror import MLflowMirror
 from cse_platform.stores.sql.store import open_store
 from cse_platform.sweep.identity import DevData, Identity
@@ -172,11 +173,11 @@ def _begun(drive: Drive, trials: int) -> list[str]:
 
 def _report(drive: Drive, key: str, step: int, value: float) -> None:
     metrics = dict.fromkeys(METRICS, value) | {"dev/stsb_spearman": value + step / 1000}
-    checkpoint = drive.folder / "checkpoints" / key[:12] / str(step) if step else None
-    if checkpoint is not None:
-        (checkpoint / "best").mkdir(parents=True)
-    place = None if checkpoint is None else str(checkpoint)
-    drive.results.point(drive.state.live[key], step=step, metrics=metrics, checkpoint=place)
+    sent = Report(attempt=key[:12], step=step, metrics=metrics, checkpoint=step or None)
+    if step:
+        folder = checkpoint_location(drive.state.folders.checkpoints, sent.attempt, step)
+        Path(folder, "best").mkdir(parents=True)
+    drive.results.receive(drive.state.live[key], sent)
 
 
 def _tell(what: str, value: float, unit: str = "", factor: float = 1.0) -> None:

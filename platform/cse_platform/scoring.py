@@ -1,12 +1,11 @@
 """Find an encoder and score it, and record the scores if it is a trial's, for `cse-evaluate`."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
-from cse_methods.config import Pooler
 from cse_methods.data.overlap import TrainingData
 from cse_methods.data.own.reading import refuse_dev_as_test, with_checksum
 from cse_methods.data.source import source_name
@@ -39,9 +38,6 @@ from cse_platform.tracking.journal import Journal
 from cse_platform.tracking.packing import evaluation_event, make_test_accesses
 from cse_platform.tracking.recorder import FLUSH_SECONDS, Recorder, Sink, SinkHealth
 
-if TYPE_CHECKING:
-    from cse_methods.evaluation.results import Evaluation
-
 
 @contextmanager
 def record_test_access(
@@ -52,7 +48,7 @@ def record_test_access(
     leaderboard: Store,
     mlflow: MLflowMirror | None,
     journal: Path,
-) -> "Iterator[Callable[[Evaluation], list[SinkHealth]]]":
+) -> Iterator[Callable[[Evaluation], list[SinkHealth]]]:
     """Record that a trial's test sets are about to be opened; open them only inside the context.
 
     `data` says where the package's sets are read. The context yields a function that records the
@@ -60,10 +56,9 @@ def record_test_access(
     evaluation. Raises StoreDownError if the opening cannot be recorded, and JournalError if another
     evaluation is writing to the journal.
     """
-    sinks: list[Sink] = [
-        LeaderboardSink(leaderboard),
-        *([mlflow] if mlflow is not None else []),
-    ]
+    sinks: list[Sink] = [LeaderboardSink(leaderboard)]
+    if mlflow is not None:
+        sinks.append(mlflow)
     with Journal(journal) as log, Recorder(log, sinks) as recorder:
         accesses = make_test_accesses(
             tasks, data, sweep=trial.sweep, trial=trial.key, command="cse-evaluate"
@@ -78,7 +73,7 @@ def record_test_access(
                         f"({sink.error}); they stay closed until it can"
                     )
 
-        def record(evaluation: "Evaluation") -> list[SinkHealth]:
+        def record(evaluation: Evaluation) -> list[SinkHealth]:
             of = {"sweep": trial.sweep, "trial": trial.key, "source": source_name(data)}
             recorder.record(evaluation_event(**of, evaluation=evaluation))
             return [sink for sink in recorder.flush(FLUSH_SECONDS) if sink.behind]
@@ -93,12 +88,9 @@ class ScoringRequest:
     model: str
     tasks: Tasks
     data: str | None
-    pooler: Pooler | None
-    prompt: str | None
-    head: bool | None
+    reading: Mapping[str, Any]
+    """How the encoder is opened: options of `open_model`."""
     dims: tuple[int, ...]
-    max_length: int | None
-    slicing_length: int | None
     protocol: TransferProtocol
 
 
@@ -125,7 +117,7 @@ def score_model(request: ScoringRequest, *, leaderboard: str, runs: Path) -> Eva
     request = replace(request, tasks=with_snapshots(replace(request.tasks, own=held)))
     key = _find_reference(request.model, leaderboard)
     if key is None:
-        return _run_evaluation(request, _open_model(request, request.model))
+        return _run_evaluation(request, open_model(request.model, **request.reading))
     try:
         board = open_store(leaderboard, create=False)
     except NoStoreError as problem:
@@ -203,9 +195,11 @@ def _score_trial(request: ScoringRequest, trial: Trial, board: Store, runs: Path
     tests: list[OwnSet] = [*request.tasks.own, *request.tasks.referenced]
     refuse_dev_as_test(training.dev.files.values(), tests)
     journal = evaluations_journal(runs.absolute(), trial.key)
-    mirror = _open_mirror(board, trial, runs.absolute()) if is_named else None
+    mirror = _open_mirror(spec, runs.absolute()) if is_named else None
     with local_copy(trial.model or "", trial.key) if is_named else nullcontext(folder) as model:
-        opened = _open_model(request, str(model))  # nothing is on record of an unreadable model
+        opened = open_model(
+            str(model), **request.reading
+        )  # nothing is on record of an unreadable model
         with record_test_access(
             trial,
             request.tasks,
@@ -220,9 +214,8 @@ def _score_trial(request: ScoringRequest, trial: Trial, board: Store, runs: Path
     return evaluation
 
 
-def _open_mirror(board: Store, trial: Trial, runs: Path) -> MLflowMirror | None:
-    """Open the MLflow store with the trial's run; None, with a message, if there is none."""
-    uri = mlflow_uri(runs)
+def _open_mirror(spec: Mapping[str, Any], runs: Path) -> MLflowMirror | None:
+    """Open the MLflow store of a trial's sweep; None, with a message, if there is none."""
     if not has_mlflow(runs):
         echo(
             "the scores go to no MLflow store, because there is none here; name one with "
@@ -230,21 +223,8 @@ def _open_mirror(board: Store, trial: Trial, runs: Path) -> MLflowMirror | None:
             err=True,
         )
         return None
-    with board.session() as session:
-        spec = find_sweep(session, trial.sweep).spec
-    experiment = spec.get("experiment", "cse")
-    return MLflowMirror(uri, experiment=experiment, artifacts=runs / "artifacts")
-
-
-def _open_model(request: ScoringRequest, model: str) -> Model:
-    return open_model(
-        model,
-        pooler=request.pooler,
-        prompt=request.prompt,
-        head=request.head,
-        max_length=request.max_length,
-        slicing_length=request.slicing_length,
-    )
+    experiment, artifacts = spec.get("experiment", "cse"), runs / "artifacts"
+    return MLflowMirror(mlflow_uri(runs), experiment=experiment, artifacts=artifacts)
 
 
 def _run_evaluation(

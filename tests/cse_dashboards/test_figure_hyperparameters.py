@@ -1,5 +1,5 @@
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -7,13 +7,13 @@ import pytest
 from searches import searched
 
 from cse_dashboards.figures.labels import dev_quantity, metric_quantity
-from cse_dashboards.figures.search.effect import draw_effect
+from cse_dashboards.figures.search.effect import effect
 from cse_dashboards.figures.search.study import by_value
-from cse_dashboards.figures.search.surface import draw_surface
+from cse_dashboards.figures.search.surface import surface
 from cse_platform.leaderboard.records import Trial
+from cse_platform.leaderboard.sweeps import SearchHistory
 from cse_platform.sweep.space.space import Space
 
-STSB = dev_quantity("stsb")
 SPACE = Space.model_validate({
     "groups": [8, 16],
     "loss": ["listnet", "listmle"],
@@ -26,6 +26,10 @@ def trial(
     configuration: str, values: Mapping[str, Any], value: float | None, **changes: Any
 ) -> Trial:
     return searched(0, values, configuration=configuration, value=value, **changes)
+
+
+def search(trials: Sequence[Trial], space: Space = SPACE) -> SearchHistory:
+    return SearchHistory("mine", "stsb", space, tuple(trials), len(trials))
 
 
 GROUPS = [
@@ -55,7 +59,7 @@ def test_in_means_a_trial_of_a_sample_counts_for_those_left_out() -> None:
 
 def test_a_setting_has_a_marker_a_trial_and_a_line_of_means_with_bars() -> None:
     tried = [*GROUPS, trial("c", {"groups": 16}, 0.6, seed=1)]  # mean 0.7, std sqrt(0.02)
-    figure = draw_effect(tried, "groups", SPACE["groups"], STSB).figure
+    figure = effect(search(tried), "groups").figure
 
     trials, means = figure.data
     assert list(trials.x) == [8, 8, 8, 16, 16]
@@ -71,17 +75,18 @@ def test_mixed_choices_are_no_scale_and_a_range_has_its_own() -> None:
     space = Space.model_validate({"d0": [None, 256, 192], "groups": [8, 16]})
     numbers = [trial("a", {"d0": 256, "groups": 8}, 0.5), trial("b", {"d0": 192, "groups": 8}, 0.6)]
     mixed = [*numbers, trial("c", {"d0": None, "groups": 8}, 0.7)]
-    axis = draw_effect(numbers, "d0", space["d0"], STSB).figure.layout.xaxis
+    axis = effect(search(numbers, space), "d0").figure.layout.xaxis
     assert (axis.type, axis.tickvals) == (None, (192, 256))
-    axis = draw_effect(mixed, "d0", space["d0"], STSB).figure.layout.xaxis
+    axis = effect(search(mixed, space), "d0").figure.layout.xaxis
     assert (axis.type, axis.categoryarray) == ("category", ("null", 256, 192))
-    cells = draw_surface(mixed, "d0", "groups", space, STSB).figure.data[0]
+    cells = surface(search(mixed, space), "d0", "groups").figure.data[0]
     assert set(cells.x) == {"null", "256", "192"}
     tried = [trial(str(n), {"rate": rate}, 0.5) for n, rate in enumerate((1e-5, 1e-4, 1e-3))]
-    figure = draw_effect(tried, "rate", SPACE["rate"], STSB).figure
+    figure = effect(search(tried), "rate").figure
 
     assert [trace.name for trace in figure.data] == ["trial"]
-    assert draw_effect(tried, "rate", SPACE["alpha"], STSB).figure.layout.xaxis.type == "linear"
+    alpha = Space({"rate": SPACE["alpha"]})
+    assert effect(search(tried, alpha), "rate").figure.layout.xaxis.type == "linear"
 
 
 @pytest.mark.parametrize(
@@ -96,7 +101,7 @@ def test_mixed_choices_are_no_scale_and_a_range_has_its_own() -> None:
 )
 def test_ticks_of_a_log_axis_lie_among_the_values(rates, ticks) -> None:
     tried = [trial(str(n), {"rate": rate}, 0.5) for n, rate in enumerate(rates)]
-    axis = draw_effect(tried, "rate", SPACE["rate"], STSB).figure.layout.xaxis
+    axis = effect(search(tried), "rate").figure.layout.xaxis
     assert (axis.type, axis.ticktext) == ("log", ticks)
     assert all(min(rates) <= tick <= max(rates) for tick in axis.tickvals)
 
@@ -107,7 +112,7 @@ def test_what_is_no_number_stands_side_by_side_in_the_order_of_the_file() -> Non
         trial("a", {"loss": "listmle"}, 0.7, seed=1),
         trial("b", {"loss": "listnet"}, 0.6),
     ]
-    figure = draw_effect(tried, "loss", SPACE["loss"], STSB).figure
+    figure = effect(search(tried), "loss").figure
 
     means = figure.data[-1]
     assert figure.layout.xaxis.type == "category"
@@ -117,7 +122,7 @@ def test_what_is_no_number_stands_side_by_side_in_the_order_of_the_file() -> Non
     # Lists and truths go by what the file writes.
     tried = [trial("a", {"x": [1, 2]}, 0.5), trial("b", {"x": True}, 0.6)]
     space = Space.model_validate({"x": [[1, 2], True]})
-    figure = draw_effect(tried, "x", space["x"], STSB).figure
+    figure = effect(search(tried, space), "x").figure
 
     assert list(figure.data[0].x) == ["[1,2]", "true"]
     assert figure.layout.xaxis.categoryarray == ("[1,2]", "true")
@@ -129,7 +134,7 @@ def test_two_settings_of_few_values_are_cells_with_their_means() -> None:
         trial("b", {"groups": 16, "loss": "listnet"}, 0.7),
         trial("c", {"groups": 8, "loss": "listmle"}, 0.8),
     ]
-    figure = draw_surface(tried, "groups", "loss", SPACE, STSB).figure
+    figure = surface(search(tried), "groups", "loss").figure
 
     [cells] = figure.data
     assert cells.type == "heatmap"
@@ -146,7 +151,7 @@ def test_two_ranges_are_points_over_a_contour_that_is_linear_between_them() -> N
         trial(str(n), {"rate": rate, "alpha": alpha}, 0.5 + 0.1 * alpha)
         for n, (rate, alpha) in enumerate(places)
     ]
-    figure = draw_surface(tried, "rate", "alpha", SPACE, STSB).figure
+    figure = surface(search(tried), "rate", "alpha").figure
 
     contour, points = figure.data
     assert (contour.type, points.type) == ("contour", "scatter")

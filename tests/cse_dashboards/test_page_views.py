@@ -77,7 +77,7 @@ def test_a_trial_opens_with_its_curve_and_its_loss(client: FlaskClient, lab: Lea
     by_task = {row["task"]: row for row in body(source)}
     average = 100 * hicl.scores["avg_sts"].values[0]
     assert by_task["STS average"] == {
-        **{"task": "STS average", "split": "test", "spearman": f"{average:.2f}"},
+        **{"task": "STS average", "split": "test", "spearman": f"{average:.2f}"}
     }
     assert f"STS average, test {average:.2f}" in said
 

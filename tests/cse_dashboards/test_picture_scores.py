@@ -5,7 +5,7 @@ import pytest
 from searches import searched
 
 from cse_dashboards.figures.board.buckets import buckets, draw_buckets
-from cse_dashboards.figures.board.differences import draw_differences
+from cse_dashboards.figures.board.differences import differences
 from cse_dashboards.figures.board.leaderboard import draw_leaderboard, leaderboard_pictures
 from cse_dashboards.figures.board.pair_scatter import pair_scatter
 from cse_dashboards.figures.board.ranking_scores import draw_ranking_scores, ranking_pictures
@@ -88,7 +88,7 @@ def test_differences_have_their_intervals_and_p_and_are_hollow_where_zero_is_ins
         task("stsb", -0.01, interval=Interval(-0.03, 0.01, "seeds"), p=0.4),
         task("sickr", 0.0, interval=None, p=None),
     )
-    figure = draw_differences(Comparison("a", "b", n_a=3, n_b=3, tasks=tasks, average=None)).figure
+    figure = differences(Comparison("a", "b", n_a=3, n_b=3, tasks=tasks, average=None)).figure
 
     [effects] = figure.data
     assert list(effects.y) == ["STS12", "STS-B", "SICK-R"]

@@ -83,7 +83,6 @@ def test_another_schema_is_refused_with_the_way_out_which_works(
 ) -> None:
     write_journal(tmp_path / "runs" / "sweeps" / "first" / JOURNAL_FILE, [sweep_started()])
     with board.writing() as session:
-        session.execute(text("CREATE TABLE other_points (trial_id INTEGER REFERENCES trials (id))"))
         session.execute(text("DROP TABLE cse_schema_version"))
         session.execute(text("CREATE TABLE cse_schema_version (version_num VARCHAR(32))"))
         session.execute(
@@ -128,13 +127,6 @@ def test_a_wrong_url_is_one_sentence_without_password(tmp_path) -> None:
         open_store(f"sqlite:///{notes}")
     with pytest.raises(StoreError, match=r"notes.txt/leaderboard.db: "):
         open_store(f"sqlite:///{notes / 'leaderboard.db'}")
-
-
-def test_a_reader_of_sqlite_does_not_wait_for_a_writer(small) -> None:
-    with open_store(f"sqlite:///{small}") as board, board.writing() as session:
-        session.execute(text("INSERT INTO journal_cursors VALUES ('a', 1)"))
-        with closing(sqlite3.connect(small, timeout=0)) as reader:
-            assert reader.execute("SELECT count(*) FROM journal_cursors").fetchone() == (0,)
 
 
 def test_database_errors_are_translated_and_nothing_stays(small) -> None:

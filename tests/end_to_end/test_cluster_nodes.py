@@ -9,7 +9,6 @@ from outside_methods import with_outside_methods
 from processes import SECONDS, end_of, environment, run_command, start_command, wait_until
 from ray_nodes import autoscaled_nodes, free_address, own_ray, ray_head, ray_nodes
 from store_contents import assert_stores_agree
-from sweeps import Sweep
 
 from cse_platform.tracking.events import SweepRequested, TrialPoint, TrialStarted
 
@@ -49,7 +48,7 @@ def test_trials_of_a_lost_node_go_on_elsewhere_and_a_node_that_joins_gets_trials
         assert process.returncode == 0, said
         assert undisturbed.run("--address", nodes.address).returncode == 0
     assert disturbed.curves() == undisturbed.curves()
-    starts = [e.resumed_from for e in disturbed.events() if isinstance(e, TrialStarted)]
+    starts = [e.resumed_from for e in disturbed.events(TrialStarted)]
     assert sorted(starts, key=bool) == [None] * 6 + [2] * 2
     assert {trial.state for trial in disturbed.history().trials.values()} == {"COMPLETE"}
     assert_stores_agree(disturbed)
@@ -66,8 +65,8 @@ def test_the_autoscaler_adds_a_node_for_each_trial_that_waits(new_sweep, tmp_pat
         asked = run_command("cse-sweep", "limit", sweep.name, "none", "--runs", str(sweep.runs))
         assert asked.returncode == 0, asked.stderr
         sweep.wait_for(process, TrialPoint, 3 * 2)
-        begun = [event.time for event in sweep.events() if isinstance(event, TrialStarted)]
-        [lifted] = [event.time for event in sweep.events() if isinstance(event, SweepRequested)]
+        begun = [event.time for event in sweep.events(TrialStarted)]
+        [lifted] = [event.time for event in sweep.events(SweepRequested)]
         sweep.let(6)
         _, said = process.communicate(timeout=SECONDS)
     assert (process.returncode, said) == (0, "")
@@ -90,7 +89,7 @@ def test_a_submitted_sweep_goes_on_where_its_head_was_lost(new_sweep, tmp_path: 
         with ray_head(address, *head):
             wait_until(lambda: has_slots(address, 2), "the node has joined")
             submit()
-            wait_until(lambda: count(sweep, TrialPoint) == 4, "both trials wait at the gate")
+            wait_until(lambda: len(sweep.events(TrialPoint)) == 4, "both trials wait at the gate")
         with ray_head(address, *head):
             wait_until(lambda: has_slots(address, 2), "the node has joined again")
             submit()
@@ -100,13 +99,9 @@ def test_a_submitted_sweep_goes_on_where_its_head_was_lost(new_sweep, tmp_path: 
             jobs = f"http://{web}/api/jobs/"
             wait_until(lambda: '"RUNNING"' not in requests.get(jobs, timeout=60).text)
     assert followed.returncode == 0, followed.stdout
-    starts = [e.resumed_from for e in sweep.events() if isinstance(e, TrialStarted)]
+    starts = [e.resumed_from for e in sweep.events(TrialStarted)]
     assert sorted(starts, key=bool) == [None] * 6 + [2] * 2
     assert {trial.state for trial in sweep.history().trials.values()} == {"COMPLETE"}
-
-
-def count(sweep: Sweep, what: type[TrialPoint]) -> int:
-    return sum(isinstance(event, what) for event in sweep.events())
 
 
 def has_slots(address: str, cpus: int) -> bool:

@@ -22,15 +22,11 @@ def leaderboard(sweep: Sweep, *arguments: str) -> Any:
     return json.loads(done.stdout)
 
 
-def scored(sweep: Sweep) -> list[TrialEvaluated]:
-    return [event for event in sweep.events() if isinstance(event, TrialEvaluated)]
-
-
 def test_the_best_configurations_are_scored_and_each_opening_is_on_record_before(swept) -> None:
     trials = swept.history().trials
     worst = min((t for t in trials.values() if t.role == "search"), key=lambda t: t.best_value)
-    assert {e.trial for e in scored(swept)} == trials.keys() - {worst.key}
-    assert len(scored(swept)) == 4
+    assert {e.trial for e in swept.events(TrialEvaluated)} == trials.keys() - {worst.key}
+    assert len(swept.events(TrialEvaluated)) == 4
     events = swept.events()
     opened = {e.trial: n for n, e in enumerate(events) if isinstance(e, TestAccessed)}
     last_start = max(n for n, e in enumerate(events) if isinstance(e, TrialStarted))
@@ -86,11 +82,11 @@ def test_sql_and_mlflow_hold_the_scores_and_two_seeds_are_compared_by_the_pairs_
 
 @pytest.mark.slow
 def test_other_settings_are_another_evaluation(swept: Sweep, run_here, tmp_path: Path) -> None:
-    sweep, before = swept.copied(tmp_path), scored(swept)
+    sweep, before = swept.copied(tmp_path), swept.events(TrialEvaluated)
     evaluate = {"top": 1, "tasks": ["stsb"], "slicing_length": 8}
     sweep.change(evaluate=evaluate, resources={"at_most": 1})
     run_here(sweep)
-    new = scored(sweep)[len(before) :]
+    new = sweep.events(TrialEvaluated)[len(before) :]
     told = [e for e in sweep.events() if isinstance(e, TestAccessed | TrialEvaluated)]
     assert [type(e) for e in told[2 * len(before) :]] == [TestAccessed, TrialEvaluated] * 3
     known, again = (
@@ -101,7 +97,7 @@ def test_other_settings_are_another_evaluation(swept: Sweep, run_here, tmp_path:
 
 
 def test_a_trial_by_hand_is_recorded_and_scores_the_same(swept: Sweep, tmp_path: Path) -> None:
-    sweep, row = swept.copied(tmp_path / "runs"), scored(swept)[0]
+    sweep, row = swept.copied(tmp_path / "runs"), swept.events(TrialEvaluated)[0]
     options = ["--runs", str(sweep.runs), "--data", "builtin", "--json"]
     model = sweep.history().trials[row.trial].model
     shutil.copytree(model, tmp_path / "copied")

@@ -107,7 +107,7 @@ def test_a_trial_keeps_its_source_and_what_it_printed(tmp_path, monkeypatch) -> 
     page = unescape(client.get(f"/trials/{key}").text)
     assert "after the last report" in page and "hunter2" not in page
     assert "The machine by step" in page
-    points = [event for event in sweep.events() if isinstance(event, TrialPoint)]
+    points = sweep.events(TrialPoint)
     assert all(0 < point.metrics["perf/memory_gib"] < 1000 for point in points)
     file.unlink()
     again = ask(cse_leaderboard, "reproduce", f"{sweep.name}#0", "--to", str(tmp_path / "a"), *runs)

@@ -28,7 +28,7 @@ def test_a_trial_that_hangs(run_here, new_sweep, tmp_path, hangs, state, points)
     first, second = sweep.history().trials.values()
     assert (first.state, sorted(first.curve)) == (state, points)
     assert (second.state, sorted(second.curve)) == ("COMPLETE", [0, 2, 4, 6])
-    resumed = [e.resumed_from for e in sweep.events() if isinstance(e, TrialStarted)]
+    resumed = [e.resumed_from for e in sweep.events(TrialStarted)]
     assert resumed == [None, 2, None]
     assert (first.error is None) == (hangs == 1)
     assert_stores_agree(sweep)
@@ -44,7 +44,7 @@ def test_each_bad_trial_ends_itself_and_the_sweep_goes_on(run_here, new_sweep, t
     search = {"sampler": "grid", "start_from": [{"way": way} for way in said]}
     sweep = new_sweep(tmp_path, method="bad", space={"way": [*said]}, search=search)
     run_here(sweep)
-    ends = {event.trial: event for event in sweep.events() if isinstance(event, TrialFinished)}
+    ends = {event.trial: event for event in sweep.events(TrialFinished)}
     trials = {trial.values["way"]: ends[key] for key, trial in sweep.history().trials.items()}
     assert trials.keys() == said.keys()
     for way, end in trials.items():

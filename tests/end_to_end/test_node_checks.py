@@ -57,7 +57,7 @@ def test_trials_run_on_the_nodes_that_have_passed_alone(new_sweep, tmp_path: Pat
             _, said = process.communicate(timeout=SECONDS)
     assert process.returncode == 0, said
     assert said.count("gets no trials: the code of cheap ") == 2
-    ends = [event.state for event in sweep.events() if isinstance(event, TrialFinished)]
+    ends = [event.state for event in sweep.events(TrialFinished)]
     assert ends == ["COMPLETE"] * 4
 
 

@@ -144,7 +144,7 @@ def test_workers_of_ray(outcomes, run_here) -> None:
     # A searched setting that nothing reads is warned of once.
     unread, looks = (replace(sweep, file=stages, name=one["sweep"]) for one in later)
     assert {trial.state for trial in unread.history().trials.values()} == {"COMPLETE"}
-    messages = [one.text for one in unread.events() if isinstance(one, DriverMessage)]
+    messages = [one.text for one in unread.events(DriverMessage)]
     [warning] = [text for text in messages if "never read" in text]
     assert re.match(r"trial \d never read max_length, which is in 'space': ", warning)
     # No trial can open a test set.

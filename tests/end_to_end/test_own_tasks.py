@@ -83,9 +83,9 @@ def test_a_search_finds_what_a_script_finds_and_refuses_other_judgements(tmp_pat
     assert done.returncode == 0, done.stdout + done.stderr
     assert "dev set retrieval:faq: 30 corpus, 9 queries, 9 relevant_docs of " in done.stdout
     check_choice(sweep, NDCG, measure_ndcg)
-    opened = [event for event in sweep.events() if isinstance(event, TestAccessed)]
+    opened = sweep.events(TestAccessed)
     assert [(one.source, one.tasks) for one in opened] == [("file", ("retrieval:faq", "pairs:p"))]
-    [scored] = [event for event in sweep.events() if isinstance(event, TrialEvaluated)]
+    [scored] = sweep.events(TrialEvaluated)
     tested = {score.task: score.value for score in scored.scores if score.metric == MAIN_SCORE}
     assert tested.keys() == {"retrieval:faq", "pairs:p"}
     trial = next(one for one in sweep.history().trials.values() if one.key == scored.trial)

@@ -120,7 +120,7 @@ def test_no_secret_is_written_or_printed(
     planted: Sweep, tmp_path: Path, short_folder: Path
 ) -> None:
     said = [run(planted, "--set", "tags=[first]")]
-    ended = {event.state: event for event in planted.events() if isinstance(event, TrialFinished)}
+    ended = {event.state: event for event in planted.events(TrialFinished)}
     assert ended.keys() == {"COMPLETE", "FAIL"}, said
     runs = ("--runs", str(planted.runs))
     for trial in ended.values():

@@ -6,7 +6,7 @@ import pytest
 from lab_hosts import Lab, lab
 from processes import SECONDS, end_of, wait_until
 from store_contents import assert_stores_agree
-from sweeps import CHEAP, Sweep
+from sweeps import CHEAP
 
 from cse_platform.tracking.events import TrialPoint, TrialStarted
 
@@ -25,10 +25,6 @@ def hosts() -> Iterator[Lab]:
         pytest.skip(str(refusal))
 
 
-def told(sweep: Sweep, what: type[TrialPoint] | type[TrialStarted]) -> int:
-    return sum(isinstance(event, what) for event in sweep.events())
-
-
 def test_links_that_are_cut_and_workers_that_go_lose_nothing_and_double_nothing(
     hosts: Lab, new_sweep, tmp_path: Path
 ) -> None:
@@ -43,15 +39,15 @@ def test_links_that_are_cut_and_workers_that_go_lose_nothing_and_double_nothing(
     with end_of(disturbed.start("--address", hosts.address)) as process:
         disturbed.wait_for(process, TrialPoint, 6)  # on both workers
         with hosts.hosts["first"].cut_off(seconds=30):
-            disturbed.wait_for(process, TrialPoint, told(disturbed, TrialPoint) + 4)
+            disturbed.wait_for(process, TrialPoint, len(disturbed.events(TrialPoint)) + 4)
         wait_until(lambda: not hosts.hosts["first"].runs("raylet"), "a lost node ends its Ray")
         hosts.start_ray("first", cpus=2)
-        started = told(disturbed, TrialStarted)
+        started = len(disturbed.events(TrialStarted))
         hosts.hosts["second"].kill()
         hosts.start_ray("third", cpus=2)
         disturbed.wait_for(process, TrialStarted, started + 4)
         with hosts.hosts["postgres"].cut_off(seconds=60):
-            disturbed.wait_for(process, TrialPoint, told(disturbed, TrialPoint) + 4)
+            disturbed.wait_for(process, TrialPoint, len(disturbed.events(TrialPoint)) + 4)
         _, said = process.communicate(timeout=SECONDS)
     assert process.returncode == 0, said
     assert undisturbed.run().returncode == 0

@@ -105,13 +105,13 @@ def _kill_workers() -> None:
 def _wait_for_more(
     sweep: Sweep, process: "subprocess.Popen[str]", what: type[Event], more: int
 ) -> None:
-    known = sum(isinstance(event, what) for event in sweep.events())
+    known = len(sweep.events(what))
     sweep.wait_for(process, what, known + more)
 
 
 def _resumptions(sweep: Sweep) -> int:
     """How often a trial has gone on from a checkpoint."""
-    return sum(bool(e.resumed_from) for e in sweep.events() if isinstance(e, TrialStarted))
+    return sum(bool(e.resumed_from) for e in sweep.events(TrialStarted))
 
 
 def _kept_weights(sweep: Sweep) -> dict[str, bytes]:

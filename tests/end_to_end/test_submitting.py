@@ -8,15 +8,7 @@ from pathlib import Path
 import pytest
 import requests
 from outside_methods import lay_metadata, with_outside_methods
-from processes import (
-    SECONDS,
-    end_of,
-    environment,
-    run_command,
-    script,
-    start_command,
-    wait_until,
-)
+from processes import SECONDS, end_of, environment, run_command, script, start_command, wait_until
 from ray_nodes import RayNodes, ray_nodes
 from sweeps import CHEAP, Sweep
 
@@ -53,10 +45,7 @@ def mlflow(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def nodes(mlflow: Path) -> Iterator[RayNodes]:
     """A head with a dashboard that knows the lab's stores, and a node that does not."""
-    known = {
-        "CSE_MLFLOW_URI": f"sqlite:///{mlflow}",
-        "MLFLOW_TRACKING_PASSWORD": PASSWORD,
-    }
+    known = {"CSE_MLFLOW_URI": f"sqlite:///{mlflow}", "MLFLOW_TRACKING_PASSWORD": PASSWORD}
     with ray_nodes(include_dashboard=True, dashboard_port=0, env_vars=known) as cluster:
         cluster.add("one", cpus=2)
         yield cluster
@@ -88,7 +77,7 @@ def ask(command: str, sweep: Sweep, *options: str) -> "subprocess.CompletedProce
 
 
 def wait_for(sweep: Sweep, what: type[Event], count: int = 1) -> None:
-    wait_until(lambda: sum(isinstance(event, what) for event in sweep.events()) >= count)
+    wait_until(lambda: len(sweep.events(what)) >= count)
 
 
 def jobs_of(nodes: RayNodes) -> str:
@@ -147,9 +136,9 @@ def test_what_travels_and_what_workers_know(nodes, mlflow, new_sweep, tmp_path) 
     assert said.startswith("dev set own-dev: 21 pairs of ")
     attached = ask("logs", sweep, "--follow")
     assert attached.returncode == 0, attached
-    [ended] = [event for event in sweep.events() if isinstance(event, TrialFinished)]
+    [ended] = sweep.events(TrialFinished)
     assert ended.state == "COMPLETE"
-    [started] = [event for event in sweep.events() if isinstance(event, SweepStarted)]
+    [started] = sweep.events(SweepStarted)
     told = started.provenance
     assert told["job"].startswith("tiny-") and told["cluster"] == f"http://{nodes.dashboard}"
     assert told["command"].startswith("cse-sweep submit ") and told["folder"] == str(tmp_path)

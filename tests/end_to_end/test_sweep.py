@@ -72,8 +72,8 @@ def test_mlflow_has_a_parent_and_nested_children_with_all_there_is(swept: Sweep)
 
 def test_a_trial_on_a_cpu_says_what_it_costs(swept: Sweep) -> None:
     """Memory grows with training and lies below what the machine has; there is no GPU's."""
-    ends = [event for event in swept.events() if isinstance(event, TrialFinished)]
-    points = [event for event in swept.events() if isinstance(event, TrialPoint)]
+    ends = swept.events(TrialFinished)
+    points = swept.events(TrialPoint)
     assert len(ends) == 5
     for end in ends:
         seen = [one.metrics["perf/host_memory_gib"] for one in points if one.trial == end.trial]

@@ -1,9 +1,11 @@
 """How rows, trials and quantities look in figures: names, units, colours, and caption notes."""
 
+import json
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
+from pathlib import Path
 from typing import Any, Literal
 
 from cse_dashboards.figures.picture import PALETTE, Picture, TrialNotes, file_name
@@ -26,23 +28,9 @@ _METRICS = {
 }
 _CLASSIFIED = (*TRANSFER_TASKS, *LONG_TASKS, AVG_TRANSFER, "transfer_dev")
 """Tasks scored by accuracy; all others, including a lab's own sets, are scored by correlation."""
-_MEASURED = {
-    "dev/alignment": "dev, alignment",
-    "dev/uniformity": "dev, uniformity",
-    "train/loss": "training loss",
-    "train/learning_rate": "learning_rate",
-    "train/progress": "share of the training",
-    "perf/sentences_per_second": "sentences per second",
-    "perf/epoch_minutes": "minutes an epoch",
-    "perf/gpu_memory_gib": "peak GPU memory, GiB",
-    "perf/host_memory_gib": "peak host memory, GiB",
-    "perf/cpu_percent": "CPU threads of the trial, % busy",
-    "perf/memory_gib": "memory of the trial, GiB",
-    "perf/machine_memory_percent": "memory of the machine, % used",
-    "perf/gpu_percent": "GPU, % busy",
-    "perf/gpu_device_memory_gib": "memory of the GPU, GiB used",
-    "perf/gpu_watts": "power of the GPU, W",
-}
+_DATA = json.loads(Path(__file__).with_suffix(".json").read_text("utf-8"))
+"""The titles of quantities by metric, and the colours of this package's methods, of which those of
+the first papers are the palette's."""
 
 
 @dataclass(frozen=True)
@@ -87,7 +75,7 @@ def metric_quantity(metric: str) -> Quantity:
         return score_quantity(name, split=split)
     if name.startswith("loss_"):
         return Quantity(f"training loss, {name.removeprefix('loss_')} part")
-    return Quantity(_MEASURED.get(metric, metric))
+    return Quantity(_DATA["quantities"].get(metric, metric))
 
 
 def number(value: float) -> str:
@@ -169,24 +157,6 @@ def labelled_rows(rows: Sequence[LeaderboardRow]) -> dict[str, LeaderboardRow]:
     return dict(zip(numbered, rows, strict=True))
 
 
-_SHIPPED = {
-    "simcse": PALETTE[0],
-    "whitenedcse": PALETTE[1],
-    "compcse": PALETTE[2],
-    "sncse": PALETTE[3],
-    "esimcse": PALETTE[4],
-    "rankcse": PALETTE[5],
-    "untrained": PALETTE[6],
-    "hicl": PALETTE[7],
-    # Not from the palette, which methods of other packages get their colours from.
-    **{"dclr": "#7b4fb5", "pcl": "#8c564b", "diffcse": "#17a2a2"},
-    **{"arccse": "#b5892f", "mixcse": "#5a7d2a", "mocose": "#a23b72"},
-    **{"promptbert": "#3f6fb0", "l2pcsr": "#6b6b6b", "infocse": "#9a8b1f"},
-    **{"focalinfonce": "#2f7f5f", "macl": "#b0506a", "simcsepp": "#5b6abf"},
-    **{"distillcse": "#b04f6f", "cotbert": "#2f8f9d", "pna": "#7a6a4f", "multicsr": "#5f7fbf"},
-    **{"isbert": "#4e6e8e", "consert": "#c2672f", "ct": "#3f8f6b", "bertflow": "#8a6fb0"},
-    "st": "#b03a3a",
-}
 _DASHES = ("solid", "dash", "dot", "dashdot", "longdash")
 _SYMBOLS = ("circle", "square", "diamond", "triangle-up", "cross", "x", "pentagon")
 
@@ -214,8 +184,8 @@ def method_colours(methods: Iterable[str]) -> dict[str, str]:
     Methods of this package have colours of their own. Each other method has the palette's colour
     that its name leads to, or the next one that none beside it has, as long as there are any.
     """
-    names = sorted(set(methods))
-    colours = {name: _SHIPPED[name] for name in names if name in _SHIPPED}
+    names, own = sorted(set(methods)), _DATA["method_colours"]
+    colours: dict[str, str] = {name: own[name] for name in names if name in own}
     for name in names:
         if name not in colours:
             first = int.from_bytes(sha256(name.encode()).digest()[:4]) % len(PALETTE)

@@ -1,9 +1,12 @@
 """A figure with its data, caption and style."""
 
+import json
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
+from string import Template
 from typing import Any, NamedTuple
 
 import pandas as pd
@@ -72,8 +75,6 @@ _FAINT_TO_STRONG = {
 figures do not set them.
 """
 
-FONT = "system-ui, -apple-system, 'Segoe UI', 'Liberation Sans', sans-serif"
-
 
 def colour(index: int) -> str:
     """Return a colour of the palette by index; methods have theirs from `method_colours`."""
@@ -87,37 +88,14 @@ def fade(colour: str, alpha: float = 0.2) -> str:
 
 
 def template(*, ink: str, grid: str, ramp: Sequence[str]) -> go.layout.Template:
-    """Build a Plotly template with transparent background.
+    """Build a Plotly template from that of `template.json`, in these colours.
 
     `ramp` goes from colours close to the background to those that stand out.
     """
     scale = [[index / (len(ramp) - 1), shade] for index, shade in enumerate(ramp)]
-    axis = {
-        "gridcolor": grid,
-        "linecolor": ink,
-        "zerolinecolor": grid,
-        "ticks": "outside",
-        "tickcolor": grid,
-        "automargin": True,
-        "exponentformat": "e",
-        "title": {"standoff": 8},
-    }
-    layout = {
-        "font": {"family": FONT, "size": 13, "color": ink},
-        "title": {"x": 0, "xanchor": "left", "xref": "paper", "font": {"size": 16}},
-        "paper_bgcolor": "rgba(0,0,0,0)",
-        "plot_bgcolor": "rgba(0,0,0,0)",
-        "colorway": list(PALETTE),
-        "xaxis": axis,
-        "yaxis": axis,
-        "legend": {
-            "bgcolor": "rgba(0,0,0,0)",
-            **{"orientation": "h", "x": 0, "xanchor": "left", "y": 1.02, "yanchor": "bottom"},
-        },
-        "hoverlabel": {"font": {"family": FONT}},
-        "margin": {"l": 64, "r": 24, "t": 56, "b": 56},
-        "coloraxis": {"colorscale": scale},
-    }
+    file = Path(__file__).with_name("template.json")
+    layout = json.loads(Template(file.read_text("utf-8")).substitute(ink=ink, grid=grid))
+    layout |= {"colorway": list(PALETTE), "coloraxis": {"colorscale": scale}}
     traces = {
         "scatter": [{"marker": {"colorscale": scale}}],
         "heatmap": [{"colorscale": scale}],

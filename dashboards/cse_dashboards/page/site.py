@@ -15,6 +15,7 @@ from cse_dashboards.figures.search.study import StudiedSearch
 from cse_dashboards.page.address import Address
 from cse_dashboards.page.control import Control
 from cse_dashboards.page.memory import Memory
+from cse_platform.databases import sqlite_file
 from cse_platform.errors import NotFoundError
 from cse_platform.leaderboard.api import Leaderboard, open_leaderboard
 from cse_platform.leaderboard.records import LeaderboardRow
@@ -42,11 +43,7 @@ class OpenLeaderboard:
     @property
     def folder(self) -> Path | None:
         """The folder of the file, usually a runs folder; None for PostgreSQL."""
-        return self._file.parent if self.url.startswith("sqlite") else None
-
-    @property
-    def _file(self) -> Path:
-        return Path(self.url.partition(":///")[2].partition("?")[0])
+        return sqlite_file(self.url).parent if self.url.startswith("sqlite") else None
 
     def get(self) -> Leaderboard:
         """Return the leaderboard, opened at the first call and again when its file has changed.
@@ -76,7 +73,7 @@ class OpenLeaderboard:
         """Identify the state of the file; None if it must be opened for each request."""
         if not self.url.startswith("sqlite"):
             return self.url
-        file = self._file
+        file = sqlite_file(self.url)
         # SQLite does not see changes of a file that it has opened as immutable.
         if not file.is_file() or not os.access(file.parent, os.W_OK):
             return None

@@ -142,16 +142,8 @@ FILTERS: dict[str, Callable[..., str]] = {
     "hyperparameter_name": hyperparameter_name,
     "value_text": value_text,
 }
-GLOBALS: dict[str, Any] = {
-    "backbone_name": backbone_name,
-    "cell_name": cell_name,
-    "direction": direction,
-    "head_name": head_name,
-    "leads_to": leads_to,
-    "method_colours": method_colours,
-    "method_name": method_name,
-    "navigation": NAVIGATION,
-    "reference": reference,
-    "table_colours": table_colours,
-    "task_words": task_words,
-}
+_FUNCTIONS: tuple[Callable[..., Any], ...] = (
+    *(backbone_name, cell_name, direction, head_name, leads_to, method_colours, method_name),
+    *(reference, table_colours, task_words),
+)
+GLOBALS: dict[str, Any] = {of.__name__: of for of in _FUNCTIONS} | {"navigation": NAVIGATION}

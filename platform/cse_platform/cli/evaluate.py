@@ -106,12 +106,14 @@ def main(
         model=model,
         tasks=_parse_tasks(tasks),
         data=data,
-        pooler=pooler,
-        prompt=prompt,
-        head=head,
+        reading={
+            "pooler": pooler,
+            "prompt": prompt,
+            "head": head,
+            "max_length": max_length,
+            "slicing_length": slicing_length,
+        },
         dims=tuple(sorted({int(word) for word in words})),
-        max_length=max_length,
-        slicing_length=slicing_length,
         protocol=TransferProtocol(classifier=classifier),
     )
     url, folder = place.url_beside_runs, place.folder

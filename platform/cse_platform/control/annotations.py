@@ -110,18 +110,17 @@ def remove_annotations(
             with board.session() as session:
                 tags = dict.fromkeys(annotations(session, about, [name])[name].words, False)
                 time = _next_time(session, about, name)
-            recorder.record(
-                AnnotationWritten(
-                    time=time,
-                    sweep=sweep,
-                    about=about,
-                    name=name,
-                    who=board.name_writer(),
-                    note="",
-                    star=False,
-                    tags=tags,
-                )
+            event = AnnotationWritten(
+                time=time,
+                sweep=sweep,
+                about=about,
+                name=name,
+                who=board.name_writer(),
+                note="",
+                star=False,
+                tags=tags,
             )
+            recorder.record(event)
         _flush_to_leaderboard(recorder, runs)
 
 
@@ -168,19 +167,16 @@ def _open_recorder(board: Store, runs: Path, experiment: str | None) -> Iterator
         sinks.append(MLflowMirror(uri, experiment=experiment, artifacts=artifacts))
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        turn = FileLock(path.with_name("turn.lock"), timeout=WAIT)
-        turn.acquire()
+        turn = FileLock(path.with_name("turn.lock")).acquire(timeout=WAIT)
     except (OSError, Timeout) as error:
         why = "another process is writing to it" if isinstance(error, Timeout) else error.strerror
         raise JournalError(f"cannot write to {path}: {why}") from error
-    try:
+    with turn:
         recorder = Recorder(Journal(path), sinks)
         try:
             yield recorder
         finally:
             recorder.close(0)  # the caller has waited; the journal keeps what a store lacks
-    finally:
-        turn.release()
 
 
 def _validate_note(text: str) -> str:

@@ -23,7 +23,7 @@ from cse_platform.kept_models import local_copy
 from cse_platform.leaderboard.comparisons import DevPairs
 from cse_platform.leaderboard.trial_details import TrialDetails
 from cse_platform.presentation.trial import explain_missing_model, explain_reproduction
-from cse_platform.stores.mlflow.registry import RegistryEntry, register_model
+from cse_platform.stores.mlflow.registry import register_model
 from cse_platform.sweep.identity import dev_identity, training_data
 from cse_platform.sweep.stores import has_mlflow, mlflow_uri
 
@@ -128,8 +128,13 @@ def register_trial(trial: TrialDetails, name: str, *, runs: Path) -> tuple[int, 
         dev = f"dev {trial.dev.search} {trial.best_value!r} at step {trial.best_step}"
         facts, title = trial.provenance, f"{trial.method} on {trial.backbone}, seed {trial.seed}"
         needed = [name for name in ("torch", "transformers") if name in facts]
-        entry = RegistryEntry(
-            trial=trial.key,
+        return register_model(
+            folder,
+            trial.key,
+            name=name,
+            uri=mlflow_uri(runs),
+            experiment=trial.spec.get("experiment", "cse"),
+            artifacts=runs / "artifacts",
             tags={
                 "method": trial.method,
                 "backbone": trial.backbone,
@@ -145,12 +150,4 @@ def register_trial(trial: TrialDetails, name: str, *, runs: Path) -> tuple[int, 
                 "sentence-transformers",
                 *(f"{name}=={facts[name].partition('+')[0]}" for name in needed),
             ),
-        )
-        return register_model(
-            folder,
-            entry,
-            name=name,
-            uri=mlflow_uri(runs),
-            experiment=trial.spec.get("experiment", "cse"),
-            artifacts=runs / "artifacts",
         )

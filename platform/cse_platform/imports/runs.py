@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from cse_methods.data.dev_selection import DEV_TASKS
 from cse_methods.files.tables import read_table
 from cse_platform.databases import expand_url, sqlite_url
 from cse_platform.errors import ImportRefusedError
@@ -34,7 +33,7 @@ from cse_platform.tracking.events import (
     TrialStarted,
 )
 from cse_platform.tracking.journal import Journal, read_journal, read_journal_id, refuse_deleted
-from cse_platform.tracking.record import make_evaluation
+from cse_platform.tracking.record import make_evaluation, make_sweep_start, make_trial_start
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -205,20 +204,16 @@ def _make_attempt(run: ImportedRun, sweep: str, dev: str, *, base: str, source: 
     of: Any = {"sweep": sweep, "trial": canonical_hash([IMPORTED, configuration, facts["seed"]])}
     start, end = run.facts.get("started"), run.facts.get("finished")
     begun = start or end or events.now()
-    started = TrialStarted(
+    started = make_trial_start(
         **of,
         **facts,
         time=begun,
         number=0,
-        role="search",
-        search_number=None,
-        revision=0,
         configuration=configuration,
         values=run.values,
-        searched=tuple(run.values),
-        # By its identity, imports of one dev set under one name are comparable, and no others.
-        dev={"identity": canonical_hash([IMPORTED, "dev", dev, base]), "source": IMPORTED}
-        | {"checkpoint": dev, "search": dev, "corpus": IMPORTED},
+        source=IMPORTED,
+        dev=dev,
+        group=base,
     )
     values = {step: next(iter(metrics.values())) for step, metrics in run.points.items()}
     points = [
@@ -298,18 +293,15 @@ def _rank_attempt(attempt: Sequence[events.TrialEvent]) -> tuple[bool, float]:
 
 def _add_sweep(news: Sequence[Event], attempts: Sequence[_Attempt], source: str) -> list[Event]:
     """Put the start and the end of an import's sweep around its news."""
-    first = attempts[0][0]
-    dev: dict[str, Any] = {"checkpoint": first.dev["search"], "search": first.dev["search"]}
-    if dev["search"] not in DEV_TASKS:
-        dev["files"] = {dev["search"]: {"file": dev["search"]}}
-    of: dict[str, Any] = {"sweep": first.sweep}
-    encoder = {"method": first.method, "backbone": first.backbone}
-    times = [event.time for attempt in attempts for event in attempt]
-    begun = events.SweepStarted(
-        **of,
-        **encoder,
+    first, times = attempts[0][0], [event.time for attempt in attempts for event in attempt]
+    begun = make_sweep_start(
+        sweep=first.sweep,
+        method=first.method,
+        backbone=first.backbone,
+        source=IMPORTED,
+        dev=first.dev["search"],
         time=min(times),
-        spec={**of, **encoder, "source": IMPORTED, "dev": dev},
         provenance={IMPORTED_FROM: source},
     )
-    return [begun, *news, events.SweepFinished(**of, time=max(times), state="COMPLETE")]
+    ended = events.SweepFinished(sweep=first.sweep, time=max(times), state="COMPLETE")
+    return [begun, *news, ended]

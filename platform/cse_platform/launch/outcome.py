@@ -190,18 +190,13 @@ def _describe_next(
             break
     if failed:
         commands[f"cse-sweep retry {sweep.name}{options}"] = "try the failed trials again"
-    folder = _find_folder_to_type()
-    commands = {folder + command: purpose for command, purpose in commands.items()}
+    program = Path(sys.argv[0])
+    if program.name.startswith("cse-") and shutil.which(program.name) is None:  # not on the path
+        folder = program.parent
+        commands = {f"{folder}/{command}": purpose for command, purpose in commands.items()}
     yield "next:"
     width = max(map(len, commands))
     yield from (f"  {command:{width}}  # {purpose}" for command, purpose in commands.items())
-
-
-def _find_folder_to_type() -> str:
-    """Return what stands before a command's name if it is not on the path; mostly nothing."""
-    program = Path(sys.argv[0])
-    is_ours = program.name.startswith("cse-")
-    return f"{program.parent}/" if is_ours and shutil.which(program.name) is None else ""
 
 
 def state_line(sweep: str, state: str, counts: Mapping[str, int]) -> str:

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from shutil import disk_usage
@@ -29,7 +30,6 @@ from cse_platform.sweep.references import find_stage_references
 from cse_platform.sweep.spec import SweepSpec, best_references, with_best
 from cse_platform.sweep.start_points import start_points
 from cse_platform.sweep.stores import SweepStores, nearest_existing
-from cse_platform.tracking.events import SweepRequested
 from cse_platform.tracking.history import History, TrialHistory
 from cse_platform.tracking.journal import read_journal, refuse_deleted
 from cse_platform.tracking.provenance import installed_packages
@@ -220,20 +220,16 @@ class _Begun:
         return None if to_begin is None else to_begin + self.others
 
 
-def _read_requests(checked: CheckedSweep) -> list[SweepRequested]:
-    """Read the requests that the next start takes, such as a retry."""
-    try:
-        with open_for_reading(checked.stores.leaderboard) as store, store.session() as session:
-            return waiting_requests(session, checked.spec.sweep)
-    except StoreError:
-        return []  # there is no leaderboard yet
-
-
 def _check_begun(checked: CheckedSweep) -> _Begun:
     """Read what the sweep has done; refuse it if its file or content differs from then."""
     spec, history = checked.spec, _read_history(checked.stores)
-    for request in _read_requests(checked):
-        history.apply(request)
+    with (
+        suppress(StoreError),  # there is no leaderboard yet
+        open_for_reading(checked.stores.leaderboard) as store,
+        store.session() as session,
+    ):
+        for request in waiting_requests(session, spec.sweep):  # which the start takes, as a retry
+            history.apply(request)
     dumped = spec.model_dump(mode="json")
     refuse_changes(history.spec, dumped)
     is_complete = history.complete and has_nothing_to_add(history.spec, dumped)

@@ -132,7 +132,7 @@ def watching(state: SweepState, console: Terminal, *, errors: Path) -> Iterator[
         if console.is_interactive:
             show_live(view, console, looks)
         else:
-            print_texts(SweepLog(view).new_texts, console, looks)
+            print_texts(view.new_texts, console, looks)
         if view.has_begun():  # otherwise an error message follows
             console.print(view.summary(), soft_wrap=True)
 
@@ -154,11 +154,29 @@ class SweepProgress(SweepView):
         self._known_before, self._has_begun = len(self.trials), False
         self._lines = SweepLines(errors=errors)
         self._lines.new(self.trials, ())  # skip trials that ended before this start
+        self.silence = Silence()
+        """Measures how long `new_texts` has returned none."""
+        self._showed_begin = False
 
     def new_lines(self) -> list[SweepLine]:
         """Return the lines since the last call, except warnings, which are logged anyway."""
         notes = [each for each in list(self.state.history.messages) if each.level == "note"]
         return self._lines.new(self.trials, notes)
+
+    def new_texts(self) -> list[str]:
+        """Return the texts to print now without a terminal: new lines or, after a long silence, a
+        summary.
+        """
+        texts = [line.text for line in self.new_lines()]
+        if (begun := self.begun) and not self._showed_begin:
+            self._showed_begin = True
+            does = "began" if begun[0].resumed_from is None else "goes on"
+            texts.insert(0, f"Trial {begun[0].number} {does}")
+        if not texts and self.silence.is_long:
+            texts = [self.summary(), *self.latest_point()]
+        if texts:
+            self.silence.end()
+        return texts
 
     @property
     def trials(self) -> list[TrialHistory]:
@@ -262,29 +280,3 @@ def print_texts(
     for _ in looks:
         for text in new_texts():
             console.print(text, soft_wrap=True)
-
-
-class SweepLog:
-    """The log of a sweep without a terminal: each line once, and summaries in between.
-
-    Args:
-        view: the sweep.
-        silence: measures how long nothing has been printed.
-    """
-
-    def __init__(self, view: SweepProgress, silence: Silence | None = None) -> None:
-        self._view, self._silence = view, silence or Silence()
-        self._showed_begin = False
-
-    def new_texts(self) -> list[str]:
-        """Return the texts to print now: new lines or, after a long silence, a summary."""
-        texts = [line.text for line in self._view.new_lines()]
-        if (begun := self._view.begun) and not self._showed_begin:
-            self._showed_begin = True
-            does = "began" if begun[0].resumed_from is None else "goes on"
-            texts.insert(0, f"Trial {begun[0].number} {does}")
-        if not texts and self._silence.is_long:
-            texts = [self._view.summary(), *self._view.latest_point()]
-        if texts:
-            self._silence.end()
-        return texts

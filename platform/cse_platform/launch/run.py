@@ -19,7 +19,7 @@ from cse_platform.launch.progress import watching
 from cse_platform.leaderboard.api import open_leaderboard
 from cse_platform.numbers import format_count
 from cse_platform.presentation.terminal import Terminal
-from cse_platform.runner.driver import Executor, Outcome, drive_sweep
+from cse_platform.runner.driver import Outcome, drive_sweep
 from cse_platform.runner.tune import RayExecutor
 from cse_platform.secrets import mask_text, mask_url
 from cse_platform.signals import heed_sigterm, interrupts_enforced
@@ -60,7 +60,7 @@ def run_file(
 
 def run_stages(
     stages: Sequence[CheckedSweep],
-    executor: Executor,
+    executor: RayExecutor,
     console: Terminal,
     *,
     options: str,
@@ -85,7 +85,7 @@ def run_stages(
 def run_stage(
     spec: SweepSpec,
     stores: SweepStores,
-    executor: Executor,
+    executor: RayExecutor,
     console: Terminal,
     *,
     launch: Launch | None = None,

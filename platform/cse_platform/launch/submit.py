@@ -78,7 +78,7 @@ def _submit_job(
     """Submit a job, and wait until the sweep has begun or the job has ended."""
     sources = outside_sources(bundle.sweeps.stages[0].find_method())
     outside = next(iter(sources.values()), None)
-    here = sweep_provenance(None, method=outside)
+    here = sweep_provenance(outside)
     kept = {name: fact for name, fact in here.items() if name.startswith(_OF_HERE)}
     job_facts = {"submitted_by": user_and_host(), "job": job, "cluster": server.url}
     with TemporaryDirectory(prefix="cse-submit-") as temporary:
@@ -91,7 +91,7 @@ def _submit_job(
             "arguments": [SWEEP_FILE, "--runs", runs, *([] if ship else ["--no-ship"])],
             "submission": {
                 "provenance": kept | job_facts,
-                "diffs": code_diffs(None, method=outside),
+                "diffs": code_diffs(outside),
             },
         }
         for name, content in {**bundle.content, ORDER_FILE: json.dumps(order)}.items():

@@ -4,10 +4,9 @@ import logging
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, nullcontext
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal
 
 from cse_methods.code_hash import outside_sources
-from cse_methods.contract import Method
 from cse_platform.control.requests import Requests
 from cse_platform.errors import JournalError, SweepRefusedError
 from cse_platform.kept_models import wait_for_room
@@ -15,7 +14,6 @@ from cse_platform.numbers import format_count
 from cse_platform.own_folders import OwnFolders
 from cse_platform.runner.model_retention import delete_surplus_models
 from cse_platform.runner.prior_results import (
-    StageValues,
     fill_in_stage_values,
     find_retried,
     hash_environment,
@@ -24,9 +22,8 @@ from cse_platform.runner.prior_results import (
 from cse_platform.runner.state import SweepState
 from cse_platform.search.prior_results import best_folders, gather_prior_results
 from cse_platform.search.study import SearchStudy
-from cse_platform.secrets import mask_text
 from cse_platform.signals import interrupts_deferred
-from cse_platform.standard_streams import echo
+from cse_platform.standard_streams import EchoHandler
 from cse_platform.stores.mlflow.mirror import MLflowMirror
 from cse_platform.stores.mlflow.store import check_uri
 from cse_platform.stores.optuna.sink import SearchStoreSink
@@ -46,12 +43,15 @@ from cse_platform.sweep.start_points import start_points
 from cse_platform.sweep.stores import SweepStores
 from cse_platform.tracking import journal
 from cse_platform.tracking.events import Launch, SweepFinished, SweepRequested, SweepStarted
-from cse_platform.tracking.history import History, TrialHistory
+from cse_platform.tracking.history import History
 from cse_platform.tracking.journal import Journal
 from cse_platform.tracking.method_code import METHOD_SOURCE, collect_method_code, keep_method_code
 from cse_platform.tracking.provenance import code_diffs, installed_packages, sweep_provenance
 from cse_platform.tracking.recorder import FLUSH_SECONDS, Recorder, Sink, SinkHealth
 from cse_platform.tracking.submission import BEGUN, ENDED
+
+if TYPE_CHECKING:
+    from cse_platform.runner.tune import RayExecutor
 
 EndState = Literal["COMPLETE", "INTERRUPTED", "UNCHANGED"]
 """How a start ended. UNCHANGED: there was nothing left to do."""
@@ -60,28 +60,6 @@ Watch = Callable[[SweepState], AbstractContextManager[object]]
 """Shows a sweep's progress while its context is open."""
 
 _log = logging.getLogger(__name__)
-
-
-class Executor(Protocol):
-    """Runs the trials of sweeps, one sweep after another, and scores their models."""
-
-    def prepare(self) -> None:
-        """Start what takes seconds and needs no sweep, unless it runs; `run_trials` does it too."""
-
-    def open_sink(self, make: Callable[..., Sink], *arguments: Any, **options: Any) -> Sink:
-        """Make a sink where its work does not hold up the trials."""
-
-    def run_trials(self, state: SweepState, requests: Requests, stores: SweepStores) -> None:
-        """Run the planner's trials until none is left, the sweep gives up, or Ctrl-C.
-
-        Afterwards `state.finished`, `state.gave_up` and `state.live` say which of these happened.
-        """
-
-    def score_models(self, state: SweepState, *, heed: Callable[[], None]) -> None:
-        """Score the models selected on dev on the test sets; `heed` handles requests meanwhile."""
-
-    def close(self) -> None:
-        """Shut down whatever this process started to run trials."""
 
 
 @dataclass(frozen=True)
@@ -99,7 +77,7 @@ class Outcome:
 def drive_sweep(
     spec: SweepSpec,
     stores: SweepStores,
-    executor: Executor,
+    executor: "RayExecutor",
     *,
     launch: Launch | None = None,
     reuse: bool = True,
@@ -129,50 +107,18 @@ def drive_sweep(
     return outcome
 
 
-@dataclass(frozen=True)
-class IdentifiedSweep:
-    """A sweep whose values, encoders and data are known, and what its start has to do."""
-
-    spec: SweepSpec
-    """The sweep with the values that earlier stages found."""
-    found: StageValues
-    method: Method
-    best: dict[str, str]
-    """The folder of each best encoder that it uses, by placeholder, as in SweepStarted."""
-    resolved: SweepSpec
-    """The sweep with these folders in it."""
-    identity: Identity
-    packages: dict[str, str]
-    environment: str
-    """A hash of all that can make a trial fail."""
-    to_retry: tuple[TrialHistory, ...]
-    has_nothing_to_do: bool
-
-
-@dataclass(frozen=True)
-class PreparedStart:
-    """A start that nothing refuses any more."""
-
-    sweep: IdentifiedSweep
-    folders: OwnFolders
-    search: SearchStudy
-    event: SweepStarted
-    notes: tuple[str, ...]
-    """What people should know of it, one line each."""
-
-
 class SweepDriver:
     """Drives one sweep whose stores are open and whose lease is held; `run` executes all steps.
 
-    Each step returns a record that the next one takes. Every check that can refuse the sweep comes
-    before the start is recorded, so a refused start leaves no record.
+    Each step keeps in the driver what the next ones need. Every check that can refuse the sweep
+    comes before the start is recorded, so a refused start leaves no record.
     """
 
     def __init__(
         self,
         spec: SweepSpec,
         stores: SweepStores,
-        executor: Executor,
+        executor: "RayExecutor",
         leaderboard: Store,
         journal: Journal,
         lease: Lease,
@@ -190,22 +136,22 @@ class SweepDriver:
     def run(self, requests: Requests, watch: Watch) -> Outcome:
         """Execute all steps, from reading the journal to the sweep's end."""
         self.read_requests(requests.take())
-        found = self.find_stage_values()
+        self.find_stage_values()
         check_uri(self.stores.mlflow)
-        sweep = self.identify(found)
-        start = None if sweep.has_nothing_to_do else self.prepare(sweep)
+        if has_work := self.identify():
+            self.prepare()
         open_sink, stores = self.executor.open_sink, self.stores
-        experiment, artifacts = sweep.spec.experiment, stores.artifacts
+        experiment, artifacts = self.spec.experiment, stores.artifacts
         sinks: list[Sink] = [
             LeaderboardSink(self.leaderboard, self.lease),
-            open_sink(SearchStoreSink, stores, sweep.resolved),
+            open_sink(SearchStoreSink, stores, self.resolved),
             open_sink(MLflowMirror, stores.mlflow, experiment=experiment, artifacts=artifacts),
         ]
         recorder = Recorder(self.journal, sinks, self.lease.confirm)
         end: EndState = "UNCHANGED"
         try:
-            if start is not None:
-                end = self.run_to_end(start, recorder, requests, watch)
+            if has_work:
+                end = self.run_to_end(recorder, requests, watch)
         finally:
             # What a store still lacks, the next start delivers, or the driver that has the lease.
             health = recorder.close(0 if self.lease.is_lost else FLUSH_SECONDS)
@@ -224,66 +170,59 @@ class SweepDriver:
             if request.request not in self.history.requests:
                 self.history.apply(self.journal.append(request)[1])
 
-    def find_stage_values(self) -> StageValues:
-        """Find the values that the sweep takes from earlier stages.
+    def dump_spec(self) -> dict[str, Any]:
+        """Dump the sweep as JSON for its journal, without store URLs, which can hold passwords."""
+        return self.spec.model_dump(mode="json", exclude={"stores"})
+
+    def find_stage_values(self) -> None:
+        """Fill in the values that the sweep takes from earlier stages.
 
         Raises SweepRefusedError if one of them is still missing, or if a sweep of that name was
         started from a different file.
         """
-        found = fill_in_stage_values(self.spec, self.history, self.stores)
-        if awaited := find_stage_references(found.spec.fixed):
+        self.found = fill_in_stage_values(self.spec, self.history, self.stores)
+        self.spec = self.found.spec
+        if awaited := find_stage_references(self.spec.fixed):
             raise SweepRefusedError(
                 f"sweep {self.spec.sweep!r} takes {' and '.join(map(str, awaited.values()))}, "
                 "which is not complete yet; run the whole file"
             )
-        refuse_changes(self.history.spec, _dump_spec(found.spec))
-        return found
+        refuse_changes(self.history.spec, self.dump_spec())
 
-    def identify(self, found: StageValues) -> IdentifiedSweep:
-        """Hash encoders and data, and decide whether there is anything to do.
+    def identify(self) -> bool:
+        """Hash encoders and data. Returns whether there is anything to do.
 
         Raises SweepRefusedError if the trials so far would have different results now.
         """
-        spec, method, dev = found.spec, found.spec.find_method(), DevData(found.spec)
+        spec, dev = self.spec, DevData(self.spec)
         references = best_references(spec)
-        best = self.history.best or found.best | best_folders(
-            spec, dev, self.leaderboard, references
-        )
-        resolved = with_best(spec, {r: best[r.placeholder] for r in references})
-        identity = Identity(resolved, method, dev)
-        dumped, packages = _dump_spec(spec), installed_packages()
-        environment = hash_environment(spec, identity, packages)
-        to_retry = find_retried(self.history, environment)
-        no_more = has_nothing_to_add(self.history.spec, dumped)
-        refuse_other_content(self.history, resolved, identity)
-        return IdentifiedSweep(
-            spec,
-            found,
-            method,
-            best,
-            resolved,
-            identity,
-            packages,
-            environment,
-            to_retry,
-            has_nothing_to_do=self.history.complete and no_more and not to_retry,
-        )
+        found = self.found.best | best_folders(spec, dev, self.leaderboard, references)
+        self.best = self.history.best or found
+        self.method = spec.find_method()
+        self.resolved = with_best(spec, {r: self.best[r.placeholder] for r in references})
+        self.identity = Identity(self.resolved, self.method, dev)
+        self.packages = installed_packages()
+        self.environment = hash_environment(spec, self.identity, self.packages)
+        self.to_retry = find_retried(self.history, self.environment)
+        no_more = has_nothing_to_add(self.history.spec, self.dump_spec())
+        refuse_other_content(self.history, self.resolved, self.identity)
+        return bool(self.to_retry) or not (self.history.complete and no_more)
 
-    def prepare(self, sweep: IdentifiedSweep) -> PreparedStart:
+    def prepare(self) -> None:
         """Look up the results of earlier sweeps, replay the search, and make the start's event.
 
         Raises SweepRefusedError if the sweep's folder in the storage is that of another runs
         folder.
         """
-        spec, method = sweep.spec, sweep.method
-        folders = OwnFolders(self.stores.storage, spec.sweep, self.stores.runs)
-        folders.refuse_other_owner(self.journal.id)
+        spec, method = self.spec, self.method
+        self.folders = OwnFolders(self.stores.storage, spec.sweep, self.stores.runs)
+        self.folders.refuse_other_owner(self.journal.id)
         prior = gather_prior_results(
-            self.history, sweep.resolved, self.leaderboard, dev=sweep.identity.dev
+            self.history, self.resolved, self.leaderboard, dev=self.identity.dev
         )
-        search = SearchStudy(
-            sweep.resolved,
-            start_points=start_points(sweep.resolved, method, prior.leaders or {}),
+        self.search = SearchStudy(
+            self.resolved,
+            start_points=start_points(self.resolved, method, prior.leaders or {}),
             history=self.history,
             learned=prior.learned,
         )
@@ -293,63 +232,59 @@ class SweepDriver:
             what = f"the source of {spec.method}"
             location = wait_for_room(lambda: keep_method_code(code, self.stores.folder), what=what)
             kept = {METHOD_SOURCE: location}
-        found_values = {f"fixed.{name}": origin for name, origin in sweep.found.origins.items()}
-        event = SweepStarted(
+        found_values = {f"fixed.{name}": origin for name, origin in self.found.origins.items()}
+        self.event = SweepStarted(
             sweep=spec.sweep,
             method=spec.method,
             backbone=spec.backbone,
-            spec=_dump_spec(spec),
-            best=sweep.best,
+            spec=self.dump_spec(),
+            best=self.best,
             leaders=prior.leaders,
             learned=prior.learned,
-            content=sweep.identity.content(),
-            environment=sweep.environment,
+            content=self.identity.content(),
+            environment=self.environment,
             launch=self.launch,
-            packages=sweep.packages,
-            provenance=sweep_provenance(None, method=outside) | kept | found_values,
-            diffs=code_diffs(None, method=outside),
+            packages=self.packages,
+            provenance=sweep_provenance(outside) | kept | found_values,
+            diffs=code_diffs(outside),
         )
-        retried = f"trying {format_count(len(sweep.to_retry), 'failed trial')} again"
-        notes = [*sweep.found.notes(), *prior.notes(sweep.resolved)]
-        return PreparedStart(
-            sweep, folders, search, event, (*([retried] if sweep.to_retry else ()), *notes)
-        )
+        self.notes = [*self.found.notes(), *prior.notes(self.resolved)]
+        if self.to_retry:
+            self.notes.insert(0, f"trying {format_count(len(self.to_retry), 'failed trial')} again")
 
-    def begin(self, start: PreparedStart, recorder: Recorder) -> SweepState:
+    def begin(self, recorder: Recorder) -> SweepState:
         """Record a start. Returns the state that the executor works on."""
-        start.folders.claim(self.journal.id)
+        self.folders.claim(self.journal.id)
         state = SweepState(
-            start.sweep.resolved,
-            start.sweep.method,
-            start.sweep.identity,
+            self.resolved,
+            self.method,
+            self.identity,
             self.history,
             recorder,
-            start.search,
+            self.search,
             self.leaderboard,
             self.lease,
-            start.folders,
+            self.folders,
             self.reuse,
-            list(start.sweep.to_retry),
+            self.to_retry,
         )
-        state.record(start.event)
-        for note in start.notes:
+        state.record(self.event)
+        for note in self.notes:
             state.say(note)
         return state
 
-    def run_to_end(
-        self, start: PreparedStart, recorder: Recorder, requests: Requests, watch: Watch
-    ) -> EndState:
+    def run_to_end(self, recorder: Recorder, requests: Requests, watch: Watch) -> EndState:
         """Begin the sweep, run its trials, and record its end or interruption."""
         end: EndState = "INTERRUPTED"
 
         def finish() -> None:
             why = state.gave_up
             state.record(SweepFinished(sweep=self.spec.sweep, state=end, why=why))
-            start.folders.close()
+            self.folders.close()
 
         with ExitStack() as at_end:
             with interrupts_deferred():  # otherwise a Ctrl-C could leave a start without its end
-                state = self.begin(start, recorder)
+                state = self.begin(recorder)
                 at_end.callback(finish)
             try:
                 with warnings_recorded(state), watch(state):
@@ -358,8 +293,8 @@ class SweepDriver:
                 if done:
                     delete_surplus_models(state)
                     end = "COMPLETE"
-                    start.folders.close()
-                    start.folders.delete_checkpoints()
+                    self.folders.close()
+                    self.folders.delete_checkpoints()
             except Exception as error:
                 state.say(str(error) or repr(error), "error")
                 raise
@@ -385,15 +320,8 @@ class SweepDriver:
             if state.live or not state.finished:
                 return False  # after a Ctrl-C
             self.executor.score_models(state, heed=lambda: state.heed(requests.take()))
-            if not (
-                state.to_retry or state.searches_on
-            ):  # a person may have asked for more meanwhile
+            if not (state.to_retry or state.searches_on):  # as a person may have asked meanwhile
                 return True
-
-
-def _dump_spec(spec: SweepSpec) -> dict[str, Any]:
-    """Dump a sweep as JSON for its journal, without store URLs, which can hold passwords."""
-    return spec.model_dump(mode="json", exclude={"stores"})
 
 
 def refuse_older_copy(leaderboard: Store, journal: Journal, sweep: str) -> None:
@@ -419,14 +347,13 @@ def warnings_recorded(state: SweepState) -> Iterator[None]:
         logger.removeHandler(handler)
 
 
-class _JournalLogHandler(logging.Handler):
+class _JournalLogHandler(EchoHandler):
     def __init__(self, state: SweepState) -> None:
         super().__init__(logging.WARNING)
         self._state = state
 
     def emit(self, record: logging.LogRecord) -> None:
         if logging.lastResort is not None and not logging.root.handlers:
-            # As Python does where there is no handler.
-            echo(mask_text(self.format(record)), err=True)
+            super().emit(record)
         if record.name != journal.__name__:  # a journal that cannot be written cannot record that
             self._state.say(record.getMessage(), "warning")

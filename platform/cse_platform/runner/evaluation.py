@@ -1,7 +1,7 @@
 """Score the trials that `evaluate:` selects on dev; test sets are opened only here."""
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import ray
@@ -25,7 +25,8 @@ def evaluate_selected(state: SweepState, *, heed: Callable[[], None]) -> None:
     `heed` is called every second and handles requests to the sweep. Trials that are already scored
     are skipped. Each opening of a test set is recorded before it happens.
 
-    Raises SweepRefusedError if a trial could not be scored, after all others have been scored.
+    Raises SweepRefusedError if a trial could not be scored, after all others have been scored, and
+    if a Ray that this process started dies.
     """
     spec = state.spec
     if spec.evaluate is None:
@@ -52,49 +53,16 @@ def evaluate_selected(state: SweepState, *, heed: Callable[[], None]) -> None:
                 )
             problems.append(f"trial {trial.number}: {why}")
 
-    def begin(trial: TrialHistory) -> Any:
-        if tasks.opens_tests:
-            state.record_test_access(trial.key, tasks)
-        training = training_data(spec.model_dump(mode="json"), trial.values)
-        how = (tasks, training, spec.data, slicing_length, slot.threads)
-        return task.remote(trial.model, trial.key, *how)
-
-    kept = [trial for trial in waiting if trial.model is not None]
-    for trial, evaluation, error in _iter_results(state, kept, begin, heed=heed):
-        if error is not None:  # the other trials are scored all the same
-            problems.append(f"trial {trial.number}: {error}")
-            continue
-        context = {"source": source_name(spec.data), "settings": under}
-        state.record(
-            evaluation_event(sweep=spec.sweep, trial=trial.key, evaluation=evaluation, **context)
-        )
-        state.scored = (state.scored[0] + 1, state.scored[1])
-    if problems:
-        raise SweepRefusedError(
-            f"sweep {spec.sweep!r} could not be scored on its test sets: {'; '.join(problems)}; "
-            "run the same command to try these trials again, or remove `evaluate:` to complete "
-            "the sweep"
-        )
-
-
-def _iter_results(
-    state: SweepState,
-    waiting: Sequence[TrialHistory],
-    begin: Callable[[TrialHistory], Any],
-    *,
-    heed: Callable[[], None],
-) -> Iterator[tuple[TrialHistory, Any, str | None]]:
-    """Begin a Ray task for each trial, as many at once as the sweep may run; yield each as it ends.
-
-    Yields the trial with the task's result, and its error in a line. `heed` is called every second.
-    Raises SweepRefusedError if a Ray that this process started dies.
-    """
-    unbegun, running = [*waiting], dict[Any, TrialHistory]()
+    unbegun = [trial for trial in waiting if trial.model is not None]
+    running: dict[Any, TrialHistory] = {}
     while unbegun or running:
-        limit = state.history.at_most or len(waiting)
-        while unbegun and len(running) < limit:
+        while unbegun and len(running) < (state.history.at_most or len(waiting)):
             trial = unbegun.pop(0)
-            running[begin(trial)] = trial
+            if tasks.opens_tests:
+                state.record_test_access(trial.key, tasks)
+            training = training_data(spec.model_dump(mode="json"), trial.values)
+            how = (tasks, training, spec.data, slicing_length, slot.threads)
+            running[task.remote(trial.model, trial.key, *how)] = trial
         heed()
         try:
             check_own()
@@ -105,9 +73,24 @@ def _iter_results(
             ) from None
         ready, _ = ray.wait(list(running), timeout=1)
         for done in ready:
-            result, problem = None, None
+            trial = running.pop(done)
             try:
-                result = ray.get(done)
-            except Exception as error:  # a worker can raise anything
-                problem = one_line(error)
-            yield running.pop(done), result, problem
+                evaluation = ray.get(done)
+            except Exception as error:  # a worker can raise anything; the others are still scored
+                problems.append(f"trial {trial.number}: {one_line(error)}")
+                continue
+            event = evaluation_event(
+                sweep=spec.sweep,
+                trial=trial.key,
+                evaluation=evaluation,
+                source=source_name(spec.data),
+                settings=under,
+            )
+            state.record(event)
+            state.scored = (state.scored[0] + 1, state.scored[1])
+    if problems:
+        raise SweepRefusedError(
+            f"sweep {spec.sweep!r} could not be scored on its test sets: {'; '.join(problems)}; "
+            "run the same command to try these trials again, or remove `evaluate:` to complete "
+            "the sweep"
+        )

@@ -9,38 +9,18 @@ from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, distribution, version
 
 TRIAL_PACKAGES = (
-    "filelock",
-    "fsspec",  # Ray Tune's
-    "huggingface-hub",
-    "numpy",
-    "pandas",  # Ray Tune's
-    "platformdirs",
-    "psutil",
-    "pyarrow",
-    "pydantic",
-    "safetensors",
-    "scikit-learn",
-    "scipy",
-    "sentencepiece",
-    "tenacity",
-    "tokenizers",
+    "filelock", "huggingface-hub", "numpy", "platformdirs", "psutil", "pyarrow", "pydantic",
+    "safetensors", "scikit-learn", "scipy", "sentencepiece", "tenacity", "tokenizers",
     "transformers",
-)
+    "fsspec", "pandas",  # Ray Tune's
+)  # fmt: skip
 """Packages that a worker can import. Their own requirements are left to pip."""
 TAGGER_PACKAGES = ("lemminflect", "textblob")
 """Optional packages for making negations."""
 DRIVER_PACKAGES = (
-    "click",
-    "cmaes",
-    "jinja2",
-    "mlflow",
-    "optuna",
-    "psycopg",
-    "rich",
-    "ruamel.yaml",
-    "sqlalchemy",
+    "click", "cmaes", "jinja2", "mlflow", "optuna", "psycopg", "rich", "ruamel.yaml", "sqlalchemy",
     "threadpoolctl",
-)
+)  # fmt: skip
 """Packages that a driver imports in addition."""
 
 _NEVER_INSTALLED = frozenset({"cse-platform", "ray", "torch"})

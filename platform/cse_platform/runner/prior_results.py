@@ -27,13 +27,13 @@ def hash_environment(spec: SweepSpec, identity: Identity, packages: Mapping[str,
     return canonical_hash([read, identity.content(), packages])
 
 
-def find_retried(history: History, environment: str) -> tuple[TrialHistory, ...]:
+def find_retried(history: History, environment: str) -> list[TrialHistory]:
     """Find the trials that a start in this environment tries again."""
-    return tuple(
+    return [
         trial
         for trial in history.trials.values()
         if trial.retry_requested or (trial.state == "FAIL" and trial.environment != environment)
-    )
+    ]
 
 
 def refuse_other_content(history: History, spec: SweepSpec, identity: Identity) -> None:

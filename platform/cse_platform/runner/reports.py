@@ -12,6 +12,7 @@ from cse_methods.data.dev_selection import dev_metric
 from cse_platform.kept_models import wait_for_room
 from cse_platform.runner.failure_policy import GOES_ON, STOPPED
 from cse_platform.runner.failures import Failure
+from cse_platform.runner.report_messages import Report, checkpoint_location
 from cse_platform.runner.state import LiveTrial, SweepState, needs_checkpoint
 from cse_platform.search.pruning import Pruning
 from cse_platform.secrets import mask_text, mask_url
@@ -26,7 +27,8 @@ _log = logging.getLogger(__name__)
 class ReportReceiver:
     """Receives the reports and the ends of one sweep's trials.
 
-    Its creation deletes the checkpoints of earlier starts that nothing needs.
+    Its creation deletes the checkpoints of earlier starts that nothing needs. Of a repeated step,
+    the first values stay.
     """
 
     def __init__(self, state: SweepState, stores: SweepStores) -> None:
@@ -38,33 +40,46 @@ class ReportReceiver:
         needed = [path for _, path in filter(None, last)]
         state.folders.delete_stale_checkpoints(needed=needed)
 
-    def point(
-        self,
-        live: LiveTrial,
-        *,
-        step: int,
-        metrics: Mapping[str, float],
-        checkpoint: str | None = None,
-        provenance: Mapping[str, str] | None = None,
+    def receive(self, live: LiveTrial, report: Report) -> bool:
+        """Process what a worker reports of its trial. Returns True if the trial is to stop."""
+        live.raised = report.error or live.raised
+        if report.waits is not None and not live.wait_warned:
+            live.wait_warned = True
+            says = "trial %d waits: %s; it continues when there is room"
+            _log.warning(says, live.trial.number, mask_text(report.waits))
+        if report.model_problem is not None:
+            live.model_problem = report.model_problem or None
+        if report.unread:
+            self._warn_unread(live.trial, report.unread)
+        if (step := report.step) is None:
+            return False
+        live.wait_warned = False
+        # The first report of a process names its host; another process may run elsewhere.
+        known = {} if "host" in report.provenance else live.provenance
+        live.provenance = {**known, **report.provenance}
+        self._warn_if_not_rising(live, step)
+        is_new, saved, location = step not in live.trial.curve, report.checkpoint, None
+        if saved is not None:
+            location = checkpoint_location(self.state.folders.checkpoints, report.attempt, saved)
+        own = location if is_new and saved == step else None
+        stops = is_new and self._record_point(live, step, report, own)
+        if saved is not None and location is not None and own is None:
+            self.checkpoint(live, step=saved, location=location)
+        return stops
+
+    def _record_point(
+        self, live: LiveTrial, step: int, report: Report, checkpoint: str | None
     ) -> bool:
         """Record one dev point after `step` optimiser steps. Returns True if the trial is to stop.
 
-        A repeated step is dropped: its first values stay. An invalid report ends the trial.
-        `checkpoint` is the location of a complete checkpoint of this step; `provenance` is what the
-        worker has not reported before.
+        An invalid one ends the trial. `checkpoint` is the location of a complete checkpoint of this
+        step.
         """
-        trial, spec, facts = live.trial, self.state.spec, provenance or {}
-        live.wait_warned = False
-        # The first report of a process names its host; another process may run elsewhere.
-        live.provenance = {**({} if "host" in facts else live.provenance), **facts}
-        self._warn_if_not_rising(live, step)
-        if step in trial.curve:
-            if checkpoint is not None:
-                self.checkpoint(live, step=step, location=checkpoint)
-            return False
+        trial, spec = live.trial, self.state.spec
         size, sentences = trial.batch_size, self.state.identity.corpus_sentences
         epoch = None if size is None else sentences // size * size  # whole batches
-        metrics = {**metrics, **costs_of_report(metrics, facts, epoch_sentences=epoch)}
+        costs = costs_of_report(report.metrics, report.provenance, epoch_sentences=epoch)
+        metrics = {**report.metrics, **costs}
         if refusal := self._find_refusal(step, metrics):
             live.refused = refusal
             return True
@@ -127,14 +142,7 @@ class ReportReceiver:
             self.state.left_over.remove(live)
             self.record_end(live)
 
-    def warn_waiting(self, live: LiveTrial, why: str) -> None:
-        """Warn once that a trial is alive but has to wait."""
-        if not live.wait_warned:
-            live.wait_warned = True
-            says = "trial %d waits: %s; it continues when there is room"
-            _log.warning(says, live.trial.number, mask_text(why))
-
-    def warn_unread(self, trial: TrialHistory, unread: Collection[str]) -> None:
+    def _warn_unread(self, trial: TrialHistory, unread: Collection[str]) -> None:
         """Warn of searched settings that the method never read, at the end of the first trial only.
 
         `unread` are all of its hyperparameters that were not read.

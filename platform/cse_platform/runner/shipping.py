@@ -14,6 +14,7 @@ from shutil import copy, copytree, ignore_patterns
 from typing import Any
 
 from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 import cse_methods
 import cse_platform
@@ -23,7 +24,6 @@ from cse_methods.registry import own_methods
 from cse_platform.runner import OUTSIDE
 from cse_platform.runner.pinned_packages import TAGGER_PACKAGES, TRIAL_PACKAGES, find_pinned
 from cse_platform.sweep.spec import SweepSpec
-from cse_platform.tracking.provenance import normalise_name
 
 OUR_PACKAGE = "cse-platform"
 _START = "import sys\nfrom pathlib import Path\n\nsys.path.insert(0, str(Path(__file__).parent))\n"
@@ -95,7 +95,7 @@ def shipment_of(specs: Iterable[SweepSpec]) -> Shipment:
             distributions.append(dist.metadata["Name"])
             required = map(Requirement, dist.requires or ())
             packages += [
-                normalise_name(dependency.name)
+                canonicalize_name(dependency.name)
                 for dependency in required
                 if dependency.marker is None or dependency.marker.evaluate({"extra": ""})
             ]

@@ -28,7 +28,7 @@ from cse_platform.runner.failures import (
 )
 from cse_platform.runner.planner import Planner
 from cse_platform.runner.ray_process import OwnRayLost, check_own, is_own, join_cluster, stop_own
-from cse_platform.runner.report_messages import REPORT, checkpoint_location, read_report
+from cse_platform.runner.report_messages import REPORT, read_report
 from cse_platform.runner.reports import ReportReceiver
 from cse_platform.runner.state import LiveTrial, SweepState
 from cse_platform.runner.trial_outputs import TrialOutputs
@@ -143,7 +143,7 @@ class SweepScheduler(FIFOScheduler):  # type: ignore[misc]  # Ray is untyped
         """
         if REPORT not in result:
             return False
-        live, results = self.live[trial.trial_id], self.results
+        live = self.live[trial.trial_id]
         try:
             report = read_report(result[REPORT])
         except ValueError as error:
@@ -156,33 +156,13 @@ class SweepScheduler(FIFOScheduler):  # type: ignore[misc]  # Ray is untyped
         if report.begins:
             return False
         self._limits.note_report(live)
-        live.raised = report.error or live.raised
         if report.output is not None:
             self.outputs.add(live, report.output)
-        if report.waits is not None:
-            results.warn_waiting(live, report.waits)
-        if report.model_problem is not None:
-            live.model_problem = report.model_problem or None
-        if report.unread:
-            results.warn_unread(live.trial, report.unread)
-        if report.step is None:
-            return False
-        if report.step > 0 and live.node is not None:
+        if report.step and live.node is not None:
             self._bad_nodes.note_progress(live.trial.key, live.node)
-        location, step = None, report.checkpoint
-        if step is not None:
-            location = checkpoint_location(self.state.folders.checkpoints, report.attempt, step)
-        stops = results.point(
-            live,
-            step=report.step,
-            metrics=report.metrics,
-            checkpoint=location if step == report.step else None,
-            provenance=report.provenance,
-        )
-        if step == report.step and self._unsaved is not None:
+        stops = self.results.receive(live, report)
+        if report.step is not None and report.step == report.checkpoint and self._unsaved:
             self._unsaved.discard(live)
-        elif step != report.step and step is not None and location is not None:
-            results.checkpoint(live, step=step, location=location)
         return stops
 
     def on_trial_remove(self, controller: Any, trial: Trial) -> None:
@@ -345,7 +325,7 @@ class RayExecutor:
     def __init__(self, *, address: str | None = None, ship: bool = True) -> None:
         self._address, self._ship = address, ship
         self._sinks = SinkProcess()
-        self.open_sink = self._sinks.open
+        self.open_sink = self._sinks.open  # where its work does not hold up the trials
 
     def prepare(self) -> None:
         """Start Ray on this machine, unless trials run on a cluster, which `run_trials` joins."""
@@ -354,10 +334,13 @@ class RayExecutor:
                 join_cluster(None)
 
     def run_trials(self, state: SweepState, requests: Requests, stores: SweepStores) -> None:
-        """Run the planner's trials; if a Ray that this process started dies, start it again.
+        """Run the planner's trials until none is left, the sweep gives up, or Ctrl-C.
 
-        Returns early on Ctrl-C. Raises SweepRefusedError if the cluster lacks the resources of a
-        trial, or if that Ray dies `MAX_LOST` times.
+        Afterwards `state.finished`, `state.gave_up` and `state.live` say which of these happened.
+        If a Ray that this process started dies, it is started again.
+
+        Raises SweepRefusedError if the cluster lacks the resources of a trial, or if that Ray dies
+        `MAX_LOST` times.
         """
         for lost in range(MAX_LOST):
             if lost:

@@ -3,7 +3,6 @@
 import math
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from copy import deepcopy
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -19,7 +18,6 @@ from cse_platform.tracking.events import (
     TrialFinished,
     TrialPoint,
     TrialReused,
-    TrialScore,
     TrialStarted,
 )
 from cse_platform.tracking.journal import read_journal
@@ -51,7 +49,10 @@ class TrialResults:
                 self.best, self.completed, self.curve = event, event.finished, event.curve
             case TrialEvaluated():
                 self._add_scores(
-                    {_name_score(score): (event.time, score.value) for score in event.scores}
+                    {
+                        f"{s.split}/{s.task}_{s.metric} ({s.identity})": (event.time, s.value)
+                        for s in event.scores
+                    }
                 )
                 self.examples |= {(each.task, each.identity) for each in event.examples}
 
@@ -91,10 +92,6 @@ class TrialResults:
         return {name: value for name, (_, value) in self.scores.items()}
 
 
-def _name_score(score: TrialScore) -> str:
-    return f"{score.split}/{score.task}_{score.metric} ({score.identity})"
-
-
 @dataclass(frozen=True)
 class Disagreement:
     """A trial of which two runs folders tell different values."""
@@ -119,11 +116,16 @@ class Disagreements:
     """The disagreements between runs folders.
 
     The first of the `folders` that has completed a trial keeps its attempt, and the first that has
-    a score keeps that score. Without folders, there are no disagreements.
+    a score keeps that score; with `prefer_theirs`, the very first comes last. There are no
+    disagreements without folders.
     """
 
     def __init__(
-        self, journals: Sequence[SourceJournal] = (), folders: Sequence[Path] = ()
+        self,
+        journals: Sequence[SourceJournal] = (),
+        folders: Sequence[Path] = (),
+        *,
+        prefer_theirs: bool = False,
     ) -> None:
         self.disagreements: list[Disagreement] = []
         """One for each trial and folder whose results are left out."""
@@ -133,6 +135,8 @@ class Disagreements:
         """Folders and trials whose evaluations are left out."""
         self._examples: dict[tuple[str, str, str], Path] = {}
         """The folders whose values by example are kept, by trial, task and identity."""
+        if prefer_theirs:
+            folders = [*folders[1:], folders[0]]
         if len({*folders}) > 1:
             for trial, results in _read_results(journals).items():
                 self._settle_trial(
@@ -216,19 +220,13 @@ def _read_results(journals: Sequence[SourceJournal]) -> Mapping[str, Mapping[Pat
             folders_of[event.trial].add(journal.folder_at(end))
     shared = {trial for trial, folders in folders_of.items() if len(folders) > 1}
     by_trial = defaultdict[str, dict[Path, TrialResults]](dict)
-
-    def add(folder: Path, results: Mapping[str, TrialResults]) -> None:
-        for trial, new in results.items():
-            by_trial[trial].setdefault(folder, TrialResults()).add(new)
-
     for journal in journals if shared else ():
-        results, is_continued = defaultdict[str, TrialResults](TrialResults), False
+        results = defaultdict[tuple[str, Path], TrialResults](TrialResults)
         for end, event in _read_trials(journal, shared):
-            if not is_continued and journal.folder_at(end) != journal.folder_at(0):
-                is_continued = True
-                add(journal.folder_at(0), deepcopy(results))
-            results[event.trial].follow(event)
-        add(journal.runs, results)
+            for folder in {journal.folder_at(end), journal.runs}:
+                results[event.trial, folder].follow(event)
+        for (trial, folder), own in results.items():
+            by_trial[trial].setdefault(folder, TrialResults()).add(own)
     return by_trial
 
 

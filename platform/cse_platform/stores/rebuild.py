@@ -13,12 +13,7 @@ from cse_platform.errors import JournalError, OtherSweepError, StoreError, Sweep
 from cse_platform.stores.disagreements import Disagreement, Disagreements
 from cse_platform.stores.mlflow.mirror import MLflowMirror
 from cse_platform.stores.optuna.sink import SearchStoreSink, check_search_url, open_stored_study
-from cse_platform.stores.source_journals import (
-    Damage,
-    SourceJournal,
-    gather_journals,
-    noting,
-)
+from cse_platform.stores.source_journals import Damage, SourceJournal, gather_journals, noting
 from cse_platform.stores.sql.events import store_reused_trials
 from cse_platform.stores.sql.replacement import Counts, LostJournal, open_replacement
 from cse_platform.stores.sql.sink import LeaderboardSink, apply_journal
@@ -87,7 +82,7 @@ def rebuild(
     """
     damage = {} if damage is None else damage
     journals = gather_journals(runs, damage)
-    settled = _settle_disagreements(journals, runs, prefer_theirs)
+    settled = Disagreements(journals, runs, prefer_theirs=prefer_theirs)
     with open_replacement(url, dry_run=dry_run) as new:
         sink, read = LeaderboardSink(new.store), dict[str, int]()
 
@@ -115,7 +110,12 @@ def rebuild(
             def complete() -> Mapping[str, int]:
                 """Apply what was written to the journals while they were read."""
                 grown = gather_journals(runs, damage)
-                _refuse_removed(journals, grown)
+                there = {(journal.id, journal.sweep) for journal in grown}
+                if gone := [str(j.path) for j in journals if (j.id, j.sweep) not in there]:
+                    raise JournalError(
+                        f"nothing was replaced: {', '.join(gone)} was removed or renamed while "
+                        "journals were read; run the command again"
+                    )
                 for journal in grown:
                     apply(journal)
                 store_reused_trials(new.store)
@@ -123,12 +123,6 @@ def rebuild(
 
             kept = new.take_place(complete, refuse)
     return Rebuilt(len(journals), before, after, lost, settled.disagreements, kept)
-
-
-def _settle_disagreements(
-    journals: Sequence[SourceJournal], runs: Sequence[Path], prefer_theirs: bool
-) -> Disagreements:
-    return Disagreements(journals, [*runs[1:], runs[0]] if prefer_theirs else runs)
 
 
 def fill_mlflow(
@@ -157,7 +151,7 @@ def fill_mlflow(
     experiments: dict[str, str] = {}
     mirrors: dict[str, MLflowMirror] = {}
     journals = gather_journals(runs, damage)
-    settled = _settle_disagreements(journals, runs, prefer_theirs)
+    settled = Disagreements(journals, runs, prefer_theirs=prefer_theirs)
     for journal, move in _iterate_with_progress(journals, progress):
         if journal.kind == "sweeps" and isinstance(journal.first, SweepStarted):
             spec = _read_starts(journal, damage).spec or {}
@@ -258,16 +252,6 @@ def _iterate_with_progress(
         yield journal, move
         done += size
     progress(total, total)
-
-
-def _refuse_removed(journals: Sequence[SourceJournal], now: Sequence[SourceJournal]) -> None:
-    """Raise JournalError if a journal has gone, was deleted, or gets another name now."""
-    there = {(journal.id, journal.sweep) for journal in now}
-    if gone := [str(j.path) for j in journals if (j.id, j.sweep) not in there]:
-        raise JournalError(
-            f"nothing was replaced: {', '.join(gone)} was removed or renamed while journals "
-            "were read; run the command again"
-        )
 
 
 def _refuse_to_lose(without: Collection[str], damage: Damage, lost: Sequence[LostJournal]) -> None:

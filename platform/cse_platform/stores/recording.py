@@ -10,8 +10,6 @@ import sys
 import time
 from pathlib import Path
 
-from filelock import FileLock, Timeout
-
 from cse_platform.databases import expand_url, sqlite_url
 from cse_platform.errors import StoreError
 from cse_platform.secrets import mask_text
@@ -20,7 +18,7 @@ from cse_platform.stores.sql.sink import LeaderboardSink, apply_journal
 from cse_platform.stores.sql.store import open_store
 from cse_platform.sweep.stores import mlflow_uri
 from cse_platform.tracking.journal import share_journal
-from cse_platform.tracking.record import STORES_LOCK, RecordedRuns
+from cse_platform.tracking.record import STORES_LOCK, RecordedRuns, try_lock
 
 INTERVAL_SECONDS = 1.0
 """Time between two looks at the journal."""
@@ -35,10 +33,7 @@ def fill_stores(journal: Path) -> None:
 
     A run whose process has died is ended as failed. Returns at once if another process does this.
     """
-    lock = FileLock(journal.with_name(STORES_LOCK), thread_local=False, is_singleton=False)
-    try:
-        lock.acquire(timeout=0)
-    except Timeout:
+    if (lock := try_lock(journal.with_name(STORES_LOCK))) is None:
         return
     runs = journal.parents[2]
     named = os.environ.get("CSE_STORE")

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Sequence
+from functools import partial
 from multiprocessing.managers import BaseManager
 from typing import Any
 
@@ -38,15 +39,15 @@ class SinkProcess:
 
     def open(self, make: Callable[..., Sink], *arguments: Any, **options: Any) -> Sink:
         """Let the process make a sink at its first call. Returns a sink that stands for it here."""
-        return _RemoteSink(self, make, arguments, options)
+        return _RemoteSink(self, make, partial(make, *arguments, **options))
 
-    def call(self, function: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
+    def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
         """Call a function in the process. Returns what it returns, and raises what it raises.
 
         Raises StoreDownError if the process ends meanwhile.
         """
         try:
-            return self._reach_host().call(function, arguments, options)
+            return self._reach_host().call(partial(function, *arguments))
         except _ANSWER_LOST as error:
             raise StoreDownError(f"the process that fills it has ended ({error!r})") from error
 
@@ -63,10 +64,17 @@ class SinkProcess:
         with self._starting:
             if self._process is None or self._process.poll() is not None:
                 self._host = None
-                key = os.urandom(32)
-                self._process = process = _start_serving(key)
-                assert process.stdout is not None
+                self._process = process = subprocess.Popen(
+                    [sys.executable, "-c", _SERVE.format(path=sys.path, module=__name__)],
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    start_new_session=True,
+                )
+                assert process.stdin is not None and process.stdout is not None
                 try:
+                    key = os.urandom(32)
+                    pickle.dump(key, process.stdin)
+                    process.stdin.flush()
                     manager: Any = _Manager((_LOOPBACK, int(process.stdout.readline())), key)
                     manager.connect()
                     self._host = manager.host()
@@ -80,24 +88,20 @@ class SinkProcess:
 class _RemoteSink:
     """A sink in a `SinkProcess`."""
 
-    def __init__(
-        self,
-        process: SinkProcess,
-        make: Callable[..., Sink],
-        arguments: tuple[Any, ...],
-        options: dict[str, Any],
-    ) -> None:
-        self._process, self._made = process, (next(_NUMBERS), make, arguments, options)
-        kind: Any = make
+    def __init__(self, process: SinkProcess, kind: Any, make: Callable[[], Sink]) -> None:
+        self._process, self._number, self._make = process, next(_NUMBERS), make
         self.name: str = kind.name
         self.can_be_refilled: bool = kind.can_be_refilled
         self.pause: float = kind.pause
 
     def position(self, journal: str) -> int:
-        return int(self._process.call(_call_sink, self._made, "position", journal))
+        return int(self._call("position", journal))
 
     def apply(self, journal: str, entries: Sequence[tuple[int, Event]]) -> None:
-        self._process.call(_call_sink, self._made, "apply", journal, entries)
+        self._call("apply", journal, entries)
+
+    def _call(self, name: str, *given: Any) -> Any:
+        return self._process.call(_call_sink, self._number, self._make, name, *given)
 
 
 _NUMBERS = itertools.count()
@@ -106,10 +110,9 @@ _sinks: dict[int, Sink] = {}
 """The sinks that this process has made for another one."""
 
 
-def _call_sink(made: tuple[int, Callable[..., Sink], Any, Any], name: str, *given: Any) -> Any:
-    number, make, arguments, options = made
+def _call_sink(number: int, make: Callable[[], Sink], name: str, *given: Any) -> Any:
     if number not in _sinks:
-        _sinks[number] = make(*arguments, **options)
+        _sinks[number] = make()
     try:
         return getattr(_sinks[number], name)(*given)
     except OSError as error:  # of the store; the caller would take it for the end of this process
@@ -119,8 +122,8 @@ def _call_sink(made: tuple[int, Callable[..., Sink], Any, Any], name: str, *give
 class _Host:
     """What the process serves."""
 
-    def call(self, function: Callable[..., Any], arguments: Any, options: Any) -> Any:
-        return function(*arguments, **options)
+    def call(self, function: Callable[[], Any]) -> Any:
+        return function()
 
 
 class _Manager(BaseManager):
@@ -128,19 +131,6 @@ class _Manager(BaseManager):
 
 
 _Manager.register("host", _Host)
-
-
-def _start_serving(key: bytes) -> "subprocess.Popen[bytes]":
-    process = subprocess.Popen(
-        [sys.executable, "-c", _SERVE.format(path=sys.path, module=__name__)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        start_new_session=True,
-    )
-    assert process.stdin is not None
-    pickle.dump(key, process.stdin)
-    process.stdin.flush()
-    return process
 
 
 def serve() -> None:

@@ -18,17 +18,9 @@ from pydantic import (
     WrapSerializer,
 )
 
+from cse_methods import tasks
 from cse_methods.reports import LAST_STEP
 from cse_methods.settings import Settings
-from cse_methods.tasks import (
-    AVG_STS,
-    AVG_TRANSFER,
-    LONG_TASKS,
-    MAIN_SCORE,
-    STS_TASKS,
-    TRANSFER_TASKS,
-    Statistic,
-)
 from cse_platform.sweep.blocks import Slug
 from cse_platform.sweep.problems import format_value
 from cse_platform.sweep.stores import complete_location, shorten_location
@@ -46,14 +38,14 @@ its process died. Only the first two say something about the configuration.
 Annotatable = Literal["trial", "configuration", "sweep"]
 """What people can annotate with notes, tags and stars."""
 
-MAIN_METRICS = frozenset({"spearman", "accuracy", MAIN_SCORE})
+MAIN_METRICS = frozenset({"spearman", "accuracy", tasks.MAIN_SCORE})
 """The metrics that papers report on test sets; each task has one of them."""
 
 MODEL_DIGITS = 16
 """Digits of a trial's key in the name of its model's folder."""
 
-TASK_METRICS = dict.fromkeys((*STS_TASKS, AVG_STS), "spearman") | dict.fromkeys(
-    (*TRANSFER_TASKS, AVG_TRANSFER, *LONG_TASKS), "accuracy"
+TASK_METRICS = dict.fromkeys((*tasks.STS_TASKS, tasks.AVG_STS), "spearman") | dict.fromkeys(
+    (*tasks.TRANSFER_TASKS, tasks.AVG_TRANSFER, *tasks.LONG_TASKS), "accuracy"
 )
 """The main metric of each task."""
 
@@ -479,7 +471,7 @@ class PackedExamples(Recorded):
     task: str
     split: Literal["dev", "test"]
     identity: str
-    statistic: Statistic = "spearman"
+    statistic: tasks.Statistic = "spearman"
     """What makes the score of the values."""
     values: str = Field(validation_alias=AliasChoices("values", "cosines"))
     """float32."""

@@ -359,7 +359,19 @@ class History:
                     trial.last_heard = None  # nothing ran while the driver was away
             case events.SweepRequested() if event.request not in self.requests:
                 self.requests.add(event.request)
-                self._apply_request(event)
+                if event.action == "enqueue":
+                    self.complete = False
+                    self.enqueued[event.request] = event.values
+                    if self.search_limit is not None:
+                        self.search_limit += 1
+                elif event.action == "limit":
+                    self.at_most = event.at_most
+                elif event.action == "retry":
+                    for trial in self.trials.values():
+                        named = trial.number in event.numbers
+                        trial.retry_requested |= (named and trial.state == "PRUNED") or (
+                            trial.state == "FAIL" and (named or not event.numbers)
+                        )
             case events.DriverMessage():
                 self.messages.append(event)
             case events.SearchEnded():
@@ -434,23 +446,6 @@ class History:
             trial.configuration for trial in self.trials.values() if trial.role != "confirm"
         }
         return self.spec is not None and len(searched) <= stored_confirmed(self.spec)
-
-    def _apply_request(self, event: events.SweepRequested) -> None:
-        match event.action:
-            case "enqueue":
-                self.complete = False
-                self.enqueued[event.request] = event.values
-                if self.search_limit is not None:
-                    self.search_limit += 1
-            case "limit":
-                self.at_most = event.at_most
-            case "retry":
-                for trial in self.trials.values():
-                    named = trial.number in event.numbers and trial.state == "PRUNED"
-                    trial.retry_requested |= named or (
-                        trial.state == "FAIL"
-                        and (not event.numbers or trial.number in event.numbers)
-                    )
 
     def _start_trial(self, event: events.TrialStarted) -> None:
         known = self.trials.get(event.trial)

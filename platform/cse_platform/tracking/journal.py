@@ -19,7 +19,7 @@ import re
 import threading
 from array import array
 from bisect import bisect_right
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -38,13 +38,7 @@ from cse_platform.secrets import escape_values
 from cse_platform.sweep.blocks import Slug
 from cse_platform.sweep.problems import first_problem, format_value
 from cse_platform.sweep.stores import JOURNAL_FILE
-from cse_platform.tracking.events import (
-    EVENT,
-    Event,
-    RunsPaths,
-    SweepDeleted,
-    SweepStarted,
-)
+from cse_platform.tracking import events
 
 JOURNAL_VERSION = 1
 """The version of the journals that this code writes and reads."""
@@ -78,8 +72,6 @@ _NAME = re.compile(rb'"\s*:')
 _LEAVES = frozenset({str, float, int, bool, type(None), datetime})
 """Types of values that have no names in them."""
 
-_TRIAL = re.compile(rb'"trial":"([^"]*)"')
-
 _log = logging.getLogger(__name__)
 
 
@@ -96,13 +88,8 @@ class Journal:
         try:
             with ExitStack() as undo:
                 undo.callback(lock_journal(path).release)
-                refuse_deleted(path)
-                self._fd = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o666)
+                self._fd = _open_to_append(path)
                 undo.callback(os.close, self._fd)
-                _cut_torn_line(path)
-                if path.stat().st_size == 0:
-                    header = {"journal": str(uuid4()), "version": JOURNAL_VERSION}
-                    os.write(self._fd, _encode_line(header))
                 self.id = read_journal_id(path)
                 self._paths = _find_runs_paths(path)
                 with _open_journal(path) as file:
@@ -128,7 +115,7 @@ class Journal:
         """Offset after the last event."""
         return self._ends[-1]
 
-    def append(self, event: Event) -> tuple[int, Event]:
+    def append(self, event: events.Event) -> tuple[int, events.Event]:
         """Write one event, after which it survives a kill of the process.
 
         Returns (end offset, event) as `read` does; characters that some store refuses are escaped.
@@ -138,7 +125,7 @@ class Journal:
         line, event = _encode_event(self.path, self._paths, event)
         return _retry_until_writable(self.path)(self._write_line, line), event
 
-    def read(self, offset: int = 0) -> Iterator[tuple[int, Event]]:
+    def read(self, offset: int = 0) -> Iterator[tuple[int, events.Event]]:
         """Yield (end offset, event) of everything after `offset`."""
         return read_journal(self.path, offset=offset)
 
@@ -159,9 +146,7 @@ class Journal:
         In an older copy of the journal, new events would get offsets that a store has applied
         already.
         """
-        index = bisect_right(self._ends, offset)
-        if offset > self._opened_at or (offset and self._ends[index - 1] != offset):
-            raise _make_copy_error(self.path, offset)
+        refuse_older_copy(self.path, offset, end=self._opened_at)
 
     def close(self) -> None:
         """Write everything to the disk and release the file; a second call does nothing."""
@@ -177,8 +162,8 @@ class Journal:
     def __exit__(self, *exception: object) -> None:
         self.close()
 
-    def _note_best(self, event: Event) -> None:
-        if isinstance(event, SweepStarted):
+    def _note_best(self, event: events.Event) -> None:
+        if isinstance(event, events.SweepStarted):
             best = self._paths.best.union(event.best.values())
             self._paths = replace(self._paths, best=best)
 
@@ -210,7 +195,7 @@ class Journal:
 
 
 @dataclass(frozen=True)
-class JournalSlice(Sequence[tuple[int, Event]]):
+class JournalSlice(Sequence[tuple[int, events.Event]]):
     """The (end offset, event) pairs of a part of a journal, read when they are first needed.
 
     Another process that it is sent to reads them itself.
@@ -224,7 +209,7 @@ class JournalSlice(Sequence[tuple[int, Event]]):
     """The number of events."""
 
     @cached_property
-    def _entries(self) -> list[tuple[int, Event]]:
+    def _entries(self) -> list[tuple[int, events.Event]]:
         return list(read_journal(self.path, offset=self.start, last=self.end))
 
     def __getitem__(self, index: Any) -> Any:
@@ -235,12 +220,12 @@ class JournalSlice(Sequence[tuple[int, Event]]):
 
 
 def read_journal(
-    path: Path, *, offset: int = 0, last: float = math.inf, trials: Collection[str] | None = None
-) -> Iterator[tuple[int, Event]]:
+    path: Path, *, offset: int = 0, last: float = math.inf
+) -> Iterator[tuple[int, events.Event]]:
     """Yield (end offset, event) of everything after `offset`, even while another process writes.
 
-    With `last`, only what ends up to there; with `trials`, only events of trials with these keys.
-    Raises JournalError, with file and line, for a line that is not an event.
+    With `last`, only what ends up to there. Raises JournalError, with file and line, for a line
+    that is not an event.
     """
     paths = _find_runs_paths(path)
     with _open_journal(path) as file:
@@ -257,12 +242,8 @@ def read_journal(
             if end == len(line):
                 _parse_header(path, line)
                 continue
-            if trials is not None:  # without reading all of the line
-                about = _TRIAL.search(line)
-                if about is None or about[1].decode() not in trials:
-                    continue
             try:
-                event = EVENT.validate_json(line, strict=True, context=paths)
+                event = events.EVENT.validate_json(line, strict=True, context=paths)
                 _refuse_doubtful(line, event)
             except ValueError as error:
                 damage = _describe_damage(path, offset, number, line, error)
@@ -289,13 +270,13 @@ def _refuse_link(path: Path) -> None:
         )
 
 
-def _refuse_doubtful(line: bytes, event: Event) -> None:
+def _refuse_doubtful(line: bytes, event: events.Event) -> None:
     """Raise ValueError if an object in a line has a name twice, or a text a null character.
 
     A line has no name twice if it has as many names as the event that was read from it; only
     others are parsed once more.
     """
-    if b"\\" in line and _NULL.search(line):
+    if b"\\u0000" in line and _NULL.search(line):
         raise ValueError("a text has a null character")
     is_spaced = b" " in line or b"\t" in line or b"\r" in line
     names = len(_NAME.findall(line)) if is_spaced else line.count(b'":')
@@ -372,7 +353,7 @@ def is_deleted(path: Path) -> bool:
         file.seek(max(path.stat().st_size - _LONGEST_DELETION, 0))
         lines = file.read().splitlines(keepends=True)
     try:
-        return isinstance(EVENT.validate_json(lines[-1]), SweepDeleted)
+        return isinstance(events.EVENT.validate_json(lines[-1]), events.SweepDeleted)
     except (LookupError, ValueError):  # there is no line, or it is longer or damaged
         return False
 
@@ -383,7 +364,9 @@ milliseconds each; the time lets a thousand of them begin at once on a slow disk
 
 
 @contextmanager
-def share_journal(path: Path) -> Iterator[Callable[[Event], None]]:
+def share_journal(
+    path: Path, *, seconds: float = SHARING_SECONDS
+) -> Iterator[Callable[[events.Event], None]]:
     """Lock a journal that several processes append to, for the time of one change.
 
     The file and its folder are created if missing, and a last line that a crash has torn is
@@ -392,24 +375,19 @@ def share_journal(path: Path) -> Iterator[Callable[[Event], None]]:
     function blocks and retries until it can. What the journal has can be read meanwhile.
 
     Raises:
-        JournalError: if another process holds the lock for `SHARING_SECONDS`, the file cannot be
+        JournalError: if another process holds the lock for so many seconds, the file cannot be
             opened or is not a journal, or its sweep is being deleted.
     """
     paths = _find_runs_paths(path)
     try:
         with ExitStack() as opened:
             with ExitStack() as locked:
-                locked.callback(lock_journal(path, seconds=SHARING_SECONDS).release)
-                refuse_deleted(path)
-                descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o666)
+                locked.callback(lock_journal(path, seconds=seconds).release)
+                descriptor = _open_to_append(path)
                 opened.callback(os.close, descriptor)
-                _cut_torn_line(path)
-                if os.fstat(descriptor).st_size == 0:
-                    header = {"journal": str(uuid4()), "version": JOURNAL_VERSION}
-                    os.write(descriptor, _encode_line(header))
                 read_journal_id(path)
 
-                def append(event: Event) -> None:
+                def append(event: events.Event) -> None:
                     line, _ = _encode_event(path, paths, event)
                     end = os.fstat(descriptor).st_size
                     _retry_until_writable(path)(_write_whole, descriptor, line, end)
@@ -420,34 +398,18 @@ def share_journal(path: Path) -> Iterator[Callable[[Event], None]]:
         raise JournalError(f"cannot open the journal {path}: {error.strerror}") from error
 
 
-def append_deletion(path: Path, event: SweepDeleted) -> None:
-    """Append to a journal that its sweep is deleted, even if lines of it are damaged.
+def refuse_older_copy(path: Path, offset: int, *, end: float = math.inf) -> None:
+    """Raise JournalError unless a line of a journal ends at `offset`, up to which it was applied.
 
-    Raises JournalError if another process has it open.
+    No line after `end` counts.
     """
-    lock = lock_journal(path)
-    try:
-        _cut_torn_line(path)
-        with path.open("ab") as file:
-            file.write(_encode_line(event.model_dump(mode="json")))
-            os.fsync(file.fileno())
-    finally:
-        lock.release()
-
-
-def refuse_older_copy(path: Path, offset: int) -> None:
-    """Raise JournalError if no line of a journal ends at `offset`, up to which it was applied."""
     with _open_journal(path) as file:
         file.seek(max(offset - 1, 0))
-        if offset and file.read(1) != b"\n":
-            raise _make_copy_error(path, offset)
-
-
-def _make_copy_error(path: Path, offset: int) -> JournalError:
-    return JournalError(
-        f"{path} has no event that ends at byte {offset}, where its application stopped: it is "
-        "not the newest copy of this journal; put that back"
-    )
+        if offset and (offset > end or file.read(1) != b"\n"):
+            raise JournalError(
+                f"{path} has no event that ends at byte {offset}, where its application stopped: "
+                "it is not the newest copy of this journal; put that back"
+            )
 
 
 def read_journal_id(path: Path) -> str:
@@ -478,6 +440,20 @@ def lock_journal(path: Path, *, seconds: float = 0) -> FileLock:
     return lock
 
 
+def _open_to_append(path: Path) -> int:
+    """Open a journal whose lock is held. Returns the file's descriptor.
+
+    A missing file is created, and a last line that a crash has torn is removed. Raises JournalError
+    if its sweep is being deleted.
+    """
+    refuse_deleted(path)
+    path.touch()
+    _cut_torn_line(path)
+    if path.stat().st_size == 0:
+        path.write_bytes(_encode_line({"journal": str(uuid4()), "version": JOURNAL_VERSION}))
+    return os.open(path, os.O_RDWR | os.O_APPEND)
+
+
 def _cut_torn_line(path: Path) -> None:
     """Remove the last line unless it is complete JSON; a crash can tear only that one."""
     with _open_journal(path) as file:
@@ -495,9 +471,9 @@ def _cut_torn_line(path: Path) -> None:
         os.truncate(path, before + start)
 
 
-def _find_runs_paths(path: Path) -> RunsPaths:
+def _find_runs_paths(path: Path) -> events.RunsPaths:
     """Find the runs folder of a sweep's journal; the events of other journals name no places."""
-    return RunsPaths(str(path.absolute().parent.parent.parent))
+    return events.RunsPaths(str(path.absolute().parent.parent.parent))
 
 
 def _parse_header(path: Path, line: bytes) -> str:
@@ -518,7 +494,9 @@ def _parse_header(path: Path, line: bytes) -> str:
     return journal
 
 
-def _encode_event(path: Path, paths: RunsPaths, event: Event) -> tuple[bytes, Event]:
+def _encode_event(
+    path: Path, paths: events.RunsPaths, event: events.Event
+) -> tuple[bytes, events.Event]:
     """Encode an event as a line. Returns it with the event as it will be read.
 
     Characters that some store refuses are escaped. Raises JournalError for a line that is too long.
@@ -526,7 +504,7 @@ def _encode_event(path: Path, paths: RunsPaths, event: Event) -> tuple[bytes, Ev
     line = _encode_line(event.model_dump(mode="json", context=paths))
     if _UNWRITABLE.search(line):
         escaped = json.dumps(escape_values(json.loads(line)))
-        event = EVENT.validate_json(escaped, context=paths)
+        event = events.EVENT.validate_json(escaped, context=paths)
         line = _encode_line(event.model_dump(mode="json", context=paths))
     if len(line) > LONGEST_LINE:
         raise JournalError(

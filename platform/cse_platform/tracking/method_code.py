@@ -4,24 +4,23 @@ import hashlib
 import json
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Annotated
 
-from packaging.utils import is_normalized_name
+from packaging.utils import canonicalize_name, is_normalized_name
 from packaging.version import parse
-from pydantic import AfterValidator, StringConstraints, TypeAdapter, ValidationError
+from pydantic import AfterValidator, Field, StringConstraints, ValidationError
 
 from cse_methods.code_hash import outside_sources
 from cse_methods.contract import Method
 from cse_methods.entry_points import outside_methods
 from cse_methods.registry import get_method, own_methods
+from cse_methods.settings import Settings
 from cse_platform.errors import JournalError
 from cse_platform.safe_paths import find_link, is_name_below
 from cse_platform.secrets import mask_text
 from cse_platform.sweep.blocks import Slug
 from cse_platform.sweep.problems import first_problem
-from cse_platform.tracking.provenance import normalise_name
 
 METHOD_SOURCE = "method_source"
 """Key of the source's hash in the provenance of a sweep's start."""
@@ -43,8 +42,7 @@ def _check_by(is_valid: Callable[[str], object]) -> AfterValidator:
 _Module = Annotated[str, StringConstraints(pattern=re.compile(r"^[^\W\d]\w*(\.[^\W\d]\w*)*\Z"))]
 
 
-@dataclass(frozen=True)
-class MethodCode:
+class MethodCode(Settings):
     """The source of a method of another package, and of the methods that it is based on.
 
     A bundle from elsewhere is checked by these types, because its names become those of files, and
@@ -58,15 +56,10 @@ class MethodCode:
     """The module that registers each method, by the method's name."""
     files: dict[Annotated[str, _check_by(is_name_below)], str]
     """The text of each file, with secrets masked, by its path below the package's root."""
-    masked: list[str] = field(default_factory=list)
+    masked: list[str] = Field(default_factory=list)
     """The files with masked secrets."""
-    left_out: dict[str, str] = field(default_factory=dict)
+    left_out: dict[str, str] = Field(default_factory=dict)
     """Why a file was not kept, by its path."""
-
-    @property
-    def is_whole(self) -> bool:
-        """Whether all files are kept unchanged."""
-        return not self.masked and not self.left_out
 
 
 def collect_method_code(method: Method) -> MethodCode | None:
@@ -97,7 +90,7 @@ def collect_method_code(method: Method) -> MethodCode | None:
     entries = outside_methods().get(outside[0], ())
     installed = next((entry.dist for entry in entries if entry.dist is not None), None)
     return MethodCode(
-        package=normalise_name(outside[0] if installed is None else installed.name),
+        package=canonicalize_name(outside[0] if installed is None else installed.name),
         version="0" if installed is None else installed.version,
         methods={name: get_method(name).train.__module__ for name in outside},
         files=files,
@@ -111,7 +104,7 @@ def keep_method_code(code: MethodCode, folder: Path) -> str:
 
     Raises OSError if it cannot be written.
     """
-    content = json.dumps(asdict(code), sort_keys=True, indent=1).encode()
+    content = json.dumps(code.model_dump(), sort_keys=True, indent=1).encode()
     sha256 = hashlib.sha256(content).hexdigest()
     file = folder / "code" / f"{sha256}.json"
     if not file.exists():
@@ -150,7 +143,7 @@ def read_method_code(folders: Iterable[Path], sha256: str) -> MethodCode | None:
                 f"{file} is damaged: its sha256 differs from its name; put a copy back"
             )
         try:
-            return _METHOD_CODE.validate_json(content)
+            return MethodCode.model_validate_json(content)
         except ValidationError as error:
             where = error.errors()[0]["loc"][:1]
             what = "".join(f"{key}: " for key in where)  # a later one is its own text
@@ -159,6 +152,3 @@ def read_method_code(folders: Iterable[Path], sha256: str) -> MethodCode | None:
                 "of it is used; if you do not know where it comes from, remove it"
             ) from error
     return None
-
-
-_METHOD_CODE = TypeAdapter(MethodCode)

@@ -14,13 +14,7 @@ from numpy.typing import NDArray
 from cse_methods.data.source import source_name
 from cse_methods.tasks import Tasks
 from cse_platform.errors import StoreLostError
-from cse_platform.tracking.events import (
-    PackedExamples,
-    TestAccessed,
-    TestSource,
-    TrialEvaluated,
-    TrialScore,
-)
+from cse_platform.tracking import events
 from cse_platform.tracking.provenance import user_and_host
 
 if TYPE_CHECKING:  # readers of the journal must not import code that opens test sets
@@ -64,18 +58,23 @@ def _decompress(compressed: bytes, most: int) -> bytes:
     return content
 
 
-def compress_examples(examples: PackedExamples) -> tuple[bytes, bytes | None, int]:
+def compress_examples(examples: events.PackedExamples) -> tuple[bytes, bytes | None, int]:
     """Return the zlib data of the values and of the gold scores, and the number of examples.
 
     Raises ValueError or StoreLostError if they are damaged, of different numbers of examples, or
     there are gold scores for a mean.
     """
     values, gold = compressed(examples.values), None
-    counts = [len(unpack_values(values)), sum(examples.subsets.values())]
+    counts = [len(unpack_values(values))]
     if examples.gold is not None:
         gold = compressed(examples.gold)
         counts.append(len(unpack_gold(gold)))
-    _refuse_unlike_counts(examples.task, *counts)
+    counts.append(sum(examples.subsets.values()))
+    if len(set(counts)) > 1:
+        raise ValueError(
+            f"{examples.task}: values, gold scores and examples of the subsets must be as many, "
+            f"got {', '.join(map(str, counts))}"
+        )
     if (gold is None) != (examples.statistic == "mean"):
         has = "no gold scores" if gold is None else "gold scores"
         raise ValueError(
@@ -92,7 +91,7 @@ def make_test_accesses(
     sweep: str,
     trial: str,
     command: Literal["cse-sweep", "cse-evaluate"],
-) -> list[TestAccessed]:
+) -> list[events.TestAccessed]:
     """Make the events of test sets that are about to be opened for a trial: one for each source.
 
     A lab's own files are of the source `file`, whatever `data` is, and tasks of mteb of the source
@@ -101,14 +100,14 @@ def make_test_accesses(
     source = source_name(data)
     files = tuple(reference for reference in tasks.referenced if reference.is_own)
     fetched = tuple(reference for reference in tasks.referenced if not reference.is_own)
-    parts: dict[TestSource, Tasks] = {
+    parts: dict[events.TestSource, Tasks] = {
         source: replace(tasks, own=(), referenced=fetched if source == "hub" else ()),
         "file": Tasks(own=tasks.own, referenced=files),
     }
     if source != "hub":
         parts["hub"] = Tasks(referenced=fetched)
     return [
-        TestAccessed(
+        events.TestAccessed(
             sweep=sweep,
             trial=trial,
             tasks=part.names,
@@ -123,21 +122,21 @@ def make_test_accesses(
 
 def evaluation_event(
     *, sweep: str, trial: str, evaluation: "Evaluation", source: str, settings: str = ""
-) -> TrialEvaluated:
+) -> events.TrialEvaluated:
     """Convert an evaluation of a trial's kept checkpoint to an event of the journal.
 
     `source` is the source of the data: `builtin`, `hub` or `senteval`. `settings` are those of the
     sweep's evaluation; with other settings, it is a different evaluation. Raises ValueError if a
     task has different numbers of values, gold scores and examples in its subsets.
     """
-    return TrialEvaluated(
+    return events.TrialEvaluated(
         sweep=sweep,
         trial=trial,
         tasks=tuple(sorted(evaluation.tasks)),
         settings=settings,
         source=source,
         scores=tuple(
-            TrialScore(**{**asdict(score), "value": float(score.value)})
+            events.TrialScore(**{**asdict(score), "value": float(score.value)})
             for score in evaluation.scores
         ),
         examples=tuple(map(_pack_examples, evaluation.examples)),
@@ -146,24 +145,9 @@ def evaluation_event(
     )
 
 
-def _refuse_unlike_counts(task: str, *counts: int) -> None:
-    if len(set(counts)) > 1:
-        raise ValueError(
-            f"{task}: values, gold scores and examples of the subsets must be as many, "
-            f"got {', '.join(map(str, counts))}"
-        )
-
-
-def _pack_examples(examples: "Examples") -> PackedExamples:
-    counts = [len(each) for each in (examples.values, examples.gold) if each is not None]
-    _refuse_unlike_counts(examples.task, *counts, sum(examples.subsets.values()))
-    return PackedExamples(
-        task=examples.task,
-        split=examples.split,
-        identity=examples.identity,
-        statistic=examples.statistic,
-        values=pack(examples.values.astype(np.float32)),
-        gold=None if examples.gold is None else pack(examples.gold.astype(np.float64)),
-        subsets=dict(examples.subsets),
-        data_sha256=examples.data_sha256,
-    )
+def _pack_examples(examples: "Examples") -> events.PackedExamples:
+    gold = None if examples.gold is None else pack(examples.gold.astype(np.float64))
+    changed = {"values": pack(examples.values.astype(np.float32)), "gold": gold}
+    packed = events.PackedExamples.model_validate({**vars(examples), **changed})
+    compress_examples(packed)  # raises for different numbers
+    return packed

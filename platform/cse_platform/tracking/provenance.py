@@ -3,7 +3,6 @@
 import getpass
 import os
 import platform
-import re
 import resource
 import shlex
 import socket
@@ -14,6 +13,8 @@ from contextlib import suppress
 from functools import cache
 from importlib.metadata import PackageNotFoundError, distributions, version
 from pathlib import Path
+
+from packaging.utils import canonicalize_name
 
 from cse_platform.secrets import mask_text, mask_url
 from cse_platform.tracking.submission import read_submission
@@ -104,16 +105,16 @@ def user_and_host() -> str:
     return f"{user}@{socket.gethostname()}"
 
 
-def sweep_provenance(repository: Path | None, *, method: Path | None = None) -> dict[str, str]:
+def sweep_provenance(method: Path | None = None) -> dict[str, str]:
     """Collect the provenance of a sweep's start: git state, command line, host and library
     versions.
 
     Keys: `git_commit`, `git_dirty` ("true" if tracked files differ from the commit) and
-    `git_remote` (the URL of origin) of the user's repository, which contains the folder
-    `repository`, by default the working directory; the same as `package_…` if this package runs
-    from a checkout, and as `method_…` if `method`, the module of another package's method, is in
-    one; `command`, `folder` (the working directory), `host`, `python`, `platform`, and the version
-    of each library by name. Passwords are masked. Unknown facts are absent.
+    `git_remote` (the URL of origin) of the user's repository, which contains the working directory;
+    the same as `package_…` if this package runs from a checkout, and as `method_…` if `method`, the
+    module of another package's method, is in one; `command`, `folder` (the working directory),
+    `host`, `python`, `platform`, and the version of each library by name. Passwords are masked.
+    Unknown facts are absent.
 
     For a sweep that was submitted to a cluster, the repositories, `command` and `folder` are those
     of the submitting machine; `job`, `cluster` and `submitted_by` describe the submission.
@@ -122,7 +123,7 @@ def sweep_provenance(repository: Path | None, *, method: Path | None = None) -> 
     return {
         **{
             f"{name}_{fact}": mask_url(value)
-            for name, folder in _find_repositories(repository, method).items()
+            for name, folder in _find_repositories(method).items()
             for fact, value in git_state(folder).items()
         },
         "command": mask_text(shlex.join([Path(program).name, *map(mask_url, arguments)])),
@@ -144,24 +145,18 @@ def installed_packages() -> dict[str, str]:
     versions: dict[str, str] = {}
     for distribution in distributions():
         if name := distribution.metadata["Name"]:  # a broken one has none
-            versions.setdefault(normalise_name(name), distribution.version)
+            versions.setdefault(canonicalize_name(name), distribution.version)
     return dict(sorted(versions.items()))
 
 
-def normalise_name(package: str) -> str:
-    """Normalise a distribution's name as package indexes do (PEP 503)."""
-    return re.sub(r"[-_.]+", "-", package).lower()
-
-
-def code_diffs(repository: Path | None, *, method: Path | None = None) -> dict[str, str]:
+def code_diffs(method: Path | None = None) -> dict[str, str]:
     """Diff the code against its commits, in the form of `git_diff`; unchanged code is absent.
 
-    Keys: `git`, the user's repository (around `repository`, or the working directory), `package`,
-    this package's own checkout, and `method`, that of another package's method.
+    Keys: `git`, the user's repository (around the working directory), `package`, this package's
+    own checkout, and `method`, that of another package's method.
     """
-    repositories = _find_repositories(repository, method)
     diffs = {}
-    for name, folder in repositories.items():
+    for name, folder in _find_repositories(method).items():
         if (diff := git_diff(folder)) is not None:
             masked = mask_text(diff)
             hidden = "" if masked == diff else f"\n{NOT_WHOLE}secrets in it are hidden\n"
@@ -234,7 +229,7 @@ def reset_peak_memory() -> None:
         torch.cuda.reset_peak_memory_stats()
 
 
-def _find_repositories(repository: Path | None, method: Path | None) -> dict[str, Path]:
+def _find_repositories(method: Path | None) -> dict[str, Path]:
     """Find a folder in each repository with code that numbers depend on."""
     modules = {"package": Path(__file__), "method": method}
     tracked = {  # git does not track a copy in a repository's venv
@@ -242,7 +237,7 @@ def _find_repositories(repository: Path | None, method: Path | None) -> dict[str
         for name, file in modules.items()
         if file and _run_git(file.parent, "ls-files", "--error-unmatch", file.name)
     }
-    return {"git": repository or Path(), **tracked}
+    return {"git": Path(), **tracked}
 
 
 def _list_versions(packages: Iterable[str]) -> dict[str, str]:

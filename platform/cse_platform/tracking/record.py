@@ -34,15 +34,6 @@ from cse_platform.sweep.identity import canonical_hash
 from cse_platform.sweep.problems import first_problem, format_value
 from cse_platform.sweep.stores import JOURNAL_FILE, sweep_folder
 from cse_platform.tracking import events
-from cse_platform.tracking.events import (
-    RECORDED,
-    RECORDED_FROM,
-    TASK_METRICS,
-    SweepFinished,
-    SweepStarted,
-    TrialFinished,
-    TrialStarted,
-)
 from cse_platform.tracking.history import History, TrialHistory
 from cse_platform.tracking.journal import read_journal, refuse_older_copy, share_journal
 from cse_platform.tracking.provenance import code_diffs, installed_packages, sweep_provenance
@@ -132,20 +123,60 @@ class Recording:
         """
         numbers = {}
         for task, value in scores.items():
-            if task not in TASK_METRICS:
-                expected = ", ".join(TASK_METRICS)
+            if task not in events.TASK_METRICS:
+                expected = ", ".join(events.TASK_METRICS)
                 raise RecordingError(f"scores: got {task!r}, expected tasks out of {expected}")
             number = _read_number(f"scores[{task!r}]", value)
             if not -1 <= number <= 1:
                 raise RecordingError(f"{task}: got {number:g}, expected a fraction from -1 to 1")
             numbers[task] = number
         self._append_event(
-            make_evaluation(numbers, source=RECORDED, sweep=self.sweep, trial=self.trial)
+            make_evaluation(numbers, source=events.RECORDED, sweep=self.sweep, trial=self.trial)
         )
 
     def _append_event(self, event: events.Event) -> None:
         with share_journal(self.journal) as append:
             append(event)
+
+
+def make_sweep_start(
+    *, sweep: str, method: str, backbone: str, source: str, dev: str, **fields: Any
+) -> events.SweepStarted:
+    """Make the start of a sweep whose trials ran elsewhere.
+
+    `source` is how they came, `recorded` or `imported`, and `dev` their dev set. `fields` are the
+    other fields of the event.
+    """
+    selection: dict[str, Any] = {"checkpoint": dev, "search": dev}
+    if dev not in DEV_TASKS:
+        selection["files"] = {dev: {"file": dev}}
+    named = {"sweep": sweep, "method": method, "backbone": backbone}
+    spec = {**named, "source": source, "dev": selection}
+    return events.SweepStarted(**named, spec=spec, **fields)
+
+
+def make_trial_start(
+    *, values: Mapping[str, Any], source: str, dev: str, group: str, **fields: Any
+) -> events.TrialStarted:
+    """Make the start of a trial that ran elsewhere.
+
+    Trials of one source, dev set and `group` are comparable, and no others.
+    """
+    return events.TrialStarted(
+        role="search",
+        search_number=None,
+        revision=0,
+        values=values,
+        searched=tuple(values),
+        dev={
+            "identity": canonical_hash([source, "dev", dev, group]),
+            "source": source,
+            "checkpoint": dev,
+            "search": dev,
+            "corpus": source,
+        },
+        **fields,
+    )
 
 
 def make_evaluation(
@@ -166,7 +197,7 @@ def make_evaluation(
             events.TrialScore(
                 task=task,
                 split="test",
-                metric=TASK_METRICS[task],
+                metric=events.TASK_METRICS[task],
                 value=value,
                 identity=identity,
             )
@@ -223,8 +254,8 @@ def record(
     journal = sweep_folder(Path(expand_url(str(runs))).absolute(), name) / JOURNAL_FILE
     code_sha256 = None if code is None else _hash_code(Path(expand_url(str(code))))
     identity = {"method": method, "backbone": backbone}
-    configuration = canonical_hash([RECORDED, name, identity, values, dev, code_sha256])
-    trial = canonical_hash([RECORDED, configuration, seed])
+    configuration = canonical_hash([events.RECORDED, name, identity, values, dev, code_sha256])
+    trial = canonical_hash([events.RECORDED, configuration, seed])
     run = Recording(seed, trial, name, journal, dev_metric(dev))
     recorded = RecordedRuns(journal)
     started = events.now()
@@ -248,29 +279,33 @@ def record(
                     "another name"
                 )
             if history.spec is None or history.complete:
-                append(_start_sweep(name, identity, dev, started))
+                script = Path(sys.argv[0]).name or "an interpreter"
+                append(
+                    make_sweep_start(
+                        sweep=name,
+                        **identity,
+                        source=events.RECORDED,
+                        dev=dev,
+                        time=started,
+                        provenance={**sweep_provenance(), events.RECORDED_FROM: script},
+                        packages=installed_packages(),
+                        diffs=code_diffs(),
+                    )
+                )
             append(
-                TrialStarted(
+                make_trial_start(
                     sweep=name,
                     trial=trial,
                     **identity,
                     seed=seed,
                     time=started,
                     number=known.number if known is not None else len(history.trials),
-                    role="search",
-                    search_number=None,
-                    revision=0,
                     configuration=configuration,
                     code=code_sha256,
                     values=values,
-                    searched=tuple(values),
-                    dev={
-                        "identity": canonical_hash([RECORDED, "dev", dev, name]),
-                        "source": RECORDED,
-                        "checkpoint": dev,
-                        "search": dev,
-                        "corpus": RECORDED,
-                    },
+                    source=events.RECORDED,
+                    dev=dev,
+                    group=name,
                 )
             )
             recorded.end_dead(append)
@@ -281,9 +316,9 @@ def record(
             reason = " ".join(f"{type(error).__name__}: {error}".split())
             by_person = isinstance(error, KeyboardInterrupt)
             cause = "person" if by_person else "error"
-            _end_run(run, recorded, started, error=reason, cause=cause)
+            _end_run(run, recorded, error=mask_text(reason), cause=cause)
             raise
-        _end_run(run, recorded, started)
+        _end_run(run, recorded)
 
 
 class RecordedRuns:
@@ -316,65 +351,68 @@ class RecordedRuns:
             lock = _lock_run(self.journal, trial.key)
             if lock is not None:
                 lock.release()
-                append(_fail_dead(trial, sweep, checkpoint=history.dev.checkpoint_name))
+                append(
+                    _make_end(
+                        history,
+                        trial,
+                        sweep,
+                        time=trial.last_heard or trial.started,
+                        state="FAIL",
+                        error="its process ended without a result: it was killed, or its machine "
+                        "went down",
+                        cause="machine",
+                    )
+                )
         living = len(self.read_on().unfinished())
         if not living and not history.complete and history.spec is not None:
-            append(SweepFinished(sweep=sweep, state="COMPLETE"))
+            append(events.SweepFinished(sweep=sweep, state="COMPLETE"))
             self.read_on()
         return living
 
 
-def _end_run(run: Recording, recorded: RecordedRuns, started: datetime, **failure: Any) -> None:
+def _end_run(run: Recording, recorded: RecordedRuns, **failure: Any) -> None:
     """Record the end of a run, and of its sweep if no other run of it lives."""
-    scores = {step: metrics[run.dev] for step, metrics in run.points.items() if step > 0}
-    numbers = {step: value for step, value in scores.items() if not math.isnan(value)}
-    best = max(numbers, key=lambda step: (numbers[step], -step), default=None)
-    if not failure and best is None:
-        last = max(scores, default=None)
-        error = f"{run.dev} is not a number at step {last}"
-        if last is None:
-            error = "nothing was reported of a step above 0"
+    trained = [step for step in run.points if step > 0]
+    if not failure and all(math.isnan(run.points[step][run.dev]) for step in trained):
+        error = "nothing was reported of a step above 0"
+        if trained:
+            error = f"{run.dev} is not a number at step {trained[-1]}"
         failure = {"error": error, "cause": "trial"}
         echo(f"the trial of seed {run.seed} counts as failed: {error}", err=True)
-    if "error" in failure:
-        failure["error"] = mask_text(failure["error"])
-    now = events.now()
     torch = sys.modules.get("torch")
     on_gpu = torch is not None and torch.cuda.is_initialized()
     gpu = {"gpu": torch.cuda.get_device_name()} if torch is not None and on_gpu else {}
-    finished = TrialFinished(
-        sweep=run.sweep,
-        trial=run.trial,
-        time=now,
-        state="FAIL" if failure else "COMPLETE",
-        best_step=best,
-        best_value=None if best is None else numbers[best],
-        best_metrics={} if best is None else run.points[best],
-        wall_seconds=(now - started).total_seconds(),
-        gpus=1.0 if on_gpu else 0.0,
-        provenance={"host": socket.gethostname(), "pid": str(os.getpid()), **gpu},
-        **failure,
-    )
     with share_journal(run.journal) as append:
-        append(finished)
+        history = recorded.read_on()
+        append(
+            _make_end(
+                history,
+                history.trials[run.trial],
+                run.sweep,
+                time=events.now(),
+                state="FAIL" if failure else "COMPLETE",
+                gpus=1.0 if on_gpu else 0.0,
+                provenance={"host": socket.gethostname(), "pid": str(os.getpid()), **gpu},
+                **failure,
+            )
+        )
         recorded.end_dead(append)
 
 
-def _start_sweep(
-    sweep: str, identity: Mapping[str, str], dev: str, started: datetime
-) -> SweepStarted:
-    selection: dict[str, Any] = {"checkpoint": dev, "search": dev}
-    if dev not in DEV_TASKS:
-        selection["files"] = {dev: {"file": dev}}
-    script = Path(sys.argv[0]).name or "an interpreter"
-    return SweepStarted(
+def _make_end(
+    history: History, trial: TrialHistory, sweep: str, *, time: datetime, **fields: Any
+) -> events.TrialFinished:
+    """Make the end of a run, with its best dev point."""
+    best = trial.best(checkpoint=history.dev.checkpoint_name)
+    return events.TrialFinished(
         sweep=sweep,
-        **identity,
-        time=started,
-        spec={"sweep": sweep, **identity, "source": RECORDED, "dev": selection},
-        provenance={**sweep_provenance(None), RECORDED_FROM: script},
-        packages=installed_packages(),
-        diffs=code_diffs(None),
+        trial=trial.key,
+        time=time,
+        best_step=None if best is None else best.step,
+        best_value=None if best is None else best.value,
+        best_metrics={} if best is None else best.metrics,
+        wall_seconds=(time - trial.started).total_seconds(),
+        **fields,
     )
 
 
@@ -384,7 +422,7 @@ def _refuse_other_sweep(
     """Raise RecordingError if a name belongs to another sweep."""
     if history.spec is None:
         return
-    if history.spec.get("source") != RECORDED:
+    if history.spec.get("source") != events.RECORDED:
         raise RecordingError(
             f"sweep {sweep!r} is one of cse-sweep ({journal}); give the recorded runs another "
             "name: record(sweep=...)"
@@ -399,27 +437,16 @@ def _refuse_other_sweep(
             )
 
 
-def _fail_dead(trial: TrialHistory, sweep: str, *, checkpoint: str) -> TrialFinished:
-    last, best = trial.last_heard or trial.started, trial.best(checkpoint=checkpoint)
-    return TrialFinished(
-        sweep=sweep,
-        trial=trial.key,
-        time=last,
-        state="FAIL",
-        best_step=None if best is None else best.step,
-        best_value=None if best is None else best.value,
-        best_metrics={} if best is None else best.metrics,
-        error="its process ended without a result: it was killed, or its machine went down",
-        cause="machine",
-        wall_seconds=(last - trial.started).total_seconds(),
-    )
-
-
 def _lock_run(journal: Path, trial: str) -> FileLock | None:
     """Lock a run as its process does; None if another process holds it."""
     folder = journal.parent / "running"
     folder.mkdir(parents=True, exist_ok=True)
-    lock = FileLock(folder / f"{trial[:16]}.lock", thread_local=False, is_singleton=False)
+    return try_lock(folder / f"{trial[:16]}.lock")
+
+
+def try_lock(file: Path) -> FileLock | None:
+    """Lock a file; None if another process holds it."""
+    lock = FileLock(file, thread_local=False, is_singleton=False)
     try:
         lock.acquire(timeout=0)
     except Timeout:
@@ -464,10 +491,7 @@ def _hash_code(path: Path) -> str:
 
 def _fill_stores(journal: Path) -> None:
     """Start the process that fills the stores from a journal, unless one runs."""
-    lock = FileLock(journal.with_name(STORES_LOCK), thread_local=False, is_singleton=False)
-    try:
-        lock.acquire(timeout=0)
-    except Timeout:
+    if (lock := try_lock(journal.with_name(STORES_LOCK))) is None:
         return
     lock.release()
     with (journal.with_name(STORES_LOG)).open("ab") as log:

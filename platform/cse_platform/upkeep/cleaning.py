@@ -4,6 +4,7 @@ submitted jobs, Ray's session folders, and files of the machine's cache.
 
 import os
 import time
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -32,32 +33,18 @@ class Cleaning:
     """URL of the leaderboard."""
     before: datetime
     messages: int
-    replaced: tuple[Path, ...]
-    """SQLite files of leaderboards that were rebuilt."""
-    jobs: tuple[Path, ...]
-    """Folders of submitted jobs."""
-    sessions: tuple[Path, ...]
-    """Session folders of Ray."""
-    cached: tuple[Path, ...]
-    """Files and folders of the cache."""
+    paths: Mapping[str, Sequence[Path]]
+    """Files and folders, by their kind in words."""
 
     @property
     def parts(self) -> list[tuple[str, str, str]]:
         """What is removed, as rows: what it is, how much, and where."""
         parts = [("messages", str(self.messages), mask_url(self.url))] if self.messages else []
-        folders = [
-            ("replaced leaderboards", self.replaced),
-            ("submitted jobs", self.jobs),
-            ("session folders of Ray", self.sessions),
-            ("cached files", self.cached),
-        ]
-        for kind, paths in folders:
+        for kind, paths in self.paths.items():
             if paths:
-                size = format_size(
-                    sum(folder_size(p) if p.is_dir() else p.stat().st_size for p in paths)
-                )
+                size = sum(folder_size(p) if p.is_dir() else p.stat().st_size for p in paths)
                 folder = os.path.commonpath([path.parent for path in paths])
-                parts.append((kind, f"{len(paths)}, {size}", folder))
+                parts.append((kind, f"{len(paths)}, {format_size(size)}", folder))
         return parts
 
     def carry_out(self, board: Store | None) -> list[Path]:
@@ -66,12 +53,12 @@ class Cleaning:
             with board.writing() as session:
                 old = DriverMessageRecord.time < self.before
                 session.execute(delete(DriverMessageRecord).where(old))
-        paths = (*self.replaced, *self.jobs, *self.sessions, *self.cached)
-        for path in paths:
+        every = [path for paths in self.paths.values() for path in paths]
+        for path in every:
             # It belongs to another user, is gone already, or a link now leads elsewhere.
             with suppress(OSError, SweepRefusedError):
                 delete_below(str(path.parent), str(path))
-        return [path for path in paths if path.exists()]
+        return [path for path in every if path.exists()]
 
 
 def plan_cleaning(board: Store | None, url: str, *, runs: Path, older_than: float) -> Cleaning:
@@ -122,23 +109,22 @@ def plan_cleaning(board: Store | None, url: str, *, runs: Path, older_than: floa
         if max(path.lstat().st_ctime for path in (job, *job.iterdir())) < limit
         and job.name not in needed
     ]
-    sessions = []
+    sessions = list[Path]()
     for left in sorted((ray_temporary_folder() / "ray").resolve().glob("session_*_*")):
         if not left.is_symlink() and left.stat().st_uid == os.getuid():  # it is this user's
             with suppress(FileNotFoundError):  # another process is removing it
                 if max(file.lstat().st_mtime for file in (left, *left.rglob("*"))) < limit:
                     sessions.append(left)
-    return Cleaning(
-        url,
-        before,
-        messages,
-        replaced=tuple(replaced),
-        jobs=tuple(jobs),
-        sessions=tuple(sessions),
-        cached=tuple(
-            entry.parent.resolve() / entry.name
-            for kind in CACHE_KINDS
-            for entry in cache_entries(kind)
-            if last_used(entry) < limit
-        ),
-    )
+    cached = [
+        entry.parent.resolve() / entry.name
+        for kind in CACHE_KINDS
+        for entry in cache_entries(kind)
+        if last_used(entry) < limit
+    ]
+    paths = {
+        "replaced leaderboards": replaced,
+        "submitted jobs": jobs,
+        "session folders of Ray": sessions,
+        "cached files": cached,
+    }
+    return Cleaning(url, before, messages, paths)

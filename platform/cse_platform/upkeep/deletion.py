@@ -7,8 +7,7 @@ through them, and last the folder with the journal.
 
 from collections.abc import Iterator
 from contextlib import nullcontext, suppress
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -48,10 +47,10 @@ from cse_platform.tracking.events import (
 )
 from cse_platform.tracking.journal import (
     Journal,
-    append_deletion,
     is_deleted,
     read_journal,
     read_journal_id,
+    share_journal,
 )
 from cse_platform.tracking.provenance import user_and_host
 from cse_platform.upkeep.sweep_content import SweepContent, find_content, find_left_over
@@ -68,20 +67,20 @@ class Deletion:
     """The journal of the sweep, or of the trials that were imported into it."""
     runs: Path
     """The runs folder with the journal."""
-    spec: dict[str, Any]
-    """The sweep file as JSON; empty if the sweep never started."""
+    storage: str
+    """The folder or URI of its checkpoints and models."""
     is_stored: bool
     """Whether the leaderboard has the sweep; it may have none, or another one of its name."""
     content: SweepContent
     studied: int | None
     """Number of trials of its study in the search store; None if it has no study there."""
     mirrored: MirroredSweep | None
-    is_claimed: bool = False
+    folders: OwnFolders
+    """Its checkpoints and models."""
+    is_claimed: bool
     """Whether its checkpoints and models are deleted: whether more than its journal says that the
     storage has them.
     """
-    models: tuple[str, ...] = ()
-    """The locations of the kept models to remove."""
 
     @property
     def is_import(self) -> bool:
@@ -94,32 +93,22 @@ class Deletion:
         return search_url(self.runs)
 
     @property
-    def storage(self) -> str:
-        return storage_place(self.spec.get("storage"), self.runs)
-
-    @cached_property
-    def folders(self) -> OwnFolders:
-        """Its checkpoints and models."""
-        return OwnFolders(self.storage, self.sweep, self.runs)
-
-    @property
     def parts(self) -> list[tuple[str, str, str]]:
-        """What is removed, as rows: what it is, how much, and where."""
-        rows = {kind: count for kind, count in self.content.rows.items() if count}
+        """What is removed, as rows: what it is, how much, and where.
+
+        Raises SweepRefusedError if a model cannot be reached.
+        """
         board = mask_url(self.url)
-        parts = [(kind, str(count), board) for kind, count in rows.items()]
-        if self.content.values:
-            much = f"{rows['values by example']}, {format_size(self.content.values)}"
-            parts[list(rows).index("values by example")] = ("values by example", much, board)
+        parts = [(kind, much, board) for kind, much in self.content.rows.items()]
         if self.studied is not None:
             parts.append(("search study", f"{self.studied} trials", mask_url(self.search)))
         if self.mirrored is not None and self.mirrored.runs:
             uri = mask_url(self.mirrored.uri)
             parts.append(("MLflow runs", str(len(self.mirrored.runs)), uri))
-        if self.models:
-            size = sum(0 if is_remote(model) else folder_size(Path(model)) for model in self.models)
+        if models := [*filter(None, map(self.find_model, self.content.trials))]:
+            size = sum(0 if is_remote(model) else folder_size(Path(model)) for model in models)
             where = mask_url(self.folders.models)
-            parts.append(("models", f"{len(self.models)}, {format_size(size)}", where))
+            parts.append(("models", f"{len(models)}, {format_size(size)}", where))
         if self.is_import:
             size = self.journal.stat().st_size
             parts.append(("journal", format_size(size), str(self.journal)))
@@ -189,7 +178,8 @@ class Deletion:
 
     def _remove_everything(self, board: Store, lease: Lease | None) -> None:
         if not is_deleted(self.journal):
-            append_deletion(self.journal, SweepDeleted(sweep=self.sweep, who=user_and_host()))
+            with share_journal(self.journal, seconds=0) as append:
+                append(SweepDeleted(sweep=self.sweep, who=user_and_host()))
         journal = read_journal_id(self.journal)
         remove_annotations(board, self.runs, self.sweep, self.content.annotated)
         journals = (evaluations_journal(self.runs, trial) for trial in self.content.trials)
@@ -299,11 +289,22 @@ def plan_deletion(board: Store, url: str, sweep: str, *, runs: Path) -> Deletion
             sweep=sweep,
             journal=identity,
         )
-    deletion = Deletion(sweep, url, journal, home, spec, is_stored, content, studied, mirrored)
-    deletion.folders.refuse_other_owner(identity)
-    deletion = replace(deletion, is_claimed=deletion.folders.is_claimed(identity))
-    models = (deletion.find_model(trial) for trial in content.trials)
-    return replace(deletion, models=tuple(model for model in models if model is not None))
+    storage = storage_place(spec.get("storage"), home)
+    folders = OwnFolders(storage, sweep, home)
+    folders.refuse_other_owner(identity)
+    return Deletion(
+        sweep,
+        url,
+        journal,
+        home,
+        storage,
+        is_stored,
+        content,
+        studied,
+        mirrored,
+        folders,
+        folders.is_claimed(identity),
+    )
 
 
 def _locate_journal(session: Session, sweep: str, runs: Path) -> Path:

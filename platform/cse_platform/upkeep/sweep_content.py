@@ -8,22 +8,9 @@ from sqlalchemy import ColumnElement, func, literal, select
 from sqlalchemy.orm import Session, aliased
 
 from cse_platform.leaderboard.trials import used_elsewhere
+from cse_platform.numbers import format_size
+from cse_platform.stores.sql import tables
 from cse_platform.stores.sql.removal import select_going
-from cse_platform.stores.sql.tables import (
-    AnnotationRecord,
-    AttemptRecord,
-    ConfigurationRecord,
-    DevPointRecord,
-    DriverMessageRecord,
-    ExampleValuesRecord,
-    ScoreRecord,
-    SweepRecord,
-    SweepRequestRecord,
-    SweepTrialRecord,
-    TestAccessRecord,
-    TrialRecord,
-    in_batches,
-)
 from cse_platform.tracking.events import Annotatable
 
 
@@ -31,14 +18,12 @@ from cse_platform.tracking.events import Annotatable
 class SweepContent:
     """What removing a sweep would delete, and what else depends on it."""
 
-    trials: Mapping[str, str | None]
-    """The kept model of each trial to delete, by its key; None if none was kept."""
-    needed_models: frozenset[str]
+    trials: Sequence[str]
+    """Keys of the trials to delete."""
+    needed_models: set[str]
     """Keys of trials to delete whose models were used to train other trials."""
-    rows: Mapping[str, int] = field(default_factory=dict)
-    """Numbers of rows to delete, by their kind."""
-    values: int = 0
-    """Size of the values by example to delete, in bytes."""
+    rows: Mapping[str, str] = field(default_factory=dict)
+    """How many rows to delete, by their kind."""
     annotated: tuple[tuple[Annotatable, str], ...] = ()
     """The trials, configurations and sweep to delete that have notes, tags or stars, by name."""
     shared: Mapping[str, Sequence[str]] = field(default_factory=dict)
@@ -52,80 +37,80 @@ def find_left_over(session: Session, name: str, trials: Sequence[str]) -> SweepC
     does not have.
     """
     known: set[str] = set()
-    for batch in in_batches(trials):
-        known.update(session.scalars(select(TrialRecord.key).where(TrialRecord.key.in_(batch))))
-    gone = dict.fromkeys(key for key in trials if key not in known)
-    return SweepContent(gone, frozenset(used_elsewhere(session, [*gone], sweep=name)))
+    for batch in tables.in_batches(trials):
+        known.update(
+            session.scalars(select(tables.TrialRecord.key).where(tables.TrialRecord.key.in_(batch)))
+        )
+    gone = [key for key in trials if key not in known]
+    return SweepContent(gone, used_elsewhere(session, gone, sweep=name))
 
 
-def find_content(session: Session, sweep: SweepRecord) -> SweepContent:
+def find_content(session: Session, sweep: tables.SweepRecord) -> SweepContent:
     """Find what the store has of a sweep."""
 
     def count(which: ColumnElement[bool]) -> int:
         return session.scalar(select(func.count()).where(which)) or 0
 
-    name = sweep.name
     going = select_going(sweep.id)
-    of_attempts: dict[str, type[Any]] = {
-        "dev points": DevPointRecord,
-        "scores": ScoreRecord,
-        "values by example": ExampleValuesRecord,
-    }
-    attempts = select(AttemptRecord.id).where(AttemptRecord.trial_id.in_(going))
-    trials = select(TrialRecord.key, AttemptRecord.model).join(TrialRecord.shown)
-    trials = trials.where(TrialRecord.id.in_(going))
-    models: dict[str, str | None] = {row[0]: row[1] for row in session.execute(trials)}
+    attempts = select(tables.AttemptRecord.id).where(tables.AttemptRecord.trial_id.in_(going))
+    trials = session.scalars(
+        select(tables.TrialRecord.key).where(tables.TrialRecord.id.in_(going))
+    ).all()
     annotated = tuple(_find_annotated(session, sweep, going))
     rows = {
-        "trials": len(models),
-        **{kind: count(table.attempt_id.in_(attempts)) for kind, table in of_attempts.items()},
+        "trials": len(trials),
+        "dev points": count(tables.DevPointRecord.attempt_id.in_(attempts)),
+        "scores": count(tables.ScoreRecord.attempt_id.in_(attempts)),
+        "values by example": count(tables.ExampleValuesRecord.attempt_id.in_(attempts)),
         "trials, configurations and sweeps with notes": len(annotated),
-        "messages": count(DriverMessageRecord.sweep_id == sweep.id),
-        "requests": count(SweepRequestRecord.sweep == name),
+        "messages": count(tables.DriverMessageRecord.sweep_id == sweep.id),
+        "requests": count(tables.SweepRequestRecord.sweep == sweep.name),
     }
-    mine = aliased(SweepTrialRecord)
+    shown = {kind: str(number) for kind, number in rows.items() if number}
+    size = select(func.sum(func.length(tables.ExampleValuesRecord.packed)))
+    if packed := session.scalar(size.where(tables.ExampleValuesRecord.attempt_id.in_(attempts))):
+        shown["values by example"] += f", {format_size(int(packed))}"
+    mine = aliased(tables.SweepTrialRecord)
     others = (
-        select(SweepRecord.name, TrialRecord.key)
-        .join(SweepTrialRecord, SweepTrialRecord.sweep_id == SweepRecord.id)
-        .join(SweepTrialRecord.trial)
-        .join(mine, mine.trial_id == SweepTrialRecord.trial_id)
-        .where(mine.sweep_id == sweep.id, SweepRecord.id != sweep.id)
-        .order_by(SweepRecord.name, TrialRecord.key)
+        select(tables.SweepRecord.name, tables.TrialRecord.key)
+        .join(tables.SweepTrialRecord, tables.SweepTrialRecord.sweep_id == tables.SweepRecord.id)
+        .join(tables.SweepTrialRecord.trial)
+        .join(mine, mine.trial_id == tables.SweepTrialRecord.trial_id)
+        .where(mine.sweep_id == sweep.id, tables.SweepRecord.id != sweep.id)
+        .order_by(tables.SweepRecord.name, tables.TrialRecord.key)
     )
     shared: dict[str, list[str]] = {}
     for other, key in session.execute(others):
         shared.setdefault(other, []).append(key)
-    size = func.sum(func.length(ExampleValuesRecord.packed))
-    values = session.scalar(select(size).where(ExampleValuesRecord.attempt_id.in_(attempts)))
-    tested = func.count(TestAccessRecord.trial_id.distinct())
+    tested = func.count(tables.TestAccessRecord.trial_id.distinct())
     return SweepContent(
-        rows=rows,
-        values=int(values or 0),
-        trials=models,
+        trials,
+        used_elsewhere(session, trials, sweep=sweep.name),
+        rows=shown,
         annotated=annotated,
         shared=shared,
-        needed_models=frozenset(used_elsewhere(session, [*models], sweep=name)),
-        tested=session.scalar(select(tested).where(TestAccessRecord.trial_id.in_(going))) or 0,
+        tested=session.scalar(select(tested).where(tables.TestAccessRecord.trial_id.in_(going)))
+        or 0,
     )
 
 
 def _find_annotated(
-    session: Session, sweep: SweepRecord, going: Any
+    session: Session, sweep: tables.SweepRecord, going: Any
 ) -> Iterator[tuple[Annotatable, str]]:
     """Yield what is annotated of a sweep and goes with it; a configuration goes with its seeds."""
-    staying = select(TrialRecord.configuration_id).where(TrialRecord.id.not_in(going))
-    seeds = select(TrialRecord.configuration_id).where(TrialRecord.id.in_(going))
+    staying = select(tables.TrialRecord.configuration_id).where(tables.TrialRecord.id.not_in(going))
+    seeds = select(tables.TrialRecord.configuration_id).where(tables.TrialRecord.id.in_(going))
     names: dict[Annotatable, Any] = {
-        "trial": select(TrialRecord.key).where(TrialRecord.id.in_(going)),
-        "configuration": select(ConfigurationRecord.hash).where(
-            ConfigurationRecord.id.in_(seeds), ConfigurationRecord.id.not_in(staying)
+        "trial": select(tables.TrialRecord.key).where(tables.TrialRecord.id.in_(going)),
+        "configuration": select(tables.ConfigurationRecord.hash).where(
+            tables.ConfigurationRecord.id.in_(seeds), tables.ConfigurationRecord.id.not_in(staying)
         ),
         "sweep": select(literal(sweep.name)),
     }
     for about, which in names.items():
-        known = select(AnnotationRecord.name).where(
-            AnnotationRecord.about == about,
-            AnnotationRecord.name.in_(which),
-            AnnotationRecord.stands.is_(True),
+        known = select(tables.AnnotationRecord.name).where(
+            tables.AnnotationRecord.about == about,
+            tables.AnnotationRecord.name.in_(which),
+            tables.AnnotationRecord.stands.is_(True),
         )
         yield from ((about, name) for name in session.scalars(known.distinct()))

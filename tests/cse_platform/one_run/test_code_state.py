@@ -19,10 +19,11 @@ from cse_platform.tracking.provenance import (
 
 
 @pytest.fixture
-def repository(tmp_path) -> Path:
-    """Three committed files: of text, with Windows' line ends, and of bytes."""
+def repository(tmp_path, monkeypatch) -> Path:
+    """Three committed files, where one works: of text, with Windows' line ends, and of bytes."""
     folder = tmp_path / "original"
     (folder / "deep").mkdir(parents=True)
+    monkeypatch.chdir(folder)
     git(folder, "init", "--quiet")
     (folder / "a.py").write_text("one\n")
     (folder / "deep" / "b.txt").write_bytes(b"one\r\ntwo\r\n")
@@ -56,7 +57,7 @@ def test_nothing_differs_in_a_clean_tree_or_outside_of_one(repository, tmp_path)
     (repository / "untracked.py").write_text("no")
     assert git_diff(repository) is None
     assert git_diff(tmp_path) is None
-    assert "git" not in code_diffs(repository)
+    assert "git" not in code_diffs()
 
 
 def test_a_diff_that_is_not_whole_says_so(repository) -> None:
@@ -76,38 +77,37 @@ def test_a_diff_that_is_not_whole_says_so(repository) -> None:
 
 def test_no_fact_of_the_code_has_a_secret(repository, monkeypatch) -> None:
     (repository / "a.py").write_text("stores: {search: 'postgresql://lab:hunter2@db/s'}\n")
-    diff = code_diffs(repository)["git"]
+    diff = code_diffs()["git"]
     assert "hunter2" not in diff and not can_be_applied(diff)
     assert "remote" not in git_state(repository)
     git(repository, "remote", "add", "origin", "https://someone:secret@example.org/code.git")
-    facts = sweep_provenance(repository)
+    facts = sweep_provenance()
     assert facts["git_remote"] == "https://someone:***@example.org/code.git"
     assert ":secret" not in " ".join(facts.values())
     arguments = ["my sweep.yaml", "--set", "stores.search=postgresql://user:secret@lab/s"]
     monkeypatch.setattr(sys, "argv", ["/home/someone/bin/cse-sweep", *arguments])
-    command = sweep_provenance(None)["command"]
+    command = sweep_provenance()["command"]
     masked = "stores.search=postgresql://user:***@lab/s"
     assert shlex.split(command) == ["cse-sweep", "my sweep.yaml", "--set", masked]
 
 
-def test_a_sweep_tells_the_state_of_its_code_and_its_folder(repository, monkeypatch) -> None:
-    clean = sweep_provenance(repository)
+def test_a_sweep_tells_the_state_of_its_code_and_its_folder(repository) -> None:
+    clean = sweep_provenance()
     assert clean["git_commit"] == git(repository, "rev-parse", "HEAD")
     (repository / "runs").mkdir()  # what a sweep writes is not a change of the code
     (repository / "runs" / "journal").touch()
-    assert sweep_provenance(repository)["git_dirty"] == clean["git_dirty"] == "false"
+    assert sweep_provenance()["git_dirty"] == clean["git_dirty"] == "false"
     change(repository)
-    assert sweep_provenance(repository)["git_dirty"] == "true"
-    assert code_diffs(repository)["git"] == git_diff(repository)
-    monkeypatch.chdir(repository)
-    facts = sweep_provenance(None)
-    assert facts["git_commit"] == clean["git_commit"] and facts["folder"] == str(repository)
+    assert sweep_provenance()["git_dirty"] == "true"
+    assert code_diffs()["git"] == git_diff(repository)
+    assert clean["folder"] == str(repository)
 
 
 def test_without_git_the_rest_is_told(tmp_path, monkeypatch) -> None:
-    assert "git_commit" not in sweep_provenance(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    assert "git_commit" not in sweep_provenance()
     monkeypatch.setenv("PATH", "")
-    facts = sweep_provenance(tmp_path)
+    facts = sweep_provenance()
     assert not {"git_commit", "package_commit"} & set(facts)
     assert facts["python"] == platform.python_version()
 

@@ -66,9 +66,10 @@ class Drive(InProcessExecutor):
             with pytest.MonkeyPatch.context() as patch:
                 patch.setattr(driver, "Identity", lambda *of: identity)
                 patch.setattr(driver, "installed_packages", lambda: dict(packages or {}))
-                sweep = self.driver.identify(self.driver.find_stage_values())
-            self.prepared = self.driver.prepare(sweep)
-            self.open(self.driver.begin(self.prepared, self.recorder), places)
+                self.driver.find_stage_values()
+                self.driver.identify()
+            self.driver.prepare()
+            self.open(self.driver.begin(self.recorder), places)
         except BaseException:
             self.recorder.close(10)
             self.lease.close()

@@ -34,9 +34,7 @@ def test_ctrl_c_right_after_the_start_was_recorded(start, monkeypatch) -> None:
     with interrupt_handler_kept(), closing(Requests(drive.state.leaderboard, "small")) as requests:
         signal.signal(signal.SIGINT, signal.default_int_handler)
         with pytest.raises(KeyboardInterrupt):
-            drive.driver.run_to_end(
-                drive.prepared, drive.recorder, requests, lambda _: nullcontext()
-            )
+            drive.driver.run_to_end(drive.recorder, requests, lambda _: nullcontext())
     events = drive.close().events()
     assert [type(event) for event in events] == [SweepStarted, SweepFinished]
     assert events[-1].state == "INTERRUPTED"
@@ -99,7 +97,7 @@ def test_a_sweep_of_which_all_trials_fail_alike_stops_and_records_why(start, mon
     monkeypatch.setattr(drive, "advance", lambda key: drive.fail(key, "too hot: 9", crashed=False))
     stops = pytest.raises(SweepRefusedError)
     with closing(Requests(drive.state.leaderboard, "small")) as requests, stops as refused:
-        drive.driver.run_to_end(drive.prepared, drive.recorder, requests, lambda _: nullcontext())
+        drive.driver.run_to_end(drive.recorder, requests, lambda _: nullcontext())
     assert "'small'" in str(refused.value) and str(refused.value).count("too hot: 9") == 1
     *events, end = drive.close().events()
     assert sum(event.kind == "trial_finished" for event in events) < 6

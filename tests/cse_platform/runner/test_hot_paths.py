@@ -101,7 +101,9 @@ def test_a_start_reads_each_file_once(tmp_path) -> None:
         start = driver.SweepDriver(spec, places, InProcessExecutor(), board, journal, lease)
         sys.addaudithook(count)
         try:
-            start.prepare(start.identify(start.find_stage_values()))
+            start.find_stage_values()
+            start.identify()
+            start.prepare()
         finally:
             watching = False  # a hook cannot be taken off again
     assert counts == dict.fromkeys((CORPUS, STSB, SICK), 1)

@@ -1,4 +1,3 @@
-import random
 import re
 
 from in_process import new_spec
@@ -111,15 +110,3 @@ def test_no_node_is_bad_while_none_does_better_or_for_one_trial() -> None:
     for number in range(20):
         run(nodes, f"good {number}", "a", well=True)
     assert [run(nodes, "too large", "b", well=False) for _ in range(9)] == [[]] * 9
-
-
-def test_methods_that_fail_by_chance_cost_no_node() -> None:
-    drawn, lost = random.Random(7), 0
-    for _ in range(100):
-        nodes = BadNodes()
-        told = [
-            run(nodes, str(number), drawn.choice("abcd"), well=drawn.random() > 0.3)
-            for number in range(200)
-        ]
-        lost += any(told)
-    assert lost <= 2

@@ -6,12 +6,11 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
-from processes import end_of, environment, python, script
+from processes import environment, python
 from ray_nodes import RayNodes, ray_nodes
 
 from cse_platform.errors import SweepRefusedError
@@ -214,41 +213,21 @@ except SweepRefusedError as refused:
 ELSEWHERE = {"RAY_ADDRESS": "127.0.0.1:1", "RAY_API_SERVER_ADDRESS": "http://127.0.0.1:1"}
 """Which Ray's own client would ask instead."""
 WORKER = "a worker has answered"
-MODES = {"open": {"RAY_AUTH_MODE": "disabled"}, "closed": {"RAY_AUTH_TOKEN": TOKEN}}
-"""By kind of cluster, the environment of its head. Ray asks for a token wherever one is known."""
 
 
 @pytest.fixture(scope="module")
-def heads(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
-    """The addresses of two clusters that `ray start` has made: one wants a token."""
-    with ExitStack() as running:
-        started = {kind: _start(kind, tmp_path_factory.mktemp("r"), running) for kind in MODES}
-        for process, _ in started.values():
-            assert process.stdout is not None
-            said = []
-            while not any("Ray runtime started" in line for line in said):
-                said.append(process.stdout.readline())
-                assert said[-1], f"Ray has not started: {said}"
-        yield {kind: address for kind, (_, address) in started.items()}
+def closed() -> Iterator[RayNodes]:
+    """A cluster that wants a token."""
+    token = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": TOKEN}
+    with ray_nodes(token, include_dashboard=True, dashboard_port=0) as nodes:
+        yield nodes
 
 
-def _start(kind: str, folder: Path, running: ExitStack) -> tuple[subprocess.Popen[str], str]:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    process = subprocess.Popen(
-        [
-            *(script("ray"), "start", "--head", "--block", f"--port={port}", "--num-cpus=1"),
-            *("--include-dashboard=false", f"--temp-dir={folder}", "--disable-usage-stats"),
-            "--object-store-memory=80000000",
-        ],
-        env=environment() | {"HOME": str(folder)} | MODES[kind],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        start_new_session=True,
-    )
-    running.enter_context(end_of(process))
-    return process, f"127.0.0.1:{port}"
+@pytest.fixture(scope="module")
+def heads(closed: RayNodes) -> Iterator[dict[str, str]]:
+    """The addresses of that cluster and of one that wants none."""
+    with ray_nodes(include_dashboard=False) as nodes:
+        yield {"open": nodes.address, "closed": closed.address}
 
 
 @pytest.mark.slow
@@ -318,13 +297,6 @@ def test_what_takes_connections_and_says_nothing_is_neither(asked, told) -> None
         address = f"127.0.0.1:{silent.getsockname()[1]}"
         with pytest.raises(SweepRefusedError, match=told):
             asked(address)
-
-
-@pytest.fixture(scope="module")
-def closed() -> Iterator[RayNodes]:
-    token = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": TOKEN}
-    with ray_nodes(token, include_dashboard=True, dashboard_port=0) as nodes:
-        yield nodes
 
 
 @pytest.mark.slow

@@ -19,16 +19,6 @@ def by_temperature(values: Mapping[str, Any], seed: int, step: int) -> float:
     return float(values["temperature"]) / 2 + step / 1000 + seed % 2 / 10_000
 
 
-def test_the_budget_is_spent_and_the_capacity_respected(start) -> None:
-    drive = start(capacity=2)
-    assert len(drive.start()) == 2
-    assert drive.planner.next() is None
-    trials = drive.run().assert_sound().trials
-    assert [(one.number, one.role, one.seed) for one in trials] == [
-        (number, "search", 42) for number in range(3)
-    ]
-
-
 def test_a_larger_budget_extends_and_a_smaller_one_starts_nothing(start) -> None:
     start(search={"trials": 2}).run().close()
     second = start(search={"trials": 3}).run().close()

@@ -10,7 +10,7 @@ from in_process import NewDrive
 from rich.console import Console
 
 from cse_platform.launch import progress
-from cse_platform.launch.progress import SweepLog, SweepProgress, watching
+from cse_platform.launch.progress import SweepProgress, watching
 from cse_platform.launch.sweep_lines import trial_line
 from cse_platform.presentation.terminal import Silence
 from cse_platform.tracking.events import now
@@ -134,14 +134,15 @@ def test_a_log_says_that_a_resumed_trial_goes_on(start) -> None:
     first.advance(plan.key)
     first.close()
     second = start(score=rising)
-    log = SweepLog(progress_of(second))
+    log = progress_of(second)
     second.start()
     assert log.new_texts() == ["Trial 0 goes on"]
 
 
 def test_a_log_says_how_far_a_sweep_is_once_a_minute_while_nothing_else_is_printed(drive) -> None:
     seconds = 0.0
-    log = SweepLog(progress_of(drive), Silence(lambda: seconds))
+    log = progress_of(drive)
+    log.silence = Silence(lambda: seconds)
     (plan,) = drive.start()
     seconds = 50.0
     assert log.new_texts() == ["Trial 0 began"]

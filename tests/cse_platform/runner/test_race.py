@@ -38,20 +38,6 @@ def test_every_racer_begins_a_seed_before_any_begins_the_next(start) -> None:
     assert [plan.seed for plan in drive.start()] == [0, 0, 1, 1, 2]
 
 
-def test_a_race_that_was_cut_off_goes_on(start) -> None:
-    whole = start(**racing(), folder="whole", score=far_apart).run()
-    starts = 0
-    while True:  # killed after every sixth trial
-        drive = start(**racing(), folder="cut", score=far_apart)
-        for _ in range(6):
-            drive.finish(*[plan.key for plan in drive.start()])
-        starts += 1
-        if drive.close().state.finished:
-            break
-    assert starts >= 3
-    assert drive.outcome() == whole.outcome()
-
-
 def test_the_value_that_chose_a_configuration_has_no_part_in_its_race(start) -> None:
     """Seed 42 says the reverse of all others, as loudly as can be."""
 

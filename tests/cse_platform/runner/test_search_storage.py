@@ -17,11 +17,7 @@ from sqlalchemy import create_engine, make_url, text
 
 from cse_platform.databases import CONNECTIONS
 from cse_platform.errors import StoreDownError, StoreError
-from cse_platform.stores.optuna.sink import (
-    SearchStoreSink,
-    open_search_store,
-    open_stored_study,
-)
+from cse_platform.stores.optuna.sink import SearchStoreSink, open_search_store, open_stored_study
 from cse_platform.stores.sql.store import Store as LeaderboardStore
 from cse_platform.stores.sql.store import open_store
 from cse_platform.tracking.events import TrialFinished

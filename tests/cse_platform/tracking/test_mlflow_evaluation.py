@@ -117,15 +117,6 @@ def test_a_later_evaluation_is_the_last_value(uri) -> None:
     assert told(uri, [both], journal="main")["tags"]["evaluation.sts12"] == "cosine"
 
 
-def test_a_run_that_a_user_deleted_stays_deleted(uri) -> None:
-    told(uri, complete("gone"), journal="gone")
-    [run] = found(uri, "gone")
-    client_of(uri).delete_run(run.info.run_id)
-    scored = trial_evaluated("c0-42", {"test/mr_accuracy": 0.5}, sweep="gone")
-    MLflowMirror(uri).apply("gone later", [(1, opening(sweep="gone", hours=1)), (2, scored)])
-    assert found(uri, "gone") == []
-
-
 COSINES = np.array([0.1, -1.0, 1.0], dtype=np.float32)
 GOLD = np.array([0.2, 3.6, 5.0])
 

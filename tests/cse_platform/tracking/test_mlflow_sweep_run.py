@@ -219,11 +219,8 @@ def artifacts_of(runs: Path) -> str:
 
 
 def test_a_copied_database_has_its_artifacts_beside_it(lab, tmp_path) -> None:
-    """MLflow stores whole paths: a copy would write into its original's.
-
-    A database without the mark, as earlier versions made it, is marked where its artifacts lie.
-    """
-    copy, late = tmp_path / "b", tmp_path / "c"
+    """MLflow stores whole paths: a copy would write into its original's."""
+    copy = tmp_path / "b"
     client, run = client_of(store_of(lab)), runs_in(store_of(lab))["s1"].info.run_id
     client.create_registered_model("best")
     client.create_model_version("best", artifacts_of(lab))
@@ -233,12 +230,6 @@ def test_a_copied_database_has_its_artifacts_beside_it(lab, tmp_path) -> None:
     assert artifacts_of(lab) == f"file://{lab}/artifacts/{run}/artifacts"
     location = client_of(store_of(copy)).get_model_version_download_uri("best", "1")
     assert location == artifacts_of(copy)
-    with closing(sqlite3.connect(lab / "mlflow.db")) as store, store:
-        store.execute("DELETE FROM experiment_tags WHERE key = 'cse.artifacts_beside_database'")
-    open_experiment(store_of(lab), "cse", artifacts=lab / "artifacts")
-    shutil.copytree(lab, late)
-    open_experiment(store_of(late), "cse", artifacts=late / "artifacts")
-    assert artifacts_of(late) == f"file://{late}/artifacts/{run}/artifacts"
 
 
 def test_nothing_is_deleted_where_a_database_says(lab, tmp_path, hook) -> None:

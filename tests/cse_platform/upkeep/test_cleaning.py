@@ -60,9 +60,9 @@ def test_leaderboards_that_were_replaced_go_by_age(board, tmp_path) -> None:
     file = sqlite_file(url_of(board))
     kept = file.with_name(f"{file.name}.before-20260101T000000.000000Z")
     kept.write_bytes(file.read_bytes())
-    assert not plan_cleaning(board, url_of(board), runs=tmp_path, older_than=DAYS).replaced
+    assert not plan_cleaning(board, url_of(board), runs=tmp_path, older_than=DAYS).parts
     plan = plan_cleaning(board, url_of(board), runs=tmp_path, older_than=-DAYS)
-    assert plan.replaced == (kept,)
+    assert plan.paths["replaced leaderboards"] == [kept]
     plan.carry_out(board)
     assert file.exists() and not kept.exists()
 
@@ -95,7 +95,7 @@ def test_the_job_of_an_unfinished_sweep_stays(board, tmp_path) -> None:
     apply_events(board, [began])
     time.sleep(0.05)
     plan = plan_cleaning(board, url_of(board), runs=tmp_path, older_than=0.01)
-    assert plan.jobs == (over.parent,)
+    assert plan.paths["submitted jobs"] == [over.parent]
     plan.carry_out(None)
     assert needed.exists() and not over.parent.exists()
 

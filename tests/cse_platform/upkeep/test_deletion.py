@@ -25,7 +25,7 @@ from cse_platform.stores.sql.lease import Lease
 from cse_platform.stores.sql.sink import LeaderboardSink
 from cse_platform.stores.sql.tables import AttemptRecord
 from cse_platform.tracking.events import DriverMessage, SweepDeleted
-from cse_platform.tracking.journal import Journal, append_deletion
+from cse_platform.tracking.journal import Journal, share_journal
 from cse_platform.upkeep import deletion
 from cse_platform.upkeep.deletion import plan_deletion
 
@@ -85,7 +85,7 @@ def test_a_kill_at_any_moment_is_made_good_by_the_same_command(lab, monkeypatch,
 
     others = {name: rows(lab, name) for name in ("heir", "third")}
     functions: list[tuple[Any, str]] = [
-        *((deletion, name) for name in ("append_deletion", "remove_cursors", "remove_sweep")),
+        *((deletion, name) for name in ("share_journal", "remove_cursors", "remove_sweep")),
         *((OwnFolders, name) for name in ("delete_model", "delete_checkpoints")),
         (RDBStorage, "delete_study"), (shutil, "rmtree"), (Path, "unlink"), (Path, "rmdir"),
     ]  # fmt: skip
@@ -129,9 +129,14 @@ def test_a_deletion_that_has_begun_is_finished_and_not_taken_up(lab, tmp_path, m
     assert len(rows(lab, "small")) == 1
 
 
+def begin_deletion(lab) -> None:
+    with share_journal(lab.folder("small") / "journal.jsonl") as append:
+        append(SweepDeleted(sweep="small", who="ada"))
+
+
 def test_another_sweep_of_the_name_stays_when_a_deletion_is_finished(lab) -> None:
     """A rebuild with another runs folder came between the two commands."""
-    append_deletion(lab.folder("small") / "journal.jsonl", SweepDeleted(sweep="small", who="ada"))
+    begin_deletion(lab)
     with lab.board() as board, board.writing() as session:
         session.execute(text("UPDATE sweeps SET journal = 'theirs' WHERE name = 'small'"))
     before, models = rows(lab, "small"), lab.models()
@@ -141,7 +146,7 @@ def test_another_sweep_of_the_name_stays_when_a_deletion_is_finished(lab) -> Non
 
 
 def test_a_deletion_that_a_rebuild_interrupts_leaves_no_model(lab) -> None:
-    append_deletion(lab.folder("small") / "journal.jsonl", SweepDeleted(sweep="small", who="ada"))
+    begin_deletion(lab)
     rebuild(lab.url, [lab.runs], without=["small"])
     models = {Path(model).name for model in lab.ask("SELECT model FROM attempts")}
     carry_out(lab)

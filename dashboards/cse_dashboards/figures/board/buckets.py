@@ -8,15 +8,7 @@ import pandas as pd
 import plotly.graph_objects as go
 from numpy.typing import NDArray
 
-from cse_dashboards.figures.labels import (
-    TO_EVALUATE,
-    Rows,
-    Style,
-    best_scored_trial,
-    first_rows,
-    left_out,
-    row_styles,
-)
+from cse_dashboards.figures import labels
 from cse_dashboards.figures.picture import Drawn, Picture, fade, make_panels
 from cse_methods.evaluation.measures.buckets import in_buckets
 from cse_methods.evaluation.results import Examples
@@ -25,45 +17,47 @@ from cse_platform.errors import QueryError
 from cse_platform.leaderboard.api import Leaderboard
 
 
-def buckets(reader: Leaderboard, rows: Rows, task: str = "stsb") -> Picture:
+def buckets(reader: Leaderboard, rows: labels.Rows, task: str = "stsb") -> Picture:
     """Show the distribution of cosines by gold score on an STS task.
 
     Each row is represented by its best seed on dev among those scored on the task.
     """
-    labelled, left = first_rows(rows)
+    labelled, left = labels.first_rows(rows)
     scored: dict[str, Examples] = {}
     for label, row in labelled.items():
-        if (trial := best_scored_trial(row, task)) is not None:
+        if (trial := labels.best_scored_trial(row, task)) is not None:
             with suppress(QueryError):  # imported scores have no stored cosines
                 scored[label] = reader.examples(trial, task)
     pairs = next((examples.data_sha256 for examples in scored.values()), None)
     comparable = {
         label: cosines for label, cosines in scored.items() if cosines.data_sha256 == pairs
     }
+    first = next(iter(comparable), "")
     name, title = f"buckets_{task}", f"Cosines by gold score, {task_name(task)}"
     caption = (
         "Density of the cosines of the test pairs whose gold score lies between two grades, with "
         "their mean; each method by its best scored seed on dev. RankCSE's figure 5 is of STS-B "
         "dev, and is among the figures of embeddings."
-        + left_out(labelled, scored, f"cosines on {task}")
-        + left_out(scored, comparable, f"the pairs that {next(iter(comparable), '')} was scored on")
+        + labels.left_out(labelled, scored, f"cosines on {task}")
+        + labels.left_out(scored, comparable, f"the pairs that {first} was scored on")
         + left
     )
     if not comparable:
-        why = f"no cosines on {task} of these rows: `evaluate: {{tasks: [sts]}}` {TO_EVALUATE} sts"
+        how = f"`evaluate: {{tasks: [sts]}}` {labels.TO_EVALUATE} sts"
+        why = f"no cosines on {task} of these rows: {how}"
         return Picture(name, title, caption, missing=why)
     pairs_by_label = {
         label: (pairs.values, pairs.gold)
         for label, pairs in comparable.items()
         if pairs.gold is not None
     }
-    drawn = draw_buckets(pairs_by_label, row_styles(labelled), title=f"{title} test")
+    drawn = draw_buckets(pairs_by_label, labels.row_styles(labelled), title=f"{title} test")
     return Picture(name, title, caption, *drawn)
 
 
 def draw_buckets(
     pairs: Mapping[str, tuple[NDArray[Any], NDArray[Any]]],
-    styles: Mapping[str, Style],
+    styles: Mapping[str, labels.Style],
     *,
     title: str,
 ) -> Drawn:

@@ -6,7 +6,7 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from cse_dashboards.figures.labels import score_quantity
-from cse_dashboards.figures.picture import Drawn, Picture, colour, make_figure, replace_missing
+from cse_dashboards.figures.picture import Picture, colour, make_figure, replace_missing
 from cse_methods.names import TASKS, task_name
 from cse_platform.leaderboard.records import RANKING_METRICS, task_of
 from cse_platform.leaderboard.statistics.compare import Comparison
@@ -15,22 +15,17 @@ from cse_platform.presentation.comparison import describe_limits
 
 
 def differences(comparison: Comparison) -> Picture:
-    caption = (
-        "Difference of the means over seeds, with the 95 % interval of the paired bootstrap; p "
-        "is two-sided that there is no difference, by Holm's correction over the tasks; the "
-        "average is one test. Hollow: the interval includes zero, or is unknown."
-    )
-    notes = "".join(f" {note}" for note in describe_limits(comparison))
-    title = f"{comparison.a} against {comparison.b}"
-    return Picture("differences", title, caption + notes, *draw_differences(comparison))
-
-
-def draw_differences(comparison: Comparison) -> Drawn:
-    """Draw the mean of A minus that of B with its 95 % interval, and Holm's p beside it.
+    """Show the mean of A minus that of B with its 95 % interval, and Holm's p beside it.
 
     The lowest line is the average over the tasks, with the uncorrected p of its single test. A
     marker is hollow if its interval contains zero or is unknown.
     """
+    caption = (
+        "Difference of the means over seeds, with the 95 % interval of the paired bootstrap; p "
+        "is two-sided that there is no difference, by Holm's correction over the tasks; the "
+        "average is one test. Hollow: the interval includes zero, or is unknown."
+        + "".join(f" {note}" for note in describe_limits(comparison))
+    )
     tasks = [*comparison.tasks, *([comparison.average] if comparison.average else [])]
     metrics = {score_quantity(task.task).title.rpartition(", ")[2] for task in tasks}
     unit = metrics.pop() if len(metrics) == 1 else "× 100"
@@ -80,4 +75,5 @@ def draw_differences(comparison: Comparison) -> Drawn:
         )
     figure.update_yaxes(autorange="reversed")
     columns = {"a": comparison.a, "b": comparison.b, "difference": f"{name}, {unit}"}
-    return Drawn(figure, data.rename(columns=columns))
+    title = f"{comparison.a} against {comparison.b}"
+    return Picture("differences", title, caption, figure, data.rename(columns=columns))

@@ -7,17 +7,7 @@ from typing import Any
 import pandas as pd
 import plotly.graph_objects as go
 
-from cse_dashboards.figures.labels import (
-    SENTEVAL,
-    Quantity,
-    Rows,
-    data_of,
-    dev_data,
-    dev_quantity,
-    method_colours,
-    picture_per_data,
-    score_quantity,
-)
+from cse_dashboards.figures import labels
 from cse_dashboards.figures.picture import Drawn, Picture, colour, make_figure, replace_missing
 from cse_methods.names import backbone_name, method_name
 from cse_platform.leaderboard.published.rows import PublishedRow, source_of
@@ -36,14 +26,13 @@ KINDS: dict[str, dict[str, Any]] = {
 seed have a marker of their own, because they do not cover the spread over seeds, and so have scores
 that a value counts in which chose the row.
 """
-_WHISKERS = {"color": colour(6), "thickness": 1.5, "width": 5}
 
 Published = Sequence[tuple[str, PublishedRow]]
 """Published rows, each with the label of its line in front."""
 
 
 def leaderboard_pictures(
-    rows: Rows, published: Sequence[PublishedRow] = (), family: FamilyName | None = None
+    rows: labels.Rows, published: Sequence[PublishedRow] = (), family: FamilyName | None = None
 ) -> list[Picture]:
     """Show the rows on their headline, or on dev if no row has a test score.
 
@@ -66,45 +55,46 @@ def leaderboard_pictures(
     if scored or theirs:
         shown, without = scored, len(rows) - len(scored)
         note = f" Rows without that score, which are not shown: {without}." if without else ""
-        data_by_row = [data_of(source_of(row.scores[column], row.dev)) for row in scored]
+        data_by_row = [labels.data_of(source_of(row.scores[column], row.dev)) for row in scored]
     else:
         shown = list(rows)
         note = (
             " No row has test scores; add them with `evaluate:` in a sweep file, or with "
             "cse-evaluate."
         )
-        data_by_row = [f"{row.dev.search} dev, {dev_data(row)}" for row in rows]
+        data_by_row = [f"{row.dev.search} dev, {labels.dev_data(row)}" for row in rows]
 
     # Of all rows, so that a method has one colour in each picture and in the table above them.
-    colours = method_colours([*(row.method for row in rows), *(row.method for row in published)])
+    methods = [row.method for row in rows] + [row.method for row in published]
+    colours = labels.method_colours(methods)
 
     def draw(data: str) -> Picture:
         ours = [row for row, own in zip(shown, data_by_row, strict=True) if own == data]
         if not scored and not theirs:
-            scores, quantity = [row.dev_score for row in ours], dev_quantity(ours[0].dev.search)
-            return _make_picture(ours, scores, quantity, colours, note)
-        papers = theirs if data == SENTEVAL else ()
+            quantity = labels.dev_quantity(ours[0].dev.search)
+            return _make_picture(ours, [row.dev_score for row in ours], quantity, colours, note)
+        papers = theirs if data == labels.SENTEVAL else ()
         hollow = " Hollow: papers' own numbers, on the papers' data." if papers else ""
         scores = [row.scores[column] for row in ours]
-        quantity = score_quantity(column)
+        quantity = labels.score_quantity(column)
         return _make_picture(ours, scores, quantity, colours, hollow + note, papers, column)
 
-    return picture_per_data([*data_by_row, *([SENTEVAL] if theirs else [])], draw)
+    return labels.picture_per_data([*data_by_row, *([labels.SENTEVAL] if theirs else [])], draw)
 
 
 def _make_picture(
-    rows: Rows,
+    rows: labels.Rows,
     scores: Sequence[Estimate],
-    quantity: Quantity,
+    quantity: labels.Quantity,
     colours: Mapping[str, str],
     note: str,
     papers: Sequence[PublishedRow] = (),
     column: str = "",
 ) -> Picture:
     """Make a picture of rows with their scores, and of papers' rows with a score of `column`."""
-    labels = _label_rows(rows)
+    names = _label_rows(rows)
     lines: dict[tuple[str, str], str] = {}
-    for label, row in zip(labels, rows, strict=True):
+    for label, row in zip(names, rows, strict=True):
         system = row.released.system if row.released else row.method
         lines.setdefault((system, row.shown_backbone), label)
     published = []
@@ -114,9 +104,9 @@ def _make_picture(
             label = lines.get((printed.method, printed.backbone), label)
         published.append((label, printed))
     drawn = draw_leaderboard(
-        dict(zip(labels, scores, strict=True)),
+        dict(zip(names, scores, strict=True)),
         quantity,
-        {label: row.method for label, row in zip(labels, rows, strict=True)},
+        {label: row.method for label, row in zip(names, rows, strict=True)},
         colours,
         column=column,
         published=published,
@@ -133,20 +123,20 @@ def _make_picture(
     return Picture("leaderboard", "Leaderboard", f"{quantity.title}.{means}{note}", *drawn)
 
 
-def _label_rows(rows: Rows) -> list[str]:
+def _label_rows(rows: labels.Rows) -> list[str]:
     """Label rows by method and backbone, plus the configuration if that is not unique."""
     short = [f"{method_name(row.shown_method)} {backbone_name(row.shown_backbone)}" for row in rows]
     hashes = [row.configuration.hash[:8] for row in rows]
     longer = [f"{name} @{digits}" for name, digits in zip(short, hashes, strict=True)]
-    for labels in (short, longer):
-        if len(set(labels)) == len(rows):
-            return labels
+    for names in (short, longer):
+        if len(set(names)) == len(rows):
+            return names
     return [f"{name} ({n})" for n, name in enumerate(longer, start=1)]
 
 
 def draw_leaderboard(
     scores: Mapping[str, Estimate],
-    quantity: Quantity,
+    quantity: labels.Quantity,
     methods: Mapping[str, str],
     colours: Mapping[str, str],
     *,
@@ -159,13 +149,13 @@ def draw_leaderboard(
     """
     records, factor = list[tuple[Any, ...]](), quantity.factor
     for label, score in scores.items():
-        kind, ends = "no interval", (nan, nan)
+        kind, between = "no interval", (nan, nan)
         if interval := score.interval:
             kind = "95 % interval" + " over examples" * (interval.over == "examples")
-            ends = factor * interval.low, factor * interval.high
+            between = factor * interval.low, factor * interval.high
         kind = f"{'one seed' if score.n == 1 else 'mean over seeds'}, {kind}"
         kind = "chosen by its own values" if score.counts_choice else kind
-        records.append((label, methods[label], kind, factor * score.mean, *ends, score.n, None))
+        records.append((label, methods[label], kind, factor * score.mean, *between, score.n, None))
     for label, row in published:
         source = f"{method_name(row.system)} in {', '.join(row.sources)}"
         source += f" ({row.label})" if row.label else ""
@@ -179,7 +169,23 @@ def draw_leaderboard(
     for kind, symbol in KINDS.items():
         if (own := data[data["kind"] == kind]).empty:
             continue
-        traces.append(_make_markers(kind, own, own[quantity.title].astype(float), colours))
+        means, low, high = (own[c].astype(float) for c in (quantity.title, "low", "high"))
+        ends = {"array": replace_missing(high - means), "arrayminus": replace_missing(means - low)}
+        notes = own["source"] if kind == "published" else [f"seeds: {n}" for n in own["seeds"]]
+        traces.append(
+            go.Scatter(
+                name=kind,
+                x=means.tolist(),
+                y=own["row"].tolist(),
+                error_x={**ends, "color": colour(6), "thickness": 1.5, "width": 5},
+                hovertext=list(notes),
+                mode="markers",
+                marker={"size": 10, "color": own["method"].map(colours).tolist(), **symbol},
+                hovertemplate="%{y}: %{x:.2f}, %{hovertext}<extra></extra>",
+                legendgroup=kind,
+                showlegend=False,
+            )
+        )
         # The entry of the legend has a colour that no method has.
         marker = {"size": 10, "color": colour(6), **symbol}
         traces.append(
@@ -199,22 +205,3 @@ def draw_leaderboard(
     )
     figure.update_yaxes(categoryorder="array", categoryarray=order, range=[-0.6, len(order) - 0.4])
     return Drawn(figure, data)
-
-
-def _make_markers(
-    kind: str, data: pd.DataFrame, means: "pd.Series[float]", colours: Mapping[str, str]
-) -> go.Scatter:
-    up, down = data["high"].astype(float) - means, means - data["low"].astype(float)
-    notes = data["source"] if kind == "published" else [f"seeds: {n}" for n in data["seeds"]]
-    return go.Scatter(
-        name=kind,
-        x=means.tolist(),
-        y=data["row"].tolist(),
-        error_x={"array": replace_missing(up), "arrayminus": replace_missing(down), **_WHISKERS},
-        hovertext=list(notes),
-        mode="markers",
-        marker={"size": 10, "color": data["method"].map(colours).tolist(), **KINDS[kind]},
-        hovertemplate="%{y}: %{x:.2f}, %{hovertext}<extra></extra>",
-        legendgroup=kind,
-        showlegend=False,
-    )

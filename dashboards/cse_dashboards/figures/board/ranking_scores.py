@@ -6,17 +6,7 @@ from collections.abc import Mapping, Sequence
 import pandas as pd
 import plotly.graph_objects as go
 
-from cse_dashboards.figures.labels import (
-    TO_EVALUATE,
-    Rows,
-    Style,
-    data_of,
-    first_rows,
-    left_out,
-    picture_per_data,
-    row_styles,
-    score_quantity,
-)
+from cse_dashboards.figures import labels
 from cse_dashboards.figures.picture import Drawn, Picture, colour, make_panels, replace_missing
 from cse_platform.leaderboard.api import Leaderboard
 from cse_platform.leaderboard.published.rows import source_of
@@ -34,24 +24,26 @@ Scores = Mapping[str, Estimate]
 """Estimates by column, all from one evaluation."""
 
 
-def ranking_pictures(reader: Leaderboard, rows: Rows) -> list[Picture]:
+def ranking_pictures(reader: Leaderboard, rows: labels.Rows) -> list[Picture]:
     """Show KCC and NDCG of each row, with one picture for each source of the test data."""
-    labelled, left = first_rows(rows)
+    labelled, left = labels.first_rows(rows)
     scores, notes = ranking_estimates(reader, labelled)
-    added = left_out(labelled, scores, "these scores") + notes + left
+    added = labels.left_out(labelled, scores, "these scores") + notes + left
     data = {
-        label: data_of(source_of(next(iter(estimates.values())), labelled[label].dev))
+        label: labels.data_of(source_of(next(iter(estimates.values())), labelled[label].dev))
         for label, estimates in scores.items()
     }
-    return picture_per_data(
+    return labels.picture_per_data(
         data.values(),
         lambda name: _make_picture(
-            {n: s for n, s in scores.items() if data[n] == name}, row_styles(labelled), added
+            {n: s for n, s in scores.items() if data[n] == name}, labels.row_styles(labelled), added
         ),
     )
 
 
-def _make_picture(scores: Mapping[str, Scores], styles: Mapping[str, Style], added: str) -> Picture:
+def _make_picture(
+    scores: Mapping[str, Scores], styles: Mapping[str, labels.Style], added: str
+) -> Picture:
     name, title = "ranking_scores", "KCC and NDCG"
     caption = (
         "Mean over the seeds, ± one standard deviation over them; higher is better on both scales. "
@@ -59,7 +51,8 @@ def _make_picture(scores: Mapping[str, Scores], styles: Mapping[str, Style], add
     )
     if not scores:
         why = (
-            f"no KCC of any of these rows: `evaluate: {{tasks: [ranking]}}` {TO_EVALUATE} ranking; "
+            "no KCC of any of these rows: `evaluate: {tasks: [ranking]}` "
+            f"{labels.TO_EVALUATE} ranking; "
             "built-in sets have none, as no sentence is in more than three of their pairs"
         )
         return Picture(name, title, caption, missing=why)
@@ -67,19 +60,19 @@ def _make_picture(scores: Mapping[str, Scores], styles: Mapping[str, Style], add
 
 
 def draw_ranking_scores(
-    scores: Mapping[str, Scores], columns: Sequence[str], styles: Mapping[str, Style]
+    scores: Mapping[str, Scores], columns: Sequence[str], styles: Mapping[str, labels.Style]
 ) -> Drawn:
     """Draw a panel per measure and a bar per method: mean over seeds, ± standard deviation."""
     records = []
     for column in columns:
-        measure = score_quantity(column).title
+        measure = labels.score_quantity(column).title
         for label, estimates in scores.items():
             if score := estimates.get(column):
                 std = None if score.std is None else 100 * score.std
                 records.append((label, measure, 100 * score.mean, std, score.n))
     data = pd.DataFrame(records, columns=["method", "measure", "mean", "std", "seeds"])
     panels = {}
-    for title in (score_quantity(column).title for column in columns):
+    for title in (labels.score_quantity(column).title for column in columns):
         own = data[data["measure"] == title]
         bars = go.Bar(
             name=title,

@@ -1,6 +1,6 @@
 """Similarities that models give to pairs of sentences (CompCSE, figure 4)."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from string import ascii_uppercase
 from textwrap import wrap
 
@@ -50,33 +50,19 @@ def heat_map(embeddings: Embeddings, trials: Trials, sentences: Sequence[str]) -
             f"a heat map needs 2 to {MOST_SENTENCES} different sentences, got {len(chosen)}"
         )
     encoded, absent = vectors_of(embeddings, trials, chosen)
-    drawn = draw_heat_map(chosen, {label: all_cosines(v) for label, v in encoded.items()})
-    return drawn, f"{caption} (after CompCSE, figure 4).{absent}"
-
-
-def all_cosines(vectors: Array) -> Array:
-    """Compute the cosine of every pair of rows, shape (N, N); 0 with a zero vector."""
-    points = unit(vectors)
-    return np.clip(points @ points.T, -1, 1).round(4)
-
-
-def draw_heat_map(sentences: Sequence[str], cosines: Mapping[str, Array]) -> Drawn:
-    """Draw the cosine of every two sentences, with a panel per model (CompCSE, figure 4).
-
-    Cosines have shape (N, N); there are at most 26 different sentences.
-    """
+    cosines = {label: all_cosines(vectors) for label, vectors in encoded.items()}
     panels = {
         name: [
             go.Heatmap(
                 name=name,
-                x=list(sentences),
-                y=list(sentences),
+                x=chosen,
+                y=chosen,
                 z=values.tolist(),
                 coloraxis="coloraxis",
-                texttemplate="%{z:.2f}" if len(sentences) <= LEGIBLE else None,
+                texttemplate="%{z:.2f}" if len(chosen) <= LEGIBLE else None,
                 xgap=1,
                 ygap=1,
-                customdata=[[[down, across] for across in sentences] for down in sentences],
+                customdata=[[[down, across] for across in chosen] for down in chosen],
                 hovertemplate="%{customdata[0]}<br>%{customdata[1]}<br>cosine %{z:.3f}",
             )
         ]
@@ -89,20 +75,27 @@ def draw_heat_map(sentences: Sequence[str], cosines: Mapping[str, Array]) -> Dra
         axes=[("sentence", "sentence")],
         shared_yaxes="all",
         horizontal_spacing=0.04,
-        row_height=max(ROW, 38 * len(sentences) + BETWEEN),
+        row_height=max(ROW, 38 * len(chosen) + BETWEEN),
         coloraxis={"cmin": lowest, "cmax": 1, "colorbar": {"title": {"text": "cosine"}}},
     )
-    letters = list(ascii_uppercase[: len(sentences)])
+    letters = list(ascii_uppercase[: len(chosen)])
     labels = [
         "<br>".join(wrap(f"{n} · {sentence}", LINE, max_lines=LINES, placeholder="…"))
-        for n, sentence in zip(letters, sentences, strict=True)
+        for n, sentence in zip(letters, chosen, strict=True)
     ]
-    figure.update_xaxes(title_text="sentence", tickvals=sentences, ticktext=letters, showgrid=False)
-    figure.update_yaxes(tickvals=sentences, ticktext=labels, showgrid=False, autorange="reversed")
+    figure.update_xaxes(title_text="sentence", tickvals=chosen, ticktext=letters, showgrid=False)
+    figure.update_yaxes(tickvals=chosen, ticktext=labels, showgrid=False, autorange="reversed")
     records = [
         {"model": name, "sentence": sentence, "other": other, "cosine": values[down, across]}
         for name, values in cosines.items()
-        for down, sentence in enumerate(sentences)
-        for across, other in enumerate(sentences)
+        for down, sentence in enumerate(chosen)
+        for across, other in enumerate(chosen)
     ]
-    return Drawn(figure, pd.DataFrame(records))
+    drawn = Drawn(figure, pd.DataFrame(records))
+    return drawn, f"{caption} (after CompCSE, figure 4).{absent}"
+
+
+def all_cosines(vectors: Array) -> Array:
+    """Compute the cosine of every pair of rows, shape (N, N); 0 with a zero vector."""
+    points = unit(vectors)
+    return np.clip(points @ points.T, -1, 1).round(4)

@@ -1,25 +1,11 @@
 """Score against one hyperparameter (HiCL figure 2, and the papers' ablations)."""
 
-from collections.abc import Sequence
-
 import plotly.graph_objects as go
 
-from cse_dashboards.figures.labels import Quantity, dev_quantity, search_notes
-from cse_dashboards.figures.picture import Drawn, Picture, colour, file_name, make_figure
-from cse_dashboards.figures.search.study import (
-    axis_of,
-    by_value,
-    do_recur,
-    is_number,
-    mark_trials,
-    nothing_searched,
-    scored_with,
-    scores_of,
-    weighted_note,
-)
-from cse_platform.leaderboard.records import Trial
+from cse_dashboards.figures.labels import dev_quantity, search_notes
+from cse_dashboards.figures.picture import Picture, colour, file_name, make_figure
+from cse_dashboards.figures.search import study
 from cse_platform.leaderboard.sweeps import SearchHistory
-from cse_platform.sweep.space.dimensions import Dimension
 
 MEAN, STD, CONFIGURATIONS = "mean over configurations", "std over seeds", "configurations"
 _AFTER = "Other hyperparameters vary along. After HiCL, figure 2."
@@ -32,38 +18,29 @@ _MEANS = (
 def hyperparameter_effects(history: SearchHistory) -> list[Picture]:
     """Show the score over each hyperparameter of a search."""
     if not len(history.space):
-        why = nothing_searched(history)
+        why = study.nothing_searched(history)
         return [Picture("settings", "Hyperparameters", _AFTER, missing=why)]
-    pictures, quantity = [], dev_quantity(history.dev)
-    for name, dimension in history.space.items():
-        file, title = f"setting_{file_name(name)}", f"Effect of {name}"
-        if scored_with(history.trials, name):
-            drawn = draw_effect(history.trials, name, dimension, quantity)
-            means = _MEANS if MEAN in drawn.data else ""
-            caption = f"Each marker is a trial.{means} {_AFTER}{weighted_note(history)}"
-            notes = search_notes(history.trials, quantity.factor)
-            pictures.append(Picture(file, title, caption, *drawn, trials=notes))
-        else:
-            why = f"no complete trial of sweep {history.sweep} has {name}"
-            pictures.append(Picture(file, title, _AFTER, missing=why))
-    return pictures
+    return [effect(history, name) for name in history.space]
 
 
-def draw_effect(
-    trials: Sequence[Trial], name: str, dimension: Dimension, quantity: Quantity
-) -> Drawn:
-    """Draw a marker per trial, and the mean over the configurations of each value.
+def effect(history: SearchHistory, name: str) -> Picture:
+    """Show a marker per trial, and the mean over the configurations of each value.
 
     Bars are one standard deviation over seeds, pooled over the configurations of a value that have
     several. There is no mean if nearly every configuration has a value of its own. Non-numeric
     values are categories. Incomplete trials, and those without the hyperparameter, are left out.
     """
-    results = {value: at for (value,), at in by_value(trials, name).items()}
-    numeric = all(map(is_number, results))
-    shown, factor = scored_with(trials, name), quantity.factor
-    data = scores_of(shown, quantity, name)
-    traces = [mark_trials(data, name, quantity.title)]
-    if do_recur(results.values(), dimension):
+    file, title = f"setting_{file_name(name)}", f"Effect of {name}"
+    if not (shown := study.scored_with(history.trials, name)):
+        why = f"no complete trial of sweep {history.sweep} has {name}"
+        return Picture(file, title, _AFTER, missing=why)
+    quantity, dimension = dev_quantity(history.dev), history.space[name]
+    results = {value: at for (value,), at in study.by_value(history.trials, name).items()}
+    numeric = all(map(study.is_number, results))
+    factor = quantity.factor
+    data = study.scores_of(shown, quantity, name)
+    traces = [study.mark_trials(data, name, quantity.title)]
+    if study.do_recur(results.values(), dimension):
         of_trials = [results[value] for value in data[name]]
         data[MEAN] = [factor * at.mean for at in of_trials]
         data[STD] = [None if at.std is None else factor * at.std for at in of_trials]
@@ -83,5 +60,9 @@ def draw_effect(
                 hovertemplate="%{x}: mean %{y:.2f} of %{customdata[0]}<extra></extra>",
             )
         )
-    figure = make_figure(*traces, title=f"Effect of {name}", x=name, y=quantity.title)
-    return Drawn(figure.update_xaxes(axis_of(dimension, results)), data)
+    figure = make_figure(*traces, title=title, x=name, y=quantity.title)
+    figure.update_xaxes(study.axis_of(dimension, results))
+    means = _MEANS if MEAN in data else ""
+    caption = f"Each marker is a trial.{means} {_AFTER}{study.weighted_note(history)}"
+    notes = search_notes(history.trials, factor)
+    return Picture(file, title, caption, figure, data, trials=notes)

@@ -10,22 +10,11 @@ from numpy.typing import NDArray
 from scipy.interpolate import griddata
 from scipy.spatial import QhullError
 
-from cse_dashboards.figures.labels import Quantity, dev_quantity
-from cse_dashboards.figures.picture import Drawn, Picture, colour, make_figure
-from cse_dashboards.figures.search.study import (
-    axis_of,
-    by_value,
-    do_recur,
-    is_number,
-    nothing_searched,
-    pair_of,
-    scored_with,
-    weighted_note,
-)
-from cse_platform.leaderboard.records import Trial
+from cse_dashboards.figures.labels import dev_quantity
+from cse_dashboards.figures.picture import Picture, colour, make_figure
+from cse_dashboards.figures.search import study
 from cse_platform.leaderboard.sweeps import SearchHistory
 from cse_platform.sweep.space.dimensions import Choices, Dimension
-from cse_platform.sweep.space.space import Space
 
 FEW = 12
 """Most values of a hyperparameter in a heat map."""
@@ -34,15 +23,20 @@ FINE = 40
 
 
 def surface(history: SearchHistory, x: str | None = None, y: str | None = None) -> Picture:
-    """Show the score over two hyperparameters, by default those of `pair_of`."""
+    """Show the mean over configurations at each pair of values of two hyperparameters.
+
+    By default, these are those of `pair_of`. It is a heat map if both have few, recurring values.
+    Otherwise it has points and, if both are numeric, a linearly interpolated contour behind them.
+    Incomplete trials, and those without both hyperparameters, are left out.
+    """
     title = "Two hyperparameters and the score"
     caption = (
         "Mean on dev over the configurations of each pair of values, each the mean of its seeds. "
-        "After RankCSE, figure 3." + weighted_note(history)
+        "After RankCSE, figure 3." + study.weighted_note(history)
     )
-    names = pair_of(history, x, y)
+    names = study.pair_of(history, x, y)
     if len(names) < 2 or not all(name in history.space for name in names):
-        why = nothing_searched(history)
+        why = study.nothing_searched(history)
         if len(history.space):
             why = (
                 f"it takes two of the hyperparameters that sweep {history.sweep} searched "
@@ -51,33 +45,23 @@ def surface(history: SearchHistory, x: str | None = None, y: str | None = None) 
         return Picture("surface", title, caption, missing=why)
     x, y = names
     title = f"{x} and {y}"
-    if not scored_with(history.trials, x, y):
+    if not study.scored_with(history.trials, x, y):
         why = f"no complete trial of sweep {history.sweep} has both {x} and {y}"
         return Picture("surface", title, caption, missing=why)
-    figure, data = draw_surface(history.trials, x, y, history.space, dev_quantity(history.dev))
-    if any(trace.type == "contour" for trace in figure.data):
-        caption += " Between the points it is interpolated linearly."
-    return Picture("surface", title, caption, figure, data)
-
-
-def draw_surface(
-    trials: Sequence[Trial], x: str, y: str, space: Space, quantity: Quantity
-) -> Drawn:
-    """Draw the mean over configurations at each pair of values.
-
-    It is a heat map if both hyperparameters have few, recurring values. Otherwise it has points
-    and, if both are numeric, a linearly interpolated contour behind them. Incomplete trials, and
-    those without both hyperparameters, are left out.
-    """
-    results = by_value(trials, x, y)
+    quantity, space = dev_quantity(history.dev), history.space
+    results = study.by_value(history.trials, x, y)
     means = {pair: quantity.factor * at.mean for pair, at in results.items()}
     sides = [list(dict.fromkeys(values)) for values in zip(*means, strict=True)]
     bar = {"colorbar": {"title": {"text": quantity.title, "side": "right"}}}
-    sole = {name: by_value(trials, name) for name in (x, y)}
-    if all(len(at) <= FEW and do_recur(at.values(), space[name]) for name, at in sole.items()):
+    sole = {name: study.by_value(history.trials, name) for name in (x, y)}
+    if all(
+        len(at) <= FEW and study.do_recur(at.values(), space[name]) for name, at in sole.items()
+    ):
         traces, axes = [_make_cells(means, sides, bar)], [{"type": "category"}] * 2
     else:
-        axes = [dict(axis_of(space[name], side)) for name, side in zip((x, y), sides, strict=True)]
+        axes = [
+            dict(study.axis_of(space[name], side)) for name, side in zip((x, y), sides, strict=True)
+        ]
         line = {"width": 1, "color": colour(6)}
         points = go.Scatter(
             name="configurations",
@@ -87,20 +71,24 @@ def draw_surface(
             marker={"color": list(means.values()), "size": 9, "line": line, **bar},
             hovertemplate="%{x}, %{y}: %{marker.color:.2f}<extra></extra>",
         )
-        numeric = all(is_number(value) for side in sides for value in side)
+        numeric = all(study.is_number(value) for side in sides for value in side)
         between = _interpolate_contour(means, space[x], space[y], bar) if numeric else None
-        traces = [*filter(None, [between]), points]
+        traces = [points]
+        if between is not None:
+            traces.insert(0, between)
+            caption += " Between the points it is interpolated linearly."
     figure = make_figure(*traces, title=f"Effect of {x} and {y}", x=x, y=y)
     figure.update_layout(xaxis=axes[0], yaxis=axes[1])
     records = [(*pair, means[pair], at.configurations) for pair, at in results.items()]
     columns = [x, y, quantity.title, "configurations"]
-    return Drawn(figure, pd.DataFrame(records, columns=columns, dtype=object))
+    data = pd.DataFrame(records, columns=columns, dtype=object)
+    return Picture("surface", title, caption, figure, data)
 
 
 def _make_cells(
     means: Mapping[Any, float], sides: Sequence[list[Any]], bar: dict[str, Any]
 ) -> go.Heatmap:
-    across, down = (sorted(side) if all(map(is_number, side)) else side for side in sides)
+    across, down = (sorted(side) if all(map(study.is_number, side)) else side for side in sides)
     return go.Heatmap(
         name="mean over configurations",
         x=list(map(str, across)),

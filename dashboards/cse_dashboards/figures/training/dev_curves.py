@@ -6,18 +6,7 @@ from statistics import fmean
 import pandas as pd
 import plotly.graph_objects as go
 
-from cse_dashboards.figures.labels import (
-    MOST_COLOURS,
-    STEP,
-    Rows,
-    Style,
-    first_rows,
-    left_out,
-    metric_quantity,
-    picture_per_dev_data,
-    row_styles,
-    values_line,
-)
+from cse_dashboards.figures import labels
 from cse_dashboards.figures.picture import (
     PALETTE,
     Drawn,
@@ -32,13 +21,13 @@ from cse_platform.leaderboard.records import DevPoint, LeaderboardRow, Trial
 from cse_platform.numbers import HASH_DIGITS
 
 MEAN, KEPT = "mean over seeds", "kept checkpoint"
-MOST_RUNNING = MOST_COLOURS // 2
+MOST_RUNNING = labels.MOST_COLOURS // 2
 SeedCurves = Mapping[int, Sequence[DevPoint]]
 """Dev curves by seed."""
 
 
 def dev_curve_pictures(
-    reader: Leaderboard, rows: Rows, metric: str, running: Sequence[Trial] = ()
+    reader: Leaderboard, rows: labels.Rows, metric: str, running: Sequence[Trial] = ()
 ) -> list[Picture]:
     """Plot a metric, e.g. `dev/stsb_spearman`, against the step, with a band over the seeds.
 
@@ -47,28 +36,32 @@ def dev_curve_pictures(
     """
     if not metric.startswith("dev/"):
         return [_make_picture(reader, rows, metric, running)]
-    return picture_per_dev_data(rows, lambda shown: _make_picture(reader, shown, metric, running))
+    return labels.picture_per_dev_data(
+        rows, lambda shown: _make_picture(reader, shown, metric, running)
+    )
 
 
 def _make_picture(
-    reader: Leaderboard, rows: Rows, metric: str, running: Sequence[Trial]
+    reader: Leaderboard, rows: labels.Rows, metric: str, running: Sequence[Trial]
 ) -> Picture:
     running = running[:MOST_RUNNING]
-    labelled, left = first_rows(rows, MOST_COLOURS - len(running))
+    labelled, left = labels.first_rows(rows, labels.MOST_COLOURS - len(running))
     curves, seeds = curves_of(reader, labelled, metric)
-    styles = row_styles(labelled)
+    styles = labels.row_styles(labelled)
     keys = {label: row.keys for label, row in labelled.items()}
     for index, trial in enumerate(running, start=len(labelled)):
-        label = f"#{trial.number} runs: {values_line(trial.searched_values)}".removesuffix(": ")
+        settings = labels.values_line(trial.searched_values)
+        label = f"#{trial.number} runs" + f": {settings}" * bool(settings)
         if reported := seeds_having({trial.seed: list(trial.points)}, metric):
-            styles[label] = Style(PALETTE[index], further=1)
+            styles[label] = labels.Style(PALETTE[index], further=1)
             curves[label], keys[label] = reported, {trial.seed: trial.key}
-    name, title = "dev_curves_" + file_name(metric), f"{metric_quantity(metric).name} by step"
+    name = "dev_curves_" + file_name(metric)
+    title = f"{labels.metric_quantity(metric).name} by step"
     caption = (
         "Mean over the seeds at each step that all of them have; band: lowest to highest seed; "
         "star: kept checkpoint. After CompCSE, figure 3."
         + " Dashed: the newest trials that run." * bool(running)
-        + left_out(labelled, curves, metric)
+        + labels.left_out(labelled, curves, metric)
         + seeds
         + left
     )
@@ -87,7 +80,7 @@ def _make_picture(
 def draw_dev_curves(
     curves: Mapping[str, SeedCurves],
     metric: str,
-    styles: Mapping[str, Style],
+    styles: Mapping[str, labels.Style],
     keys: Mapping[str, Mapping[int, str]],
 ) -> Drawn:
     """Draw the mean over seeds, a band from the lowest to the highest seed, and stars.
@@ -95,8 +88,8 @@ def draw_dev_curves(
     A star marks each seed's kept checkpoint. A single seed has no band; seeds without the metric
     are left out. `keys` are the trials' keys, by label and seed.
     """
-    quantity = metric_quantity(metric)
-    factor, columns = quantity.factor, [STEP, quantity.title]
+    quantity = labels.metric_quantity(metric)
+    factor, columns = quantity.factor, [labels.STEP, quantity.title]
     traces, parts = [], []
     for label, seeds in curves.items():
         style, own = styles[label], list(keys[label].values())
@@ -113,7 +106,7 @@ def draw_dev_curves(
         ]
         stars = pd.DataFrame(kept, columns=[*columns, "seeds", "key"])
         parts += [part.assign(method=label, point=p) for part, p in ((means, MEAN), (stars, KEPT))]
-        steps = means[STEP].tolist()
+        steps = means[labels.STEP].tolist()
         if (means["seeds"] > 1).any():
             ends = (means[end].tolist() for end in ("lowest seed", "highest seed"))
             traces += make_band(steps, *ends, fill=fade(style.colour), legendgroup=label)
@@ -130,14 +123,16 @@ def draw_dev_curves(
             ),
             mark_kept(
                 label,
-                stars[STEP].tolist(),
+                stars[labels.STEP].tolist(),
                 stars[quantity.title].tolist(),
                 colour=style.colour,
                 ids=[key[:HASH_DIGITS] for key in stars["key"]],
             ),
         ]
     title = f"{quantity.name} by step"
-    figure = make_figure(*traces, title=title, x=STEP, y=quantity.title, hovermode="x unified")
+    figure = make_figure(
+        *traces, title=title, x=labels.STEP, y=quantity.title, hovermode="x unified"
+    )
     columns = ["method", "point", *columns, "lowest seed", "highest seed", "seeds", "key"]
     return Drawn(figure, pd.concat(parts)[columns])
 

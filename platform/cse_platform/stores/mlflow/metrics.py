@@ -1,6 +1,7 @@
 """Builds all metrics and parameters that the mirror writes to MLflow."""
 
 from collections.abc import Mapping
+from datetime import datetime
 from statistics import fmean, stdev
 
 from mlflow.entities import Metric, Param
@@ -49,8 +50,7 @@ def trial_metrics(event: events.TrialPoint | events.TrialFinished) -> list[Metri
             values["perf/wall_seconds"] = event.wall_seconds
         if TRAIN_MINUTES in event.costs:  # other costs are metrics of each step
             values[f"perf/{TRAIN_MINUTES}"] = event.costs[TRAIN_MINUTES]
-    time = milliseconds(event.time)
-    return [Metric(clean_name(name), value, time, step) for name, value in values.items()]
+    return _build_metrics(values, event.time, step)
 
 
 def best_metric(dev_search: str) -> str:
@@ -65,37 +65,42 @@ def best_so_far_metrics(
     values = _collect_best_values(event) if leads else {}
     if best is not None:
         values |= {best_metric(dev_search): best}
-    time = milliseconds(event.time)
-    return [Metric(clean_name(name), value, time, step) for name, value in values.items()]
+    return _build_metrics(values, event.time, step)
 
 
 def estimate_metrics(
-    seeds: Mapping[int, float], *, dev_search: str, time: int, chosen_by: float | None
+    seeds: Mapping[int, float], *, dev_search: str, time: datetime, chosen_by: float | None
 ) -> list[Metric]:
     """Build the dev score of a sweep's best configuration over the further seeds of it."""
-    name = clean_name(dev_metric(dev_search).replace("dev/", "confirmed/", 1))
+    name = dev_metric(dev_search).replace("dev/", "confirmed/", 1)
     values = {name: fmean(seeds.values()), f"{name}_std": stdev(seeds.values())}
     values["confirmed/seeds"] = len(seeds)
     if chosen_by is not None:
         values["confirmed/chosen_by"] = chosen_by
-    return [Metric(name, value, time, 0) for name, value in values.items()]
+    return _build_metrics(values, time, 0)
 
 
 def reused_metrics(event: events.TrialReused, *, dev_search: str) -> list[Metric]:
     """Build the dev curve and the best value of a reused trial."""
-    name, time = clean_name(dev_metric(dev_search)), milliseconds(event.time)
-    return [
-        *(Metric(name, value, time, step) for step, value in event.curve.items()),
-        Metric(best_metric(dev_search), event.best_value, time, event.best_step),
-        Metric("best/step", event.best_step, time, event.best_step),
+    curve, best = dev_metric(dev_search), best_metric(dev_search)
+    values = {best: event.best_value, "best/step": event.best_step}
+    points = [
+        point
+        for step, value in event.curve.items()
+        for point in _build_metrics({curve: value}, event.time, step)
     ]
+    return points + _build_metrics(values, event.time, event.best_step)
 
 
 def evaluation_metrics(event: events.TrialEvaluated, *, step: int) -> list[Metric]:
     """Build `test/<task>_<metric>` for each test score, and `evaluation/…` for each dev score."""
-    time = milliseconds(event.time)
-    named = ((f"{_FOLDERS[s.split]}/{s.task}_{s.metric}", s.value) for s in event.scores)
-    return [Metric(clean_name(name), value, time, step) for name, value in named]
+    values = {f"{_FOLDERS[s.split]}/{s.task}_{s.metric}": s.value for s in event.scores}
+    return _build_metrics(values, event.time, step)
+
+
+def _build_metrics(values: Mapping[str, float], time: datetime, step: int) -> list[Metric]:
+    stamp = milliseconds(time)
+    return [Metric(clean_name(name), value, stamp, step) for name, value in values.items()]
 
 
 def _collect_best_values(event: Ended) -> dict[str, float]:

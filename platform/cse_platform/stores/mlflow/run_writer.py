@@ -8,8 +8,9 @@ import hashlib
 import json
 import zlib
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from statistics import fmean
 from typing import Any
 
@@ -58,8 +59,6 @@ MOST_COLUMNS = 100
 """Maximum number of columns, because MLflow refuses tags of more than 5,000 characters."""
 
 _PACKED = "deflate;"
-_FIRST = ("tags.`sweep`", "tags.`method`", "tags.`backbone`")
-_LAST = ("metrics.`test/avg_sts_spearman`",)
 _STATE = {
     "searchFilter": SEARCH_FILTER,
     "orderByAsc": False,
@@ -95,13 +94,11 @@ def offer_view(client: Any, experiment: str, event: SweepStarted) -> None:
         known, order = before["selectedColumns"], before["orderByKey"]
     dev = stored_dev(event.spec)
     scores = [best_metric(name) for name in dict.fromkeys((dev.search_name, dev.checkpoint_name))]
-    varied = [clean_name(name) for name in event.spec.get("space") or {}]
     columns = (
-        *_FIRST,
-        *(f"metrics.`{name}`" for name in scores),
-        *_LAST,
+        *("tags.`sweep`", "tags.`method`", "tags.`backbone`"),
+        *(f"metrics.`{name}`" for name in (*scores, "test/avg_sts_spearman")),
         *known,
-        *(f"params.`{name}`" for name in varied),
+        *(f"params.`{clean_name(name)}`" for name in event.spec.get("space") or {}),
     )
     shown = [*dict.fromkeys(columns)][:MOST_COLUMNS]
     order = order or f"metrics.`{scores[0]}`"
@@ -115,81 +112,11 @@ def offer_view(client: Any, experiment: str, event: SweepStarted) -> None:
         client.set_experiment_tag(experiment, VIEW_OFFERED, hashed)
 
 
-def _progress_tag(ended: int = 0, best: float | None = None) -> RunTag:
-    """Make the tag of a sweep's run with its progress: the number of ended trials, where each
-    attempt counts, and the highest dev score of a complete trial.
+def _format_progress(ended: int = 0, best: float | None = None) -> str:
+    """Format the progress of a sweep: the number of ended trials, where each attempt counts, and
+    the highest dev score of a complete trial.
     """
-    return RunTag(tags.PROGRESS, json.dumps({"ended": ended, "best": best}))
-
-
-class BestSoFarWriter:
-    """Collects the progress of sweeps; `flush` writes it to their runs.
-
-    The step at which a trial ended is a tag of its run, so that a repeated end counts once. The
-    caller must log that tag before `flush`.
-    """
-
-    def __init__(self, client: Any) -> None:
-        self._client = client
-        self._known: dict[str, tuple[int, float | None]] = {}
-        """The number of ended trials and the best score of each run."""
-        self._points: defaultdict[str, list[Metric]] = defaultdict(list)
-        self._leaders: dict[str, dict[str, str]] = {}
-
-    def add(
-        self, sweep: Any, read_trial: Callable[[], Any], event: Ended, *, is_first: bool
-    ) -> dict[str, str]:
-        """Count a trial that has ended, before its run is terminated in MLflow.
-
-        Args:
-            sweep: the sweep's run in MLflow.
-            read_trial: reads the trial's run from MLflow.
-            event: the trial's end.
-            is_first: whether no earlier end of this run has been counted, so that the run need not
-                be read to find out.
-
-        Returns:
-            The tags to add to the trial's run.
-        """
-        run_id, dev_search = sweep.info.run_id, sweep.data.tags["dev_search"]
-        logged = json.loads(sweep.data.tags.get(tags.PROGRESS, "{}"))
-        progress = logged.get("ended", 0), logged.get("best")
-        ended, best = self._known.setdefault(run_id, progress)
-        stored = None if is_first else read_trial().data.tags.get(tags.PLACE)
-        step, time = ended + 1, milliseconds(event.time)
-        added = {tags.PLACE: f"{step} {time}"}
-        if stored is not None:
-            stored_step, _, stored_time = stored.partition(" ")
-            if time <= int(stored_time):  # of this end or a later one
-                step, added = int(stored_step), {}
-        if step <= ended:
-            return added
-        value, complete = event.best_value, getattr(event, "state", "COMPLETE") == "COMPLETE"
-        leads = complete and value is not None and (best is None or value > best)
-        best = value if leads else best
-        self._known[run_id] = step, best
-        self._points[run_id] += best_so_far_metrics(
-            event, step=step, best=best, dev_search=dev_search, leads=leads
-        )
-        if leads:
-            leader = read_trial().data
-            searched = [n.removeprefix(SPACE) for n in sweep.data.params if n.startswith(SPACE)]
-            self._leaders[run_id] = {
-                "best_trial": leader.tags[tags.TRIAL],
-                "best_configuration": leader.tags["configuration"],
-                # Inactive dimensions are set to empty, to clear values of the previous leader.
-                **{f"best.{name}": leader.params.get(name, "") for name in searched},
-            }
-        return added
-
-    def flush(self) -> None:
-        """Log what is pending, and the progress last: without it, everything is logged again."""
-        for run_id, points in self._points.items():
-            leader = [RunTag(name, value) for name, value in self._leaders.get(run_id, {}).items()]
-            self._client.log_batch(run_id, metrics=points)
-            self._client.log_batch(run_id, tags=[*leader, _progress_tag(*self._known[run_id])])
-        self._points.clear()
-        self._leaders.clear()
+    return json.dumps({"ended": ended, "best": best})
 
 
 _STATUS = {"COMPLETE": "FINISHED", "PRUNED": "KILLED", "FAIL": "FAILED", "INTERRUPTED": "KILLED"}
@@ -228,7 +155,9 @@ class RunWriter:
         self._uncounted: set[str] = set()
         """Runs that this writer created and whose first end it has not counted yet."""
         self._unlogged: defaultdict[str, _Unlogged] = defaultdict(_Unlogged)
-        self._best = BestSoFarWriter(client)
+        self._progress: dict[str, tuple[int, float | None]] = {}
+        """The number of ended trials and the best score of each sweep, by its run."""
+        self._unlogged_progress: defaultdict[str, _Unlogged] = defaultdict(_Unlogged)
 
     def position(self, journal: str) -> int:
         """Return the offset up to which a journal has been applied; 0 for an unknown one.
@@ -285,9 +214,17 @@ class RunWriter:
                 self._finish_sweep(event)
 
     def flush(self) -> None:
-        """Log everything that is pending; the client splits it into batches."""
+        """Log everything that is pending; the client splits it into batches.
+
+        The progress of sweeps comes last: without it, everything is logged again.
+        """
         self._log_pending(*self._unlogged)
-        self._best.flush()
+        for run_id, waiting in self._unlogged_progress.items():
+            progress = _format_progress(*self._progress[run_id])
+            self._client.log_batch(run_id, metrics=waiting.metrics)
+            written = {**waiting.tags, tags.PROGRESS: progress}
+            self._client.log_batch(run_id, tags=_build_run_tags(written))
+        self._unlogged_progress.clear()
 
     def _log_pending(self, *run_ids: str) -> None:
         """Log what is pending for runs, and then that they have ended, if they have."""
@@ -313,9 +250,10 @@ class RunWriter:
             )
         offer_view(self._client, self._experiment, event)
         if not known:
-            start = _progress_tag()
             sentence = f"Sweep **{event.sweep}**: {event.method} on {event.backbone}."
-            noted = tags.format_tags({tags.DESCRIPTION: sentence, start.key: start.value})
+            noted = tags.format_tags(
+                {tags.DESCRIPTION: sentence, tags.PROGRESS: _format_progress()}
+            )
             if not self._search_runs(f"tags.sweep = '{event.sweep}'", view=ViewType.ALL):
                 self._new_sweeps.add(event.sweep)
             self._create_run(name, event.sweep, milliseconds(event.time), written | noted)
@@ -337,10 +275,10 @@ class RunWriter:
         of_sweep = f"attributes.status = 'RUNNING' AND tags.`{tags.PARENT}` = '{run_id}'"
         for run in self._search_runs(of_sweep):
             self._client.set_terminated(run.info.run_id, "KILLED", end_time=end)
-        self._log_estimate(sweep, end)
+        self._log_estimate(sweep, event.time)
         self._client.set_terminated(run_id, _STATUS[event.state], end_time=end)
 
-    def _log_estimate(self, sweep: Any, time: int) -> None:
+    def _log_estimate(self, sweep: Any, time: datetime) -> None:
         """Log the mean of the best configuration over its further seeds, which did not choose it.
 
         `best/…` is the highest of all trials, and so too high.
@@ -397,12 +335,46 @@ class RunWriter:
         self._unlogged[run_id].end = "FINISHED", milliseconds(event.time)
 
     def _count_ended_trial(self, run_id: str, event: Ended) -> None:
-        """Count an ended trial in the progress of its sweep."""
-        if (sweep := self._find_sweep_run(event.sweep)) is not None:
-            is_first = run_id in self._uncounted
+        """Count an ended trial in the progress of its sweep, before its run ends in MLflow.
+
+        The step at which it ended is a tag of its run, so that a repeated end counts once.
+        """
+        if (sweep := self._find_sweep_run(event.sweep)) is None:
+            return
+        sweep_id, dev_search = sweep.info.run_id, sweep.data.tags["dev_search"]
+        logged = json.loads(sweep.data.tags.get(tags.PROGRESS, "{}"))
+        ended, best = self._progress.setdefault(
+            sweep_id, (logged.get("ended", 0), logged.get("best"))
+        )
+        step, time, stored = ended + 1, milliseconds(event.time), None
+        if run_id in self._uncounted:  # it has no earlier end to be read
             self._uncounted.discard(run_id)
-            added = self._best.add(sweep, lambda: self._read_run(run_id), event, is_first=is_first)
-            self._unlogged[run_id].tags |= added
+        else:
+            stored = self._read_run(run_id).data.tags.get(tags.PLACE)
+        place = f"{step} {time}"
+        if stored is not None:
+            stored_step, _, stored_time = stored.partition(" ")
+            if time <= int(stored_time):  # of this end or a later one
+                step, place = int(stored_step), stored
+        if step > ended:
+            value, complete = event.best_value, getattr(event, "state", "COMPLETE") == "COMPLETE"
+            leads = complete and value is not None and (best is None or value > best)
+            best = value if leads else best
+            self._progress[sweep_id] = step, best
+            waiting = self._unlogged_progress[sweep_id]
+            waiting.metrics += best_so_far_metrics(
+                event, step=step, best=best, dev_search=dev_search, leads=leads
+            )
+            if leads:
+                leader = self._read_run(run_id).data
+                searched = [n.removeprefix(SPACE) for n in sweep.data.params if n.startswith(SPACE)]
+                waiting.tags |= {
+                    "best_trial": leader.tags[tags.TRIAL],
+                    "best_configuration": leader.tags["configuration"],
+                    # Inactive dimensions are set to empty, to clear values of the previous leader.
+                    **{f"best.{name}": leader.params.get(name, "") for name in searched},
+                }
+        self._unlogged[run_id].tags[tags.PLACE] = place
 
     def _read_run(self, run_id: str) -> Any:
         """Log what is pending for a run, then read the run."""

@@ -118,8 +118,10 @@ def open_experiment(uri: str, name: str, *, artifacts: Path | None) -> tuple[Any
         experiment = client.get_experiment_by_name(name)
         if experiment is None:
             location = artifacts.absolute().as_uri() if artifacts and _DATABASE.match(uri) else None
+            is_beside = location is not None and location == _find_place_beside(uri)
+            marks = {_BESIDE: "true"} if is_beside else {}
             try:
-                client.create_experiment(name, artifact_location=location)
+                client.create_experiment(name, artifact_location=location, tags=marks)
             except MlflowException as error:
                 if error.error_code != "RESOURCE_ALREADY_EXISTS":  # another sweep has created it
                     raise
@@ -131,10 +133,6 @@ def open_experiment(uri: str, name: str, *, artifacts: Path | None) -> tuple[Any
             f"`mlflow experiments restore --experiment-id {number}`, or name another in "
             "`experiment:` of the sweep file"
         )
-    is_beside = experiment.artifact_location == _find_place_beside(uri)
-    if is_beside and _BESIDE not in experiment.tags:
-        with store_errors(uri):
-            client.set_experiment_tag(experiment.experiment_id, _BESIDE, "true")
     return client, experiment
 
 

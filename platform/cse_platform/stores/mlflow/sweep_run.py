@@ -9,14 +9,13 @@ from urllib.parse import unquote
 
 from cse_platform.errors import NoStoreError, NotFoundError
 from cse_platform.secrets import mask_url
-from cse_platform.stores.mlflow import tags
-from cse_platform.stores.mlflow.store import (
-    check_there,
-    connect,
-    is_server,
-    iterate_pages,
-    store_errors,
-)
+from cse_platform.stores.mlflow import store, tags
+
+
+def _search_newest(client: Any, experiments: list[str], condition: str) -> Any:
+    """Search for the newest active run; an empty page if there is none."""
+    newest_first = ["attributes.start_time DESC"]
+    return client.search_runs(experiments, condition, max_results=1, order_by=newest_first)
 
 
 def find_sweep_run(uri: str, *, experiment: str, sweep: str, journal: str) -> str:
@@ -24,15 +23,11 @@ def find_sweep_run(uri: str, *, experiment: str, sweep: str, journal: str) -> st
 
     Raises NotFoundError if it has none, and StoreError if the store does not answer.
     """
-    client = connect(uri)
-    with store_errors(uri):
+    client = store.connect(uri)
+    with store.store_errors(uri):
         known = client.get_experiment_by_name(experiment)
-        runs = known and client.search_runs(
-            [known.experiment_id],
-            f"tags.`{tags.IDENTITY}` = '{tags.run_identity(sweep)}'",
-            max_results=1,
-            order_by=["attributes.start_time DESC"],
-        )
+        of_sweep = f"tags.`{tags.IDENTITY}` = '{tags.run_identity(sweep)}'"
+        runs = known and _search_newest(client, [known.experiment_id], of_sweep)
     for run in runs or ():
         if run.data.tags.get(tags.JOURNAL, journal) == journal:
             return tags.run_link(run.info.experiment_id, run.info.run_id)
@@ -45,20 +40,15 @@ def find_comparison(uri: str, *, experiments: Collection[str], trials: Collectio
     Trials are keys, and experiments names. Trials without a run are left out. Raises NotFoundError
     if none has one, and StoreError if the store does not answer.
     """
-    client = connect(uri)
-    with store_errors(uri):
+    client = store.connect(uri)
+    with store.store_errors(uri):
         known = filter(None, map(client.get_experiment_by_name, experiments))
         ids = [experiment.experiment_id for experiment in known]
-        runs = [
-            client.search_runs(
-                ids,
-                f"tags.{tags.TRIAL} = '{key}'",
-                max_results=1,
-                order_by=["attributes.start_time DESC"],
-            )
+        found = [
+            run.info
             for key in (trials if ids else ())
+            for run in _search_newest(client, ids, f"tags.{tags.TRIAL} = '{key}'")
         ]
-    found = [run.info for newest in runs for run in newest]
     if not found:
         raise NotFoundError(f"MLflow at {mask_url(uri)} has none of these trials")
     experiment_ids = dict.fromkeys(run.experiment_id for run in found)
@@ -88,22 +78,21 @@ class MirroredSweep:
         A tracking server deletes nothing permanently: there, runs are moved to the trash and lose
         the identity tag of the sweep; `mlflow gc`, run on the server, empties the trash.
         """
-        with store_errors(self.uri):
+        with store.store_errors(self.uri):
+            is_remote = store.is_server(self.uri)
             for run_id in self.runs:
-                self._delete_run(run_id)
+                run = self.client.get_run(run_id)
+                if run.info.lifecycle_stage == "active":
+                    if is_remote and tags.IDENTITY in run.data.tags:
+                        self.client.delete_tag(run_id, tags.IDENTITY)
+                    self.client.delete_run(run_id)
+                if not is_remote:
+                    # `mlflow gc --run-ids` would also remove deleted experiments, models and
+                    # artifacts.
+                    self.client._tracking_client.store._hard_delete_run(run_id)
             known = self.client.get_experiment(self.experiment).tags
             for name in {f"{tags.POSITION}.{journal}" for journal in journals} & known.keys():
                 self.client.delete_experiment_tag(self.experiment, name)
-
-    def _delete_run(self, run_id: str) -> None:
-        run = self.client.get_run(run_id)
-        if run.info.lifecycle_stage == "active":
-            if is_server(self.uri) and tags.IDENTITY in run.data.tags:
-                self.client.delete_tag(run_id, tags.IDENTITY)
-            self.client.delete_run(run_id)
-        if not is_server(self.uri):
-            # `mlflow gc --run-ids` would also remove deleted experiments, models and artifacts.
-            self.client._tracking_client.store._hard_delete_run(run_id)
 
 
 def find_mirrored_sweep(
@@ -114,23 +103,23 @@ def find_mirrored_sweep(
     Raises StoreError if the store does not answer, or has another schema version.
     """
     try:
-        check_there(uri)
+        store.check_there(uri)
     except NoStoreError:
         return None
-    client = connect(uri)
-    with store_errors(uri):
+    client = store.connect(uri)
+    with store.store_errors(uri):
         known = client.get_experiment_by_name(experiment)
         if known is None:
             return None
         from mlflow.entities import ViewType
 
-        view = ViewType.ACTIVE_ONLY if is_server(uri) else ViewType.ALL
+        view = ViewType.ACTIVE_ONLY if store.is_server(uri) else ViewType.ALL
         query = [known.experiment_id], f"tags.sweep = '{sweep}'", view
-        runs = iterate_pages(uri, client.search_runs, *query)
+        runs = store.iterate_pages(uri, client.search_runs, *query)
         ours = [run for run in runs if "backbone" in run.data.tags]  # only runs of ours
         others = {r.info.run_id for r in ours if r.data.tags.get(tags.JOURNAL, journal) != journal}
         ours = [r for r in ours if others.isdisjoint({r.info.run_id, r.data.tags.get(tags.PARENT)})]
-        models = iterate_pages(uri, client.search_model_versions) if ours else ()
+        models = store.iterate_pages(uri, client.search_model_versions) if ours else ()
         versions = {str(model.run_id): f"{model.name} version {model.version}" for model in models}
     ordered = sorted(ours, key=lambda run: tags.PARENT not in run.data.tags)
     kept = [run for run in ordered if str(run.info.run_id) in versions]
@@ -140,7 +129,7 @@ def find_mirrored_sweep(
         client,
         known.experiment_id,
         runs=tuple(str(run.info.run_id) for run in gone),
-        artifacts={} if is_server(uri) else _count_artifacts(gone),
+        artifacts={} if store.is_server(uri) else _count_artifacts(gone),
         registered=tuple(versions[str(run.info.run_id)] for run in kept),
     )
 

@@ -13,10 +13,10 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cache
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
 from pydantic import ValidationError
-from sqlalchemy import bindparam, delete, exists, or_, select
+from sqlalchemy import Select, bindparam, delete, exists, or_, select
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.orm import Session
 from sqlalchemy.sql.dml import Insert
@@ -24,57 +24,12 @@ from sqlalchemy.sql.dml import Insert
 from cse_methods.referenced_tasks.reference import is_reference
 from cse_platform.errors import StoreLostError
 from cse_platform.secrets import mask_text
+from cse_platform.stores.sql import tables
 from cse_platform.stores.sql.attempts import show_best_attempts
 from cse_platform.stores.sql.estimates import estimate_configurations
 from cse_platform.stores.sql.store import Store, server_time
-from cse_platform.stores.sql.tables import (
-    FREE_METRICS,
-    AnnotationRecord,
-    AttemptRecord,
-    Base,
-    ConfigurationRecord,
-    DevPointRecord,
-    DriverMessageRecord,
-    EarlyEventRecord,
-    EvaluationRecord,
-    ExampleSetRecord,
-    ExampleValuesRecord,
-    GroupRecord,
-    MachineRecord,
-    ScoreRecord,
-    SweepRecord,
-    SweepRequestRecord,
-    SweepStartRecord,
-    SweepTagRecord,
-    SweepTrialRecord,
-    TestAccessRecord,
-    TrialRecord,
-    in_batches,
-    known_records,
-    sweep_or_none,
-)
 from cse_platform.sweep.spec import SweepSpec
-from cse_platform.tracking.events import (
-    EVENT,
-    MAIN_METRICS,
-    AnnotationWritten,
-    DriverMessage,
-    Event,
-    ModelDeleted,
-    SearchEnded,
-    SweepFinished,
-    SweepRequested,
-    SweepStarted,
-    TestAccessed,
-    TrialBegun,
-    TrialEvaluated,
-    TrialFinished,
-    TrialPoint,
-    TrialReused,
-    TrialScore,
-    TrialStarted,
-    copy_shared_fields,
-)
+from cse_platform.tracking import events
 from cse_platform.tracking.history import stored_confirmed, stored_dev
 from cse_platform.tracking.packing import compress_examples
 
@@ -85,53 +40,66 @@ CONTRADICTIONS = (StoreLostError, LookupError, TypeError, ValueError, OverflowEr
 """Errors raised by an event that contradicts the store; a retry would fail again."""
 
 
-def apply_event(session: Session, journal: str, position: int, event: Event) -> None:
+def apply_event(session: Session, journal: str, position: int, event: events.Event) -> None:
     """Store an event at a position of a journal.
 
     An event about a trial that is not stored yet is held back until the trial starts, and the reuse
     of one that is not complete until it is.
     """
+    if isinstance(
+        event, events.TrialReused | events.TestAccessed | events.TrialEvaluated
+    ) and _store_if_early(session, journal, position, event):
+        return
     match event:
-        case SweepStarted():
+        case events.SweepStarted():
             start_sweep(session, journal, event)
-        case SweepFinished():
+        case events.SweepFinished():
             sweep = sweep_of(session, event.sweep, journal)
             sweep.state, sweep.finished = event.state, event.time
-        case DriverMessage():
+        case events.DriverMessage():
             message = event.model_dump(include={"time", "level", "text"})
             message["sweep_id"] = sweep_of(session, event.sweep, journal).id
             key = {"journal": journal, "position": position}
-            insert_once(session, DriverMessageRecord, key, message)
-        case SearchEnded():
+            insert_once(session, tables.DriverMessageRecord, key, message)
+        case events.SearchEnded():
             sweep_of(session, event.sweep, journal).ended_by = event.budget
-        case SweepRequested():
+        case events.SweepRequested():
             take_request(session, event)
-        case AnnotationWritten():
+        case events.AnnotationWritten():
             add_annotation(session, event)
-        case TrialStarted():
+        case events.TrialStarted():
             if start_trial(session, journal, event):
                 _apply_early_events(session, event.trial)
-        case TrialPoint():
+        case events.TrialPoint():
             add_points(session, journal, [event])
-        case TrialFinished():
+        case events.TrialFinished():
             finish_trial(session, journal, event)
             if event.state == "COMPLETE":
                 _apply_early_events(session, event.trial)
-        case ModelDeleted():
+        case events.ModelDeleted():
             trial = trial_of(session, event.trial)
             for attempt in find_attempts(session, journal, [trial]).values():
                 attempt.model, attempt.model_deleted = None, event.time
-        case TrialReused() | TestAccessed() | TrialEvaluated():
-            _apply_or_store_early(session, journal, position, event)
+        case events.TrialReused():
+            link(session, journal, event, trial_of(session, event.trial))
+        case events.TestAccessed():
+            access = event.model_dump(include={"who", "source"}) | {"opened": event.time}
+            access["trial_id"] = trial_of(session, event.trial).id
+            details = {"command": event.command, "tasks": list(event.tasks)}
+            insert_once(session, tables.TestAccessRecord, access, details)
+        case events.TrialEvaluated():
+            add_evaluation(session, journal, event)
 
 
 def store_reused_trials(leaderboard: Store) -> None:
     """Complete the trials that journals reuse and none has completed, because that one is gone."""
     with leaderboard.writing() as session, collect_writes(session):
-        early = session.execute(select(EarlyEventRecord.journal, EarlyEventRecord.event)).all()
-        events = [(journal, EVENT.validate_json(text)) for journal, text in early]
-        for journal, event in sorted(events, key=lambda entry: entry[1].time):
-            if not isinstance(event, TrialReused):
+        early = session.execute(
+            select(tables.EarlyEventRecord.journal, tables.EarlyEventRecord.event)
+        ).all()
+        entries = [(journal, events.EVENT.validate_json(text)) for journal, text in early]
+        for journal, event in sorted(entries, key=lambda entry: entry[1].time):
+            if not isinstance(event, events.TrialReused):
                 continue
             trial = trial_or_none(session, event.trial)
             if trial is None or not is_complete(session, trial):
@@ -141,10 +109,12 @@ def store_reused_trials(leaderboard: Store) -> None:
 
 def _trials_with_early_events(session: Session) -> set[str]:
     """Return the keys of the trials for which events are held back; a session asks once."""
-    known = known_records(session)
-    if (EarlyEventRecord,) not in known:
-        known[EarlyEventRecord,] = {*session.scalars(select(EarlyEventRecord.trial).distinct())}
-    keys: set[str] = known[EarlyEventRecord,]
+    known = tables.known_records(session)
+    if (tables.EarlyEventRecord,) not in known:
+        known[tables.EarlyEventRecord,] = {
+            *session.scalars(select(tables.EarlyEventRecord.trial).distinct())
+        }
+    keys: set[str] = known[tables.EarlyEventRecord,]
     return keys
 
 
@@ -155,67 +125,58 @@ def _apply_early_events(session: Session, key: str) -> None:
     """
     if key not in _trials_with_early_events(session):
         return
-    trial, of_trial = trial_of(session, key), EarlyEventRecord.trial == key
-    order = EarlyEventRecord.journal, EarlyEventRecord.position
-    for early in session.scalars(select(EarlyEventRecord).where(of_trial).order_by(*order)).all():
-        event = EVENT.validate_json(early.event)
-        if isinstance(event, TrialReused) and not is_complete(session, trial):
+    trial, of_trial = trial_of(session, key), tables.EarlyEventRecord.trial == key
+    order = tables.EarlyEventRecord.journal, tables.EarlyEventRecord.position
+    for early in session.scalars(
+        select(tables.EarlyEventRecord).where(of_trial).order_by(*order)
+    ).all():
+        event = events.EVENT.validate_json(early.event)
+        if isinstance(event, events.TrialReused) and not is_complete(session, trial):
             continue
         session.delete(early)
         try:
             with session.begin_nested():
                 apply_event(session, early.journal, early.position, event)
         except CONTRADICTIONS as error:
-            if isinstance(event, TestAccessed):
+            if isinstance(event, events.TestAccessed):
                 raise
             reason = mask_text(str(error) or repr(error))
             _log.warning("sweep %s: a %s is left out: %s", event.sweep, event.kind, reason)
 
 
-def _apply_or_store_early(
+def _store_if_early(
     session: Session,
     journal: str,
     position: int,
-    event: TrialReused | TestAccessed | TrialEvaluated,
-) -> None:
-    """Apply an event, or store it until its trial is stored, or complete if the event reuses it."""
-    trial, reuses = trial_or_none(session, event.trial), isinstance(event, TrialReused)
-    if trial is None or (reuses and not is_complete(session, trial)):
-        lacks = "not complete" if reuses else "not"
-        says = "sweep %s: trial %s is %s on this leaderboard yet"
-        _log.warning(says, event.sweep, event.trial, lacks)
-        key = {"journal": journal, "position": position}
-        values = {"trial": event.trial, "event": event.model_dump_json()}
-        insert_once(session, EarlyEventRecord, key, values)
-        _trials_with_early_events(session).add(event.trial)
-        return
-    match event:
-        case TrialReused():
-            link(session, journal, event, trial)
-        case TestAccessed():
-            key = {
-                "trial_id": trial.id,
-                "opened": event.time,
-                "who": event.who,
-                "source": event.source,
-            }
-            details = {"command": event.command, "tasks": list(event.tasks)}
-            insert_once(session, TestAccessRecord, key, details)
-        case TrialEvaluated():
-            add_identities(session, event)
-            add_evaluation(session, journal, event)
+    event: events.TrialReused | events.TestAccessed | events.TrialEvaluated,
+) -> bool:
+    """Hold an event back until its trial is stored, or complete if the event reuses it.
+
+    Returns whether it is held back.
+    """
+    trial, reuses = trial_or_none(session, event.trial), isinstance(event, events.TrialReused)
+    if trial is not None and not (reuses and not is_complete(session, trial)):
+        return False
+    lacks = "not complete" if reuses else "not"
+    says = "sweep %s: trial %s is %s on this leaderboard yet"
+    _log.warning(says, event.sweep, event.trial, lacks)
+    key = {"journal": journal, "position": position}
+    values = {"trial": event.trial, "event": event.model_dump_json()}
+    insert_once(session, tables.EarlyEventRecord, key, values)
+    _trials_with_early_events(session).add(event.trial)
+    return True
 
 
-def start_sweep(session: Session, journal: str, event: SweepStarted) -> None:
+def start_sweep(session: Session, journal: str, event: events.SweepStarted) -> None:
     """Store a sweep and its start; a resumed sweep keeps the time of its first start."""
     first = event.model_dump(include={"method", "backbone", "spec"})
     first |= {"state": "RUNNING", "started": event.time, "journal": journal}
-    insert_once(session, SweepRecord, {"name": event.sweep}, first)
+    insert_once(session, tables.SweepRecord, {"name": event.sweep}, first)
     sweep = sweep_of(session, event.sweep, journal)
     sweep.started = min(sweep.started, event.time)
     start = {"sweep_id": sweep.id, "started": event.time}
     facts = event.model_dump(include={"provenance", "packages", "diffs"})
-    insert_once(session, SweepStartRecord, start, facts)
+    insert_once(session, tables.SweepStartRecord, start, facts)
     if sweep.spec.get("search") != event.spec.get("search"):
         sweep.ended_by = None
     sweep.state, sweep.finished = "RUNNING", None
@@ -225,13 +186,13 @@ def start_sweep(session: Session, journal: str, event: SweepStarted) -> None:
     pending: PendingWrites = session.info[PendingWrites]
     pending.joined[sweep.id] |= set()
     if sweep.confirms_all != before:  # other seeds estimate its configurations
-        pending.configurations |= _find_tried(session, sweep.id)
-    session.execute(delete(SweepTagRecord).where(SweepTagRecord.sweep_id == sweep.id))
+        pending.configurations |= set(session.scalars(_select_tried(sweep.id)))
+    session.execute(delete(tables.SweepTagRecord).where(tables.SweepTagRecord.sweep_id == sweep.id))
     for tag in event.spec.get("tags", ()):
-        insert_once(session, SweepTagRecord, {"sweep_id": sweep.id, "tag": tag}, {})
+        insert_once(session, tables.SweepTagRecord, {"sweep_id": sweep.id, "tag": tag}, {})
 
 
-def set_spec(sweep: SweepRecord, spec: Mapping[str, Any]) -> None:
+def set_spec(sweep: tables.SweepRecord, spec: Mapping[str, Any]) -> None:
     """Store the file of a sweep, and what the views need to know of it.
 
     A file of another version, or of an imported sweep, tells what can be parsed of it.
@@ -249,44 +210,36 @@ def set_spec(sweep: SweepRecord, spec: Mapping[str, Any]) -> None:
         sweep.budget = known.search.budget.model_dump(mode="json") if known.search.budget else {}
 
 
-def take_request(session: Session, request: SweepRequested) -> None:
+def take_request(session: Session, request: events.SweepRequested) -> None:
     """Mark a request as taken, because the driver has written it to its journal.
 
     A request that was made in another store is added.
     """
-    query = select(SweepRequestRecord).where(
-        SweepRequestRecord.sweep == request.sweep,
-        SweepRequestRecord.event["request"].as_string() == request.request,
+    query = select(tables.SweepRequestRecord).where(
+        tables.SweepRequestRecord.sweep == request.sweep,
+        tables.SweepRequestRecord.event["request"].as_string() == request.request,
     )
     record = session.scalars(query).first()
     if record is None:
         event = request.model_dump(mode="json")
-        session.add(SweepRequestRecord(sweep=request.sweep, event=event, taken=request.time))
+        session.add(tables.SweepRequestRecord(sweep=request.sweep, event=event, taken=request.time))
         session.flush()
     elif record.taken is None:
         record.taken = server_time(session)
 
 
-def add_annotation(session: Session, event: AnnotationWritten) -> None:
+def add_annotation(session: Session, event: events.AnnotationWritten) -> None:
     """Store the annotation changes of an event, except those for which a later change is stored.
 
     Storing an event twice changes nothing.
     """
-    for kind, word, text, stands in event.changes:
-        new = AnnotationRecord(
-            about=event.about,
-            name=event.name,
-            field=kind,
-            word=word,
-            text=text,
-            stands=stands,
-            who=event.who,
-            time=event.time,
-        )
-        known = session.get(AnnotationRecord, (new.about, new.name, new.field, new.word))
-        if known is None or known.time < new.time:
-            session.merge(new)
-            session.flush()
+    about = event.model_dump(include={"about", "name", "who", "time"})
+    rows = [
+        {**about, "field": kind, "word": word, "text": text, "stands": stands}
+        for kind, word, text, stands in event.changes
+    ]
+    key = ("about", "name", "field", "word")
+    insert_rows(session, tables.AnnotationRecord, key, rows, newer_by="time")
 
 
 @dataclass
@@ -312,33 +265,16 @@ def collect_writes(session: Session) -> Iterator[None]:
     with session.no_autoflush:  # whoever needs something flushed does so
         yield
     _write_points(session)
-    insert_rows(session, ScoreRecord, SCORE_KEY, pending.own_scores, replaced="older")
+    insert_rows(session, tables.ScoreRecord, SCORE_KEY, pending.own_scores, newer_by="measured")
     show_best_attempts(session, pending.trials)
     for sweep, joined in pending.joined.items():
-        pending.configurations |= _find_only_earlier(session, sweep, joined)
+        others = tables.TrialRecord.configuration_id.not_in(joined)
+        earlier = set(session.scalars(_select_tried(sweep, _SEARCHED, others).limit(2)))
+        if len(earlier) == 1:  # from now on, the values of its trials choose it among several
+            pending.configurations |= earlier
         pending.configurations |= _find_more_than_confirmed(session, sweep)
     estimate_configurations(session, pending.configurations)
     del session.info[PendingWrites]
-
-
-def _find_only_earlier(session: Session, sweep: int, joined: set[int]) -> set[int]:
-    """Find the one configuration that a search had tried before others joined it, if it is one.
-
-    From now on, the values of its trials choose it among several.
-    """
-    query = (
-        select(TrialRecord.configuration_id)
-        .join(TrialRecord.links)
-        .where(
-            SweepTrialRecord.sweep_id == sweep,
-            SweepTrialRecord.role != "confirm",
-            TrialRecord.configuration_id.not_in(joined),
-        )
-        .distinct()
-        .limit(2)
-    )
-    earlier = set(session.scalars(query))
-    return earlier if len(earlier) == 1 else set()
 
 
 def _find_more_than_confirmed(session: Session, sweep: int) -> set[int]:
@@ -346,10 +282,10 @@ def _find_more_than_confirmed(session: Session, sweep: int) -> set[int]:
 
     A person has added one, or the budget was lowered. Then values choose, and the sweep says so.
     """
-    record = session.get_one(SweepRecord, sweep)
+    record = session.get_one(tables.SweepRecord, sweep)
     if not record.confirms_all:
         return set()
-    tried = _find_tried(session, sweep, SweepTrialRecord.role != "confirm")
+    tried = set(session.scalars(_select_tried(sweep, _SEARCHED)))
     if len(tried) <= stored_confirmed(record.spec):
         return set()
     record.confirms_all = False
@@ -357,21 +293,24 @@ def _find_more_than_confirmed(session: Session, sweep: int) -> set[int]:
     return tried
 
 
-def _find_tried(session: Session, sweep: int, *conditions: Any) -> set[int]:
-    """Find the configurations of a sweep's trials that match all conditions, by id."""
-    query = select(TrialRecord.configuration_id).join(TrialRecord.links).distinct()
-    return set(session.scalars(query.where(SweepTrialRecord.sweep_id == sweep, *conditions)))
+_SEARCHED = tables.SweepTrialRecord.role != "confirm"
 
 
-def store_starts(session: Session, journal: str, events: Sequence[TrialStarted]) -> None:
+def _select_tried(sweep: int, *conditions: Any) -> Select[int]:
+    """Select the configurations of a sweep's trials that match all conditions, by id."""
+    query = select(tables.TrialRecord.configuration_id).join(tables.TrialRecord.links).distinct()
+    return query.where(tables.SweepTrialRecord.sweep_id == sweep, *conditions)
+
+
+def store_starts(session: Session, journal: str, starts: Sequence[events.TrialStarted]) -> None:
     """Store the configurations, trials, attempts and links of a journal's starts, in few
     statements.
 
     A link whose trial or number the sweep has already is left to `start_trial`.
     """
-    configurations: dict[str, TrialStarted] = {}
-    trials: dict[str, TrialStarted] = {}
-    for event in events:
+    configurations: dict[str, events.TrialStarted] = {}
+    trials: dict[str, events.TrialStarted] = {}
+    for event in starts:
         configurations.setdefault(event.configuration, event)
         trials.setdefault(event.trial, event)
     rows: dict[str, dict[str, Any]] = {}
@@ -380,103 +319,98 @@ def store_starts(session: Session, journal: str, events: Sequence[TrialStarted])
         group["dev_identity"] = event.dev["identity"]
         dev = {f"dev_{name}": event.dev[name] for name in ("checkpoint", "search", "source")}
         rows[name] = {
-            "group_id": insert_record(session, GroupRecord, group, dev).id,
+            "group_id": insert_record(session, tables.GroupRecord, group, dev).id,
             "revision": event.revision,
             "code": event.code,
             "values": event.values,
             "searched": list(event.searched),
             "corpus": event.dev["corpus"],
         }
-    insert_records(session, ConfigurationRecord, "hash", rows)
-    known, rows = known_records(session), {}
+    insert_records(session, tables.ConfigurationRecord, "hash", rows)
+    known, rows = tables.known_records(session), {}
     for key, event in trials.items():
-        configuration = known[ConfigurationRecord, event.configuration].id
+        configuration = known[tables.ConfigurationRecord, event.configuration].id
         rows[key] = {"configuration_id": configuration, "seed": event.seed}
-    insert_records(session, TrialRecord, "key", rows)
+    insert_records(session, tables.TrialRecord, "key", rows)
     begun = find_attempts(session, journal, trials_of(session, trials).values())
     attempts = [
         {
-            "trial_id": known[TrialRecord, key].id,
+            "trial_id": known[tables.TrialRecord, key].id,
             **{"journal": journal, "state": "RUNNING", "started": event.time},
         }
         for key, event in trials.items()
         if key not in begun
     ]
-    insert_new(session, AttemptRecord, ("trial_id", "journal"), attempts)
+    insert_new(session, tables.AttemptRecord, ("trial_id", "journal"), attempts)
     links = [
         {
             "sweep_id": sweep_of(session, event.sweep, journal).id,
-            "trial_id": known[TrialRecord, key].id,
+            "trial_id": known[tables.TrialRecord, key].id,
             **_make_link(session, journal, event),
         }
         for key, event in trials.items()
     ]
-    insert_new(session, SweepTrialRecord, ("sweep_id", "trial_id"), links)
+    insert_new(session, tables.SweepTrialRecord, ("sweep_id", "trial_id"), links)
 
 
-def start_trial(session: Session, journal: str, event: TrialStarted) -> bool:
+def start_trial(session: Session, journal: str, event: events.TrialStarted) -> bool:
     """Store that a journal starts or resumes its attempt. Returns True if the trial is new.
 
-    An attempt that is complete is not changed.
+    An attempt that is complete is not changed; one that restarts from scratch loses its dev points.
     """
-    known = known_records(session)
-    trial: TrialRecord | None = known.get((TrialRecord, event.trial))
-    attempt_key = AttemptRecord, None if trial is None else trial.id, journal
-    if not {attempt_key, (ConfigurationRecord, event.configuration)} <= known.keys():
+    known = tables.known_records(session)
+    trial: tables.TrialRecord | None = known.get((tables.TrialRecord, event.trial))
+    attempt_key = tables.AttemptRecord, None if trial is None else trial.id, journal
+    if not {attempt_key, (tables.ConfigurationRecord, event.configuration)} <= known.keys():
         store_starts(session, journal, [event])
     trial = trial_of(session, event.trial)
-    configuration = known[ConfigurationRecord, event.configuration]
-    group = session.get_one(GroupRecord, configuration.group_id)
-    new = take_new(session, TrialRecord, event.trial)
+    configuration = known[tables.ConfigurationRecord, event.configuration]
+    group = session.get_one(tables.GroupRecord, configuration.group_id)
+    new = take_new(session, tables.TrialRecord, event.trial)
     if new:
         group.trials += 1
     link(session, journal, event, trial)
-    attempt: AttemptRecord = known[AttemptRecord, trial.id, journal]
+    attempt: tables.AttemptRecord = known[tables.AttemptRecord, trial.id, journal]
     if attempt.state == "COMPLETE":
         return new
     is_fresh = event.resumed_from is None
     since = event.time, event.code or ""
     if is_fresh and (group.code_since is None or (group.code_since, group.code or "") < since):
         group.code, group.code_since = event.code, event.time
-    if not take_new(session, AttemptRecord, trial.id, journal):
-        begin_attempt(
-            session, attempt, started=event.time if is_fresh or not attempt.state else None
-        )
     session.info[PendingWrites].trials.add(trial.id)
-    return new
-
-
-def begin_attempt(session: Session, attempt: AttemptRecord, *, started: datetime | None) -> None:
-    """Set an attempt to running. With `started`, it restarts from scratch: its dev points are
-    deleted.
-    """
-    if started is not None:
+    if take_new(session, tables.AttemptRecord, trial.id, journal):
+        return new
+    if is_fresh or not attempt.state:
         _write_points(session)
-        session.execute(delete(DevPointRecord).where(DevPointRecord.attempt_id == attempt.id))
-        attempt.started, attempt.start_value, attempt.reached = started, None, None
+        of_attempt = tables.DevPointRecord.attempt_id == attempt.id
+        session.execute(delete(tables.DevPointRecord).where(of_attempt))
+        attempt.started, attempt.start_value, attempt.reached = event.time, None, None
     attempt.state, attempt.finished, attempt.error, attempt.model = "RUNNING", None, None, None
     attempt.best_step, attempt.best_value, attempt.wall_seconds = None, None, None
     attempt.model_deleted, attempt.why, attempt.cause, attempt.costs = None, None, None, {}
+    return new
 
 
-_LINKS = select(SweepTrialRecord).where(
-    SweepTrialRecord.sweep_id == bindparam("sweep"),
+_LINKS = select(tables.SweepTrialRecord).where(
+    tables.SweepTrialRecord.sweep_id == bindparam("sweep"),
     or_(
-        SweepTrialRecord.trial_id == bindparam("trial"),
-        SweepTrialRecord.number == bindparam("number"),
+        tables.SweepTrialRecord.trial_id == bindparam("trial"),
+        tables.SweepTrialRecord.number == bindparam("number"),
     ),
 )
 """The links of a sweep that have one trial or one number."""
 
 
-def link(session: Session, journal: str, event: TrialBegun, trial: TrialRecord) -> None:
+def link(
+    session: Session, journal: str, event: events.TrialBegun, trial: tables.TrialRecord
+) -> None:
     """Add a trial to its sweep; a retry replaces the trial that had its number, which failed.
 
     A trial that its sweep reuses after it has failed there counts as reused. In a search, its value
     and those of earlier trials may choose configurations from now on.
     """
     sweep = sweep_of(session, event.sweep, journal).id
-    configuration = session.get_one(ConfigurationRecord, trial.configuration_id)
+    configuration = session.get_one(tables.ConfigurationRecord, trial.configuration_id)
     if configuration.searched != list(event.searched):
         configuration.searched = sorted({*configuration.searched, *event.searched})
         configuration.values = event.values | configuration.values
@@ -484,26 +418,29 @@ def link(session: Session, journal: str, event: TrialBegun, trial: TrialRecord) 
         session.info[PendingWrites].joined[sweep].add(configuration.id)
     if configuration.n > 0:
         session.info[PendingWrites].configurations.add(configuration.id)
-    if isinstance(event, TrialStarted) and take_new(session, SweepTrialRecord, sweep, trial.id):
+    if isinstance(event, events.TrialStarted) and take_new(
+        session, tables.SweepTrialRecord, sweep, trial.id
+    ):
         return
     parameters, own = {"sweep": sweep, "trial": trial.id, "number": event.number}, None
     for stored in session.scalars(_LINKS, parameters).all():
         if stored.trial_id == trial.id:
             own = stored
         else:
-            known_records(session).pop((SweepTrialRecord, sweep, stored.trial_id), None)
+            tables.known_records(session).pop(
+                (tables.SweepTrialRecord, sweep, stored.trial_id), None
+            )
             session.delete(stored)
             session.flush()
     if own is None:
         key = {"sweep_id": sweep, "trial_id": trial.id}
-        insert_record(session, SweepTrialRecord, key, _make_link(session, journal, event))
-    elif isinstance(event, TrialReused):
+        insert_record(session, tables.SweepTrialRecord, key, _make_link(session, journal, event))
+    elif isinstance(event, events.TrialReused):
         own.reused, own.reused_from = event.time, event.reused_from
 
 
-def _make_link(session: Session, journal: str, event: TrialBegun) -> dict[str, Any]:
-    reused = (event.time, event.reused_from) if isinstance(event, TrialReused) else (None, None)
-    chosen = None
+def _make_link(session: Session, journal: str, event: events.TrialBegun) -> dict[str, Any]:
+    is_reuse, chosen = isinstance(event, events.TrialReused), None
     if event.role != "confirm":
         launched = sweep_of(session, event.sweep, journal).launched
         chosen = launched if event.search_notes.request is None else event.time
@@ -512,15 +449,15 @@ def _make_link(session: Session, journal: str, event: TrialBegun) -> dict[str, A
         "role": event.role,
         "chosen": chosen,
         "gpu_seconds": 0.0,
-        "reused": reused[0],
-        "reused_from": reused[1],
+        "reused": event.time if is_reuse else None,
+        "reused_from": getattr(event, "reused_from", None),
     }
 
 
-def add_points(session: Session, journal: str, events: Sequence[TrialPoint]) -> None:
+def add_points(session: Session, journal: str, points: Sequence[events.TrialPoint]) -> None:
     """Store dev points in few queries; the first value stored for a step stays."""
-    by_trial = defaultdict[str, list[TrialPoint]](list)
-    for event in events:
+    by_trial = defaultdict[str, list[events.TrialPoint]](list)
+    for event in points:
         by_trial[event.trial].append(event)
     attempts = attempts_of(session, journal, by_trial)
     pending: PendingWrites = session.info[PendingWrites]
@@ -543,21 +480,22 @@ def add_points(session: Session, journal: str, events: Sequence[TrialPoint]) -> 
 def _write_points(session: Session) -> None:
     """Write the pending dev points, so that a query finds them."""
     rows = session.info[PendingWrites].points
-    insert_rows(session, DevPointRecord, ("attempt_id", "step"), rows)
+    insert_rows(session, tables.DevPointRecord, ("attempt_id", "step"), rows)
     rows.clear()
 
 
-_DEV_SCORE = re.compile(rf"dev/(?P<task>.+)_(?P<metric>{'|'.join(sorted(MAIN_METRICS))})")
+_DEV_SCORE = re.compile(rf"dev/(?P<task>.+)_(?P<metric>{'|'.join(sorted(events.MAIN_METRICS))})")
 
 
-def finish_trial(session: Session, journal: str, event: TrialFinished) -> None:
+def finish_trial(session: Session, journal: str, event: events.TrialFinished) -> None:
     """Store the end of an attempt, its GPU time, and a complete one's dev scores."""
     trial = trial_of(session, event.trial)
     attempt = attempts_of(session, journal, {event.trial})[event.trial]
-    group = _find_group(session, trial)
+    configuration = session.get_one(tables.ConfigurationRecord, trial.configuration_id)
+    group = session.get_one(tables.GroupRecord, configuration.group_id)
     sweep = sweep_of(session, event.sweep, journal).id
-    row = known_records(session).get((SweepTrialRecord, sweep, trial.id))
-    row = row or session.get(SweepTrialRecord, {"sweep_id": sweep, "trial_id": trial.id})
+    row = tables.known_records(session).get((tables.SweepTrialRecord, sweep, trial.id))
+    row = row or session.get(tables.SweepTrialRecord, {"sweep_id": sweep, "trial_id": trial.id})
     if row is not None and event.wall_seconds:
         more = max(0.0, event.wall_seconds * event.gpus - row.gpu_seconds)
         for record in (row, trial, group):
@@ -575,10 +513,12 @@ def finish_trial(session: Session, journal: str, event: TrialFinished) -> None:
     facts, attempt.machine_id = event.provenance, None
     if (hardware := facts.get("gpu") or facts.get("cpu")) and "host" in facts:
         machine = {"host": facts["host"], "hardware": hardware}
-        attempt.machine_id = insert_record(session, MachineRecord, machine, {}).id
+        attempt.machine_id = insert_record(session, tables.MachineRecord, machine, {}).id
     if attempt.state == "COMPLETE":
         scores = [
-            TrialScore(split="dev", value=value, identity=group.dev_identity, **named.groupdict())
+            events.TrialScore(
+                split="dev", value=value, identity=group.dev_identity, **named.groupdict()
+            )
             for name, value in event.best_metrics.items()
             if math.isfinite(value) and (named := _DEV_SCORE.fullmatch(name))
         ]
@@ -586,21 +526,23 @@ def finish_trial(session: Session, journal: str, event: TrialFinished) -> None:
         pending.configurations.add(trial.configuration_id)
 
 
-def store_reused(session: Session, journal: str, event: TrialReused) -> None:
+def store_reused(session: Session, journal: str, event: events.TrialReused) -> None:
     """Store a trial from a sweep that reuses it: the journal of the sweep that ran it is gone.
 
     Its dev points have the score that the search climbs, and the best one all metrics.
     """
     of_trial = {"sweep": event.sweep, "trial": event.trial}
     sweep = event.model_dump(include={"method", "revision", "backbone", "dev"})
-    shared = copy_shared_fields(event)
-    start_trial(session, journal, TrialStarted(time=event.started, **of_trial, **sweep, **shared))
+    shared = events.copy_shared_fields(event)
+    start_trial(
+        session, journal, events.TrialStarted(time=event.started, **of_trial, **sweep, **shared)
+    )
     key = {"sweep_id": sweep_of(session, event.sweep, journal).id}
     key["trial_id"] = trial_of(session, event.trial).id
-    own = session.get_one(SweepTrialRecord, key)
+    own = session.get_one(tables.SweepTrialRecord, key)
     own.reused, own.reused_from = event.time, event.reused_from
     points = [
-        TrialPoint(
+        events.TrialPoint(
             time=event.finished,
             **of_trial,
             step=step,
@@ -611,56 +553,51 @@ def store_reused(session: Session, journal: str, event: TrialReused) -> None:
     ]
     add_points(session, journal, points)
     result = event.model_dump(include={"best_step", "best_value", "best_metrics", "model"})
-    end = TrialFinished(
+    end = events.TrialFinished(
         time=event.finished, **of_trial, state="COMPLETE", **result, wall_seconds=event.wall_seconds
     )
     finish_trial(session, journal, end)
 
 
-def add_identities(session: Session, event: TrialEvaluated) -> None:
-    """Store the settings behind each identity of an evaluation; fill in a missing source."""
+def add_evaluation(session: Session, journal: str, event: events.TrialEvaluated) -> None:
+    """Store scores and values by example, replacing those of an earlier evaluation of equal
+    identity, and the settings behind each identity.
+    """
     for identity, settings in event.identities.items():
         source = settings.get("source", event.source)
         if source == "builtin" and is_reference(settings.get("task")):
             source = "hub"
         values = {"settings": settings, "source": source}
-        insert_once(session, EvaluationRecord, {"identity": identity}, values)
-        stored = session.get_one(EvaluationRecord, identity)
-        if stored.source is None:
-            stored.source = source
-
-
-def add_evaluation(session: Session, journal: str, event: TrialEvaluated) -> None:
-    """Store scores and values by example, replacing those of an earlier evaluation of equal
-    identity.
-    """
+        insert_once(session, tables.EvaluationRecord, {"identity": identity}, values)
+        stored = session.get_one(tables.EvaluationRecord, identity)
+        stored.source = stored.source or source
     trial = trial_of(session, event.trial)
     key = {"trial_id": trial.id, "journal": journal}
-    attempt = insert_record(session, AttemptRecord, key, {}).id
+    attempt = insert_record(session, tables.AttemptRecord, key, {}).id
     rows = _make_score_rows(event.trial, attempt, event.scores, measured=event.time)
-    insert_rows(session, ScoreRecord, SCORE_KEY, rows, replaced="older")
+    insert_rows(session, tables.ScoreRecord, SCORE_KEY, rows, newer_by="measured")
     for examples in event.examples:
-        values, gold, count = compress_examples(examples)
+        packed, gold, count = compress_examples(examples)
         of_set = examples.model_dump(include={"task", "split", "subsets"})
         of_set |= {"examples": count, "gold": gold}
         sha256 = {"data_sha256": examples.data_sha256}
-        is_new = insert_once(session, ExampleSetRecord, sha256, of_set)
-        query = select(ExampleSetRecord.examples).filter_by(**sha256)
+        is_new = insert_once(session, tables.ExampleSetRecord, sha256, of_set)
+        query = select(tables.ExampleSetRecord.examples).filter_by(**sha256)
         if not is_new and (known := session.scalar(query)) != count:
             raise StoreLostError(
                 f"{examples.task} has {count} examples, and data {examples.data_sha256} has {known}"
             )
         key = {"attempt_id": attempt} | examples.model_dump(include={"task", "identity"})
-        row = {**key, **sha256, "statistic": examples.statistic, "packed": values}
+        row = {**key, **sha256, "statistic": examples.statistic, "packed": packed}
         row["measured"] = event.time
-        insert_rows(session, ExampleValuesRecord, tuple(key), [row], replaced="older")
+        insert_rows(session, tables.ExampleValuesRecord, tuple(key), [row], newer_by="measured")
 
 
 SCORE_KEY = ("attempt_id", "task", "split", "metric", "identity")
 
 
 def _make_score_rows(
-    trial: str, attempt: int, scores: Iterable[TrialScore], *, measured: datetime
+    trial: str, attempt: int, scores: Iterable[events.TrialScore], *, measured: datetime
 ) -> list[dict[str, Any]]:
     """Make the rows of scores.
 
@@ -668,7 +605,7 @@ def _make_score_rows(
     """
     rows = []
     for place, score in enumerate(scores):
-        free = score.metric in FREE_METRICS and math.isfinite(score.value)
+        free = score.metric in tables.FREE_METRICS and math.isfinite(score.value)
         if free or -1 <= score.value <= 1:
             of_attempt = {"attempt_id": attempt, "measured": measured, "place": place}
             rows.append(score.model_dump() | of_attempt)
@@ -678,66 +615,63 @@ def _make_score_rows(
     return rows
 
 
-def _find_group(session: Session, trial: TrialRecord) -> GroupRecord:
-    configuration = session.get_one(ConfigurationRecord, trial.configuration_id)
-    return session.get_one(GroupRecord, configuration.group_id)
-
-
 def finite_or_null(value: float | None) -> float | None:
     """Return None for a number that is not finite, as the store has no NaN or infinity."""
     return value if value is not None and math.isfinite(value) else None
 
 
-def sweep_of(session: Session, name: str, journal: str) -> SweepRecord:
+def sweep_of(session: Session, name: str, journal: str) -> tables.SweepRecord:
     """Find the sweep of that name, which belongs to the journal that started it first.
 
     Raises StoreLostError if it is not stored, or belongs to another journal.
     """
-    if (sweep := sweep_or_none(session, name)) is None:
+    if (sweep := tables.sweep_or_none(session, name)) is None:
         raise StoreLostError(f"the journal speaks of sweep {name!r} before it starts")
     if sweep.journal != journal:
         raise StoreLostError(f"sweep {name!r} has another journal")
     return sweep
 
 
-def trial_of(session: Session, key: str) -> TrialRecord:
+def trial_of(session: Session, key: str) -> tables.TrialRecord:
     """Find the trial of that key. Raises StoreLostError if it is not stored."""
     return trials_of(session, {key})[key]
 
 
-def trials_of(session: Session, keys: Collection[str]) -> dict[str, TrialRecord]:
+def trials_of(session: Session, keys: Collection[str]) -> dict[str, tables.TrialRecord]:
     """Find these trials by key. Raises StoreLostError if one is not stored."""
-    known = known_records(session)
-    unread = [key for key in keys if (TrialRecord, key) not in known]
+    known = tables.known_records(session)
+    unread = [key for key in keys if (tables.TrialRecord, key) not in known]
     if unread:
-        query = select(TrialRecord).where(TrialRecord.key.in_(unread))
-        known.update(((TrialRecord, trial.key), trial) for trial in session.scalars(query))
-    if missing := sorted(key for key in unread if (TrialRecord, key) not in known):
+        query = select(tables.TrialRecord).where(tables.TrialRecord.key.in_(unread))
+        known.update(((tables.TrialRecord, trial.key), trial) for trial in session.scalars(query))
+    if missing := sorted(key for key in unread if (tables.TrialRecord, key) not in known):
         raise StoreLostError(f"the journal speaks of trial {missing[0]!r} before it starts")
-    return {key: known[TrialRecord, key] for key in keys}
+    return {key: known[tables.TrialRecord, key] for key in keys}
 
 
-def trial_or_none(session: Session, key: str) -> TrialRecord | None:
-    known: TrialRecord | None = known_records(session).get((TrialRecord, key))
-    query = select(TrialRecord).where(TrialRecord.key == key)
+def trial_or_none(session: Session, key: str) -> tables.TrialRecord | None:
+    known: tables.TrialRecord | None = tables.known_records(session).get((tables.TrialRecord, key))
+    query = select(tables.TrialRecord).where(tables.TrialRecord.key == key)
     return known or session.scalars(query).one_or_none()
 
 
 def find_attempts(
-    session: Session, journal: str, trials: Collection[TrialRecord]
-) -> dict[str, AttemptRecord]:
+    session: Session, journal: str, trials: Collection[tables.TrialRecord]
+) -> dict[str, tables.AttemptRecord]:
     """Find the records that a journal has of these trials, by the keys of the trials."""
-    known = known_records(session)
-    unread = [t.id for t in trials if (AttemptRecord, t.id, journal) not in known]
-    for ids in in_batches(unread):
-        query = select(AttemptRecord).where(AttemptRecord.trial_id.in_(ids))
-        for attempt in session.scalars(query.where(AttemptRecord.journal == journal)):
-            known[AttemptRecord, attempt.trial_id, journal] = attempt
-    attempts = {trial.key: known.get((AttemptRecord, trial.id, journal)) for trial in trials}
+    known = tables.known_records(session)
+    unread = [t.id for t in trials if (tables.AttemptRecord, t.id, journal) not in known]
+    for ids in tables.in_batches(unread):
+        query = select(tables.AttemptRecord).where(tables.AttemptRecord.trial_id.in_(ids))
+        for attempt in session.scalars(query.where(tables.AttemptRecord.journal == journal)):
+            known[tables.AttemptRecord, attempt.trial_id, journal] = attempt
+    attempts = {trial.key: known.get((tables.AttemptRecord, trial.id, journal)) for trial in trials}
     return {key: attempt for key, attempt in attempts.items() if attempt is not None}
 
 
-def attempts_of(session: Session, journal: str, keys: Collection[str]) -> dict[str, AttemptRecord]:
+def attempts_of(
+    session: Session, journal: str, keys: Collection[str]
+) -> dict[str, tables.AttemptRecord]:
     """Find a journal's attempts at trials, by their keys. Raises StoreLostError if it has not
     started one.
     """
@@ -748,22 +682,22 @@ def attempts_of(session: Session, journal: str, keys: Collection[str]) -> dict[s
     return attempts
 
 
-def is_complete(session: Session, trial: TrialRecord) -> bool:
+def is_complete(session: Session, trial: tables.TrialRecord) -> bool:
     """Return whether an attempt at a trial is complete."""
     session.flush()
-    complete = AttemptRecord.trial_id == trial.id, AttemptRecord.state == "COMPLETE"
+    complete = tables.AttemptRecord.trial_id == trial.id, tables.AttemptRecord.state == "COMPLETE"
     return bool(session.scalar(select(exists().where(*complete))))
 
 
 _NEW = "new"
-_Record = TypeVar("_Record", bound=Base)
+_Record = TypeVar("_Record", bound=tables.Base)
 
 
 def insert_record(
     session: Session, table: type[_Record], key: Mapping[str, Any], values: Mapping[str, Any]
 ) -> _Record:
     """Insert a row like `insert_once`. Returns the row of the key, which a session reads once."""
-    known, name = known_records(session), (table, *key.values())
+    known, name = tables.known_records(session), (table, *key.values())
     if name not in known:
         insert_once(session, table, key, values)
         known[name] = session.scalars(select(table).filter_by(**key)).one()
@@ -779,9 +713,9 @@ def insert_records(
     `rows` has the other columns, which are the same for all rows, by key. Only within a transaction
     that writes alone.
     """
-    known, name = known_records(session), getattr(table, key)
+    known, name = tables.known_records(session), getattr(table, key)
     unread = [value for value in rows if (table, value) not in known]
-    for keys in in_batches(unread):
+    for keys in tables.in_batches(unread):
         query = select(table).where(name.in_(keys))
         known.update(((table, getattr(row, key)), row) for row in session.scalars(query))
     new = [{key: value, **rows[value]} for value in unread if (table, value) not in known]
@@ -793,7 +727,7 @@ def insert_new(
 ) -> None:
     """Insert the rows that are in no conflict with stored ones, and note that they are new."""
     if rows:
-        known, dialect = known_records(session), session.get_bind().dialect.name
+        known, dialect = tables.known_records(session), session.get_bind().dialect.name
         statement = (postgresql.insert if dialect == "postgresql" else sqlite.insert)(table)
         for row in session.scalars(statement.on_conflict_do_nothing().returning(table), rows):
             name = (table, *(getattr(row, column) for column in key))
@@ -802,11 +736,11 @@ def insert_new(
 
 def take_new(session: Session, table: type[_Record], *key: Any) -> bool:
     """Return True once for each row that this transaction has inserted in bulk."""
-    return known_records(session).pop((_NEW, table, *key), False) is True
+    return tables.known_records(session).pop((_NEW, table, *key), False) is True
 
 
 def insert_once(
-    session: Session, table: type[Base], key: Mapping[str, Any], values: Mapping[str, Any]
+    session: Session, table: type[tables.Base], key: Mapping[str, Any], values: Mapping[str, Any]
 ) -> bool:
     """Insert a row if its key is absent. Returns True if it was inserted.
 
@@ -816,45 +750,41 @@ def insert_once(
     return insert_rows(session, table, tuple(key), [{**key, **values}]) > 0
 
 
-Replaced = Literal["none", "older", "all"]
-
-
 def insert_rows(
     session: Session,
-    table: type[Base],
+    table: type[tables.Base],
     key: tuple[str, ...],
     rows: Sequence[Mapping[str, Any]],
     *,
-    replaced: Replaced = "none",
+    newer_by: str | None = None,
 ) -> int:
     """Insert rows, like `insert_once`. Returns how many were written.
 
-    Of the rows that are stored under their keys, none are replaced, those that were `measured`
-    earlier, or all.
+    A row that is stored under its key stays, unless it is older by the column `newer_by`.
     """
     if not rows:
         return 0
     dialect = session.get_bind().dialect.name
-    statement = _make_insert(dialect, table, key, tuple(rows[0]), replaced)
+    statement = _make_insert(dialect, table, key, tuple(rows[0]), newer_by)
     return session.connection().execute(statement, [dict(row) for row in rows]).rowcount
 
 
 @cache  # SQLAlchemy takes longer to make such a statement than the database to run it
 def _make_insert(
     dialect: str,
-    table: type[Base],
+    table: type[tables.Base],
     key: tuple[str, ...],
     names: tuple[str, ...],
-    replaced: Replaced,
+    newer_by: str | None,
 ) -> Insert:
     statement = (postgresql.insert if dialect == "postgresql" else sqlite.insert)(table)
     new, old = statement.excluded, table.__table__.c
-    if replaced == "none":
-        statement = statement.on_conflict_do_nothing(index_elements=list(key))
+    if newer_by is None:
+        statement = statement.on_conflict_do_nothing(index_elements=key)
     else:
         statement = statement.on_conflict_do_update(
-            index_elements=list(key),
+            index_elements=key,
             set_={name: new[name] for name in names if name not in key},
-            where=new["measured"] > old["measured"] if replaced == "older" else None,
+            where=new[newer_by] > old[newer_by],
         )
     return statement.execution_options(preserve_rowcount=True)

@@ -65,12 +65,12 @@ def refuse_while_driven(connection: Connection) -> None:
     if not inspect(connection).has_table(SweepLeaseRecord.__tablename__):
         return
     with Session(connection) as session:
-        holders = {name: owner for name, owner in lease_owners(session).items() if owner.lives}
-    for name, holder in holders.items():
-        raise SweepRefusedError(
-            f"process {holder.pid} on {holder.host} runs sweep {name!r}; wait until it ends, or "
-            f"end it with cse-sweep stop {name}"
-        )
+        for name, owner in lease_owners(session).items():
+            if owner.lives:
+                raise SweepRefusedError(
+                    f"process {owner.pid} on {owner.host} runs sweep {name!r}; wait until it ends, "
+                    f"or end it with cse-sweep stop {name}"
+                )
 
 
 def holder_of(record: SweepLeaseRecord, now: datetime) -> LeaseOwner:
@@ -124,12 +124,15 @@ class Lease:
         self._leaderboard = leaderboard
         self._sweep = sweep
         self._holder = uuid4().hex
-        self._driver: dict[str, Any] = {"machine": this_machine(), "pid": os.getpid()}
-        self._journal: dict[str, str] = {"journal": "", "folder": "", "host": socket.gethostname()}
         self._has_journal = journal is not None
-        if journal is not None:
-            folder = str(journal.path.parent.absolute())
-            self._journal |= {"journal": journal.id, "folder": folder}
+        self._row: dict[str, Any] = {
+            "holder": self._holder,
+            "machine": this_machine(),
+            "pid": os.getpid(),
+            "host": socket.gethostname(),
+            "journal": "" if journal is None else journal.id,
+            "folder": "" if journal is None else str(journal.path.parent.absolute()),
+        }
         self._lost: LeaseLostError | None = None
         self.on_lost: Callable[[], None] = lambda: None
         """Called once, from any thread, when another driver has taken over the sweep."""
@@ -137,9 +140,9 @@ class Lease:
         self._tried = _read_uptime()
         self._closing = threading.Event()
         with leaderboard.writing(alone=False) as session:
-            now = self._since = server_time(session)
-            key = {"sweep": sweep}
-            if insert_once(session, SweepLeaseRecord, key, self._make_lease_row(now)):
+            now = self._row["since"] = server_time(session)
+            row = {**self._row, "heartbeat": now}
+            if insert_once(session, SweepLeaseRecord, {"sweep": sweep}, row):
                 self._refuse_other_sweep(session)
             else:
                 record = self._lock_lease_record(session)
@@ -182,7 +185,8 @@ class Lease:
         if is_closing:
             is_anew = session.get(SweepLeaseRecord, key) is None  # made for a last batch
         else:
-            is_anew = insert_once(session, SweepLeaseRecord, key, self._make_lease_row(now))
+            row = {**self._row, "heartbeat": now}
+            is_anew = insert_once(session, SweepLeaseRecord, key, row)
         if is_anew:
             self._refuse_other_sweep(session)
             return
@@ -192,8 +196,8 @@ class Lease:
         if record.holder == self._holder or (record.holder is None and is_closing):
             return  # once released and not taken by others, a last batch may still be written
         owner = holder_of(record, now)
-        is_ours = self._has_journal and record.journal == self._journal["journal"]
-        if owner.lives or not self._has_journal or (is_ours and record.since > self._since):
+        is_later = record.journal == self._row["journal"] and record.since > self._row["since"]
+        if owner.lives or not self._has_journal or is_later:
             first = self._lost is None
             self._lost = LeaseLostError(
                 f"process {owner.pid} on {owner.host} took over sweep {self._sweep!r} at "
@@ -251,7 +255,7 @@ class Lease:
                 f"ends, or end it with cse-sweep stop {self._sweep}; if it has died, the sweep "
                 f"is free after {LEASE_SECONDS:g} s"
             )
-        here, is_other = self._journal, record.journal != self._journal["journal"]
+        here, is_other = self._row, record.journal != self._row["journal"]
         if not self._has_journal or not is_other or not sweep_or_none(session, self._sweep):
             return
         lost = (
@@ -269,20 +273,16 @@ class Lease:
     def _refuse_other_sweep(self, session: Session) -> None:
         """Raise StoreError if the leaderboard has a sweep of this name of another journal."""
         sweep = sweep_or_none(session, self._sweep)
-        if self._has_journal and sweep and sweep.journal != self._journal["journal"]:
+        if self._has_journal and sweep and sweep.journal != self._row["journal"]:
             raise StoreError(
                 f"it has another sweep named {self._sweep!r}, whose journal is not the one in "
-                f"{self._journal['folder']}; {_WAYS_OUT}"
+                f"{self._row['folder']}; {_WAYS_OUT}"
             )
-
-    def _make_lease_row(self, now: datetime) -> dict[str, Any]:
-        taken = {"holder": self._holder, "since": self._since, "heartbeat": now}
-        return self._journal | self._driver | taken
 
     def _put_into(self, record: SweepLeaseRecord, now: datetime) -> None:
         """Put this lease into a record; without a journal, the one that it names stays."""
-        for name, value in self._make_lease_row(now).items():
-            if self._has_journal or name not in self._journal:
+        for name, value in {**self._row, "heartbeat": now}.items():
+            if self._has_journal or name not in ("journal", "folder", "host"):
                 setattr(record, name, value)
 
     def _lock_lease_record(self, session: Session) -> SweepLeaseRecord:

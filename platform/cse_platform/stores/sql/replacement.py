@@ -23,6 +23,7 @@ from sqlalchemy.exc import DBAPIError
 
 from cse_platform.databases import put_database, sqlite_url
 from cse_platform.errors import StoreDownError, StoreError, StoreLostError
+from cse_platform.stores.sql import tables
 from cse_platform.stores.sql.lease import refuse_while_driven
 from cse_platform.stores.sql.store import (
     BUSY_SECONDS,
@@ -33,23 +34,12 @@ from cse_platform.stores.sql.store import (
     read_schema,
     translate_errors,
 )
-from cse_platform.stores.sql.tables import (
-    Base,
-    SchemaRecord,
-    SweepLeaseRecord,
-    SweepRequestRecord,
-)
 
 SCHEMA = "cse_rebuild"
 """The schema of PostgreSQL in which the new tables are filled."""
 REBUILD_LOCK = 0x0C5E_AE30
 """Key of an advisory lock; arbitrary, but not used by another program on the server."""
 
-_TABLES = {
-    *Base.metadata.tables,
-    *("contests", "test_releases", "other_attempts", "other_points"),
-}
-"""The tables of a leaderboard of this schema and of earlier ones."""
 _DEPENDED_ON = "2BP01"
 """PostgreSQL's code of the error that other objects depend on what is to be dropped."""
 
@@ -131,16 +121,16 @@ class Replacement(ABC):
         old = _read_journals(connection)
         with self.store.writing() as session:
             new = _read_journals(session.connection())
-            for row in _read_rows(connection, SweepLeaseRecord):
+            for row in _read_rows(connection, tables.SweepLeaseRecord):
                 if new.get(row["sweep"], row["journal"]) == row["journal"]:
-                    session.execute(insert(SweepLeaseRecord), row)
-            requests = session.scalars(select(SweepRequestRecord.event))
+                    session.execute(insert(tables.SweepLeaseRecord), row)
+            requests = session.scalars(select(tables.SweepRequestRecord.event))
             known = {event["request"] for event in requests}
-            for row in _read_rows(connection, SweepRequestRecord):
+            for row in _read_rows(connection, tables.SweepRequestRecord):
                 sweep = row["sweep"]
                 is_other = sweep in old and new.get(sweep, old[sweep]) != old[sweep]
                 if row["taken"] is None and row["event"]["request"] not in known and not is_other:
-                    session.execute(insert(SweepRequestRecord), row)
+                    session.execute(insert(tables.SweepRequestRecord), row)
 
 
 def _find_lost(connection: Connection, read: Mapping[str, int]) -> list[LostJournal]:
@@ -157,13 +147,11 @@ def _find_lost(connection: Connection, read: Mapping[str, int]) -> list[LostJour
 
 def _read_journals(connection: Connection) -> dict[str, str]:
     """Read which journal each sweep has, by the names of the sweeps."""
-    return {
-        row.name: row.journal
-        for row in connection.execute(text("SELECT name, journal FROM sweeps"))
-    }
+    rows = connection.execute(text("SELECT name, journal FROM sweeps"))
+    return {row.name: row.journal for row in rows}
 
 
-def _read_rows(connection: Connection, record: type[Base]) -> list[dict[str, Any]]:
+def _read_rows(connection: Connection, record: type[tables.Base]) -> list[dict[str, Any]]:
     """Read the rows of a table without ids; of an earlier schema, the columns that it has."""
     inspector, name = inspect(connection), record.__tablename__
     if not inspector.has_table(name):
@@ -317,7 +305,9 @@ class _PostgresReplacement(Replacement):
             inspector = inspect(connection)
             old = connection.scalar(text("SELECT quote_ident(current_schema())"))
             there = inspector.get_table_names()
-            named = ", ".join(f"{old}.{name}" for name in sorted(_TABLES.intersection(there)))
+            named = ", ".join(
+                f"{old}.{name}" for name in sorted(tables.Base.metadata.tables.keys() & there)
+            )
             connection.execute(text(f"LOCK TABLE {named} IN ACCESS EXCLUSIVE MODE"))
             refuse_while_driven(connection)
             accept(_find_lost(connection, complete()))
@@ -383,7 +373,7 @@ def _copy_owner_and_grants(connection: Connection, old: str) -> None:
     ).all()
     owner = connection.scalar(
         text("SELECT CAST(relowner AS regrole) FROM pg_class WHERE oid = CAST(:table AS regclass)"),
-        {"table": f"{old}.{SchemaRecord.__tablename__}"},
+        {"table": f"{old}.{tables.SchemaRecord.__tablename__}"},
     )
     for kind, privilege, role in grants:
         kinds = "TABLES" if kind == "r" else "SEQUENCES"

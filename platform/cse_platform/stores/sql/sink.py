@@ -20,26 +20,16 @@ from cse_platform.stores.sql.events import (
 from cse_platform.stores.sql.lease import Lease
 from cse_platform.stores.sql.store import SLICE_ROWS, Store
 from cse_platform.stores.sql.tables import JournalCursorRecord
-from cse_platform.tracking.events import (
-    Event,
-    SweepStarted,
-    TestAccessed,
-    TrialPoint,
-    TrialStarted,
-)
+from cse_platform.tracking import events
 from cse_platform.tracking.journal import read_journal, read_journal_id, refuse_older_copy
 from cse_platform.tracking.recorder import Sink
 
 _log = logging.getLogger(__name__)
 
-Entry = tuple[int, Event]
+Entry = tuple[int, events.Event]
 """An event of a journal, and the offset where it ends."""
-Change = Callable[[int, Event], Event | None]
+Change = Callable[[int, events.Event], events.Event | None]
 """Applied to the offset where an event ends and the event; returns None if it is left out."""
-
-
-def _keep_event(_: int, event: Event) -> Event:
-    return event
 
 
 class LeaderboardSink:
@@ -78,7 +68,7 @@ class LeaderboardSink:
         self._positions[journal] = position
         return position
 
-    def apply(self, journal: str, entries: Sequence[tuple[int, Event]]) -> None:
+    def apply(self, journal: str, entries: Sequence[tuple[int, events.Event]]) -> None:
         """Apply these events, except those that contradict the store.
 
         Those are skipped with a warning, because a retry would fail again and hold up all later
@@ -99,7 +89,7 @@ class LeaderboardSink:
                 self.apply(journal, entries[middle:])
                 return
             [(end, event)] = entries
-            if isinstance(event, TestAccessed):
+            if isinstance(event, events.TestAccessed):
                 raise
             with self._leaderboard.writing() as session:
                 session.merge(JournalCursorRecord(journal=journal, position=end))
@@ -124,17 +114,19 @@ class LeaderboardSink:
             if position < after:
                 raise StoreDownError("the leaderboard was replaced by an older copy")
             news = [entry for entry in entries if entry[0] > position]
-            begun = [e for _, e in news if isinstance(e, SweepStarted | TrialStarted)]
+            begun = [e for _, e in news if isinstance(e, events.SweepStarted | events.TrialStarted)]
             starts = [  # those of each launch
-                [event for event in some if isinstance(event, TrialStarted)]
+                [event for event in some if isinstance(event, events.TrialStarted)]
                 for kind, some in groupby(begun, type)
-                if kind is TrialStarted
+                if kind is events.TrialStarted
             ]
             with collect_writes(session):
-                kinds = groupby(news, lambda entry: isinstance(entry[1], TrialPoint))
+                kinds = groupby(news, lambda entry: isinstance(entry[1], events.TrialPoint))
                 for are_points, some in kinds:
                     if are_points:
-                        points = [event for _, event in some if isinstance(event, TrialPoint)]
+                        points = [
+                            event for _, event in some if isinstance(event, events.TrialPoint)
+                        ]
                         add_points(session, journal, points)
                         continue
                     for end, event in some:
@@ -150,7 +142,7 @@ def apply_journal(
     path: Path,
     after_slice: Callable[[int], None] = lambda end: None,
     *,
-    change: Change = _keep_event,
+    change: Change = lambda _end, event: event,
     rows: int = SLICE_ROWS,
 ) -> None:
     """Apply to a sink what it lacks of a journal, in slices of so many events.

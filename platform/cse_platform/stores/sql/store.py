@@ -23,6 +23,7 @@ from sqlalchemy import (
     create_engine,
     delete,
     event,
+    exc,
     false,
     func,
     insert,
@@ -30,18 +31,6 @@ from sqlalchemy import (
     make_url,
     select,
     text,
-)
-from sqlalchemy.exc import (
-    ArgumentError,
-    DatabaseError,
-    DataError,
-    DBAPIError,
-    DisconnectionError,
-    IntegrityError,
-    InterfaceError,
-    OperationalError,
-    SQLAlchemyError,
-    TimeoutError,
 )
 from sqlalchemy.orm import Session
 from sqlalchemy.pool import ConnectionPoolEntry
@@ -57,6 +46,7 @@ MOST_READERS = 12
 """Threads of one process that can read a store on a server at once, besides the first."""
 BUSY_SECONDS = 30
 """How long a SQLite writer waits for another one."""
+_FORMS = "write sqlite:///FILE or postgresql+psycopg://USER:PASSWORD@HOST/DATABASE"
 
 
 def redact_url(url: URL) -> str:
@@ -70,12 +60,9 @@ def parse_url(url: str) -> URL:
     """
     try:
         parsed = make_url(url)
-    except (ArgumentError, ValueError):
+    except (exc.ArgumentError, ValueError):
         # The message omits the URL: its password cannot be masked if it cannot be parsed.
-        raise StoreError(
-            "the leaderboard's URL cannot be read; write sqlite:///FILE or "
-            "postgresql+psycopg://USER:PASSWORD@HOST/DATABASE"
-        ) from None
+        raise StoreError(f"the leaderboard's URL cannot be read; {_FORMS}") from None
     try:
         url.encode()
     except UnicodeEncodeError:
@@ -84,10 +71,7 @@ def parse_url(url: str) -> URL:
             "the folder, or choose another one with --runs"
         ) from None
     if parsed.get_backend_name() not in {"sqlite", "postgresql"}:
-        raise StoreError(
-            f"a leaderboard cannot be at {redact_url(parsed)}; write sqlite:///FILE or "
-            "postgresql+psycopg://USER:PASSWORD@HOST/DATABASE"
-        )
+        raise StoreError(f"a leaderboard cannot be at {redact_url(parsed)}; {_FORMS}")
     if parsed.get_backend_name() == "sqlite" and parsed.database in {None, "", ":memory:"}:
         raise StoreError(
             f"{redact_url(parsed)} is in memory and would be lost; write sqlite:///FILE"
@@ -113,7 +97,7 @@ def make_engine(url: URL, **pool: Any) -> Engine:
         engine = create_engine(
             url, connect_args=options, pool_pre_ping=True, json_serializer=write_json, **pool
         )
-    except (SQLAlchemyError, ImportError) as error:
+    except (exc.SQLAlchemyError, ImportError) as error:
         raise StoreError(
             f"{redact_url(url)} needs a driver that is not installed ({error}); write "
             "postgresql+psycopg:// and install cse-platform[postgres]"
@@ -197,7 +181,7 @@ def _is_replaced(info: Mapping[str, Any]) -> bool:
 def _refuse_replaced(_connection: Any, record: ConnectionPoolEntry, _proxy: Any) -> None:
     """Let the pool open a new connection if another file has taken the place of this one."""
     if _is_replaced(record.info):
-        raise DisconnectionError
+        raise exc.DisconnectionError
 
 
 def _begin_sqlite(connection: Connection) -> None:
@@ -221,27 +205,28 @@ def translate_errors(url: URL) -> Iterator[None]:
         if str(error).startswith(redact_url(url)):  # of a session within another
             raise
         raise type(error)(f"{redact_url(url)}: {error}") from error
-    except (SQLAlchemyError, sqlite3.Error) as error:
-        reason = str(error.orig) if isinstance(error, DBAPIError) else str(error)
+    except (exc.SQLAlchemyError, sqlite3.Error) as error:
+        reason = str(error.orig) if isinstance(error, exc.DBAPIError) else str(error)
         kind = StoreError
-        state = getattr(error.orig, "sqlstate", None) if isinstance(error, DBAPIError) else None
+        state = getattr(error.orig, "sqlstate", None) if isinstance(error, exc.DBAPIError) else None
         if (denial := explain_denial(str(url), error)) is not None:
             reason = denial
             kind = StoreError if url.get_backend_name() == "sqlite" else StoreDownError
         elif (state or "").startswith(_LIMIT_EXCEEDED):
             kind = StoreLostError
         elif isinstance(
-            error, OperationalError | InterfaceError | TimeoutError | sqlite3.OperationalError
+            error,
+            exc.OperationalError | exc.InterfaceError | exc.TimeoutError | sqlite3.OperationalError,
         ):
             kind = StoreDownError
             if "disk is full" in reason:
                 reason += "; free some space, and try again"
-        elif type(error) is DatabaseError:  # such as "file is not a database"
+        elif type(error) is exc.DatabaseError:  # such as "file is not a database"
             kind = StoreLostError
             reason += (
                 "; cse-leaderboard rebuild keeps the file under another name and makes a new one"
             )
-        elif isinstance(error, IntegrityError | DataError):
+        elif isinstance(error, exc.IntegrityError | exc.DataError):
             kind = StoreLostError
         raise kind(f"{redact_url(url)}: {' '.join(reason.split())}") from error
     except OSError as error:
@@ -296,7 +281,7 @@ class Store:
             else:
                 try:
                     yield shared
-                except SQLAlchemyError:
+                except exc.SQLAlchemyError:
                     shared.rollback()  # so that the next query works
                     raise
 
@@ -379,7 +364,7 @@ class Store:
             self._has_written = False
             # Statistics for SQLite's query planner. `PRAGMA optimize` runs the same, but skips
             # tables that this connection has not read. They are not worth a wait or an error.
-            with suppress(SQLAlchemyError), self._engine.connect() as connection:
+            with suppress(exc.SQLAlchemyError), self._engine.connect() as connection:
                 for line in ("PRAGMA busy_timeout = 0", "PRAGMA analysis_limit = 400", "ANALYZE"):
                     connection.exec_driver_sql(line)
                 connection.commit()

@@ -30,16 +30,7 @@ from sqlalchemy.orm import (
 )
 
 from cse_platform.errors import NotFoundError
-from cse_platform.stores.sql.column_types import (
-    Checked,
-    JsonList,
-    JsonObject,
-    Location,
-    LongNumber,
-    Number,
-    UtcTime,
-    WholeNumber,
-)
+from cse_platform.stores.sql import column_types
 from cse_platform.sweep.problems import did_you_mean
 
 _Value = TypeVar("_Value")
@@ -67,12 +58,12 @@ class Base(DeclarativeBase):
 
     metadata = MetaData(naming_convention=NAMES)
     type_annotation_map = {  # noqa: RUF012 -- SQLAlchemy reads it from the class
-        int: WholeNumber(),
-        float: Number(),
-        str: Checked(),
-        datetime: UtcTime(),
-        dict[str, Any]: JsonObject(),
-        list[str]: JsonList(),
+        int: column_types.WholeNumber(),
+        float: column_types.Number(),
+        str: column_types.Checked(),
+        datetime: column_types.UtcTime(),
+        dict[str, Any]: column_types.JsonObject(),
+        list[str]: column_types.JsonList(),
     }
 
 
@@ -169,7 +160,9 @@ class DriverMessageRecord(Base):
     )
 
     journal: Mapped[str] = mapped_column(primary_key=True)
-    position: Mapped[int] = mapped_column(LongNumber, primary_key=True, autoincrement=False)
+    position: Mapped[int] = mapped_column(
+        column_types.LongNumber, primary_key=True, autoincrement=False
+    )
     sweep_id: Mapped[int] = mapped_column(ForeignKey("sweeps.id", ondelete="CASCADE"))
     time: Mapped[datetime]
     level: Mapped[str]
@@ -278,7 +271,7 @@ class TrialRecord(Base):
     id: Mapped[int] = mapped_column(primary_key=True)
     key: Mapped[str] = mapped_column(unique=True)
     configuration_id: Mapped[int] = mapped_column(ForeignKey("configurations.id"))
-    seed: Mapped[int] = mapped_column(LongNumber)
+    seed: Mapped[int] = mapped_column(column_types.LongNumber)
     gpu_seconds: Mapped[float] = mapped_column(default=0.0)
     """GPU seconds of all attempts in all sweeps."""
     shown_attempt: Mapped[int | None]
@@ -341,7 +334,7 @@ class AttemptRecord(Base):
     best_value: Mapped[float | None]
     start_value: Mapped[float | None]
     """The dev score at step 0, before training."""
-    model: Mapped[str | None] = mapped_column(Location)
+    model: Mapped[str | None] = mapped_column(column_types.Location)
     model_deleted: Mapped[datetime | None]
     """When the sweep deleted its model to save disk space; `model` is then NULL."""
     error: Mapped[str | None]
@@ -411,7 +404,7 @@ class JournalCursorRecord(Base):
     __tablename__ = "journal_cursors"
 
     journal: Mapped[str] = mapped_column(primary_key=True)
-    position: Mapped[int] = mapped_column(LongNumber)
+    position: Mapped[int] = mapped_column(column_types.LongNumber)
 
 
 FREE_METRICS = ("alignment", "effective_rank", "uniformity")
@@ -513,7 +506,9 @@ class EarlyEventRecord(Base):
     __tablename__ = "early_events"
 
     journal: Mapped[str] = mapped_column(primary_key=True)
-    position: Mapped[int] = mapped_column(LongNumber, primary_key=True, autoincrement=False)
+    position: Mapped[int] = mapped_column(
+        column_types.LongNumber, primary_key=True, autoincrement=False
+    )
     trial: Mapped[str] = mapped_column(index=True)
     event: Mapped[str]
     """As JSON."""
@@ -530,7 +525,7 @@ class SweepLeaseRecord(Base):
     """A secret token of the driver; NULL once it has released the sweep."""
     journal: Mapped[str]
     """Id of the journal that the sweep continues from."""
-    folder: Mapped[str] = mapped_column(Location)
+    folder: Mapped[str] = mapped_column(column_types.Location)
     """The folder of the journal on the host."""
     host: Mapped[str]
     machine: Mapped[str]
