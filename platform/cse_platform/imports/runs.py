@@ -76,8 +76,8 @@ def import_runs(
     """Import the runs of a table in the layout that docs/importing.md describes.
 
     A second import adds only the runs and test scores that are new, refuses changed ones, and
-    completes an import that was interrupted. Of several runs of a trial, one configuration with one seed, the complete one
-    counts, else the one that came furthest.
+    completes an import that was interrupted. Of several runs of a trial, one configuration with one
+    seed, the complete one counts, else the one that came furthest.
 
     Args:
         table: a frame, or a file: CSV, JSON lines or Parquet.
