@@ -146,7 +146,7 @@ def _build_context(
         from cse_dashboards.figures.board.leaderboard import leaderboard_pictures
 
         pictures = leaderboard_pictures(board.rows, board.published, board.family)
-    front = ("method", address.sort)
+    front = ("method", address.sort or "method")
     tables = [arrange_columns(table, front=front) for table in wide_board_tables(board)]
     scored = [row for row in rows if row.scores]
     times = Counter(row.method for row in scored)
