@@ -27,8 +27,8 @@ def first_percents(fractions: Collection[float]) -> str:
 
 
 def signed_percent(fraction: float) -> str:
-    """Format a difference x 100, with its sign."""
-    return f"{100 * fraction:+z.2f}"
+    """Format a difference x 100, with its sign; one that is shown as zero has none."""
+    return f"{100 * fraction:+z.2f}".replace("+0.00", "0.00")
 
 
 def probability(p: float | None) -> str:

@@ -47,7 +47,8 @@ def outcome_lines(
         seeds = group_by(complete, lambda trial: trial.configuration).values()
         chose = {trial.key for trial in trials if trial.chose}
         ranked = best_configurations(seeds, chose=chose)
-        searched = {trial.configuration for trial in trials if trial.role != "confirm"}
+        compared = [trial for trial in trials if trial.state in ("COMPLETE", "PRUNED")]
+        searched = {trial.configuration for trial in compared if trial.role != "confirm"}
         rows = list[LeaderboardRow]()
         if ranked:  # the test scores of all main families, then of own sets
             best = Filters(sweep=name, configuration=ranked[0][0].configuration)
@@ -87,7 +88,7 @@ def _describe_best(
     searched: int | None,
 ) -> Iterator[str]:
     """Describe the best trial and configuration; `searched` is the number of configurations that
-    our search has tried, None for trials that no sweep of ours ran.
+    our search has compared, failed ones not, None for trials that no sweep of ours ran.
     """
     first = ranked[0]
     best = max(
@@ -110,7 +111,7 @@ def _describe_best(
             + f"; chosen by {_list_seeds(left_out)}, which does not count" * bool(left_out)
         )
     is_chosen = any(trial.key in chose for trial in counted)
-    if sweep.state == "COMPLETE" and is_chosen and searched is not None:
+    if sweep.state == "COMPLETE" and is_chosen and searched is not None and searched > 1:
         yield (
             f"a value that counts here chose it among {searched} configurations, so it is too "
             "high; two further seeds estimate it: seeds: {confirm: {top: 3, seeds: [0, 1, 2]}}"
@@ -128,21 +129,24 @@ def _format_settings(trial: Trial) -> str:
 
 
 def _describe_tests(row: LeaderboardRow) -> Iterator[str]:
+    """Describe the test scores of each family: its averages before their tasks, or each task with
+    its own spread.
+    """
     for name in FAMILIES:
         family = family_named(name, [row])
         means = [n for n in family.averages if n in row.scores]
         shown = [*means, *(n for n in family.columns if n in row.scores and n not in means)]
         if not shown:
             continue
-        first = row.scores[shown[0]]
-        spread = "" if first.std is None else f" ±{percent(first.std)}"
-        listed = ", ".join(f"{n} {percent(row.scores[n].mean)}" for n in shown[1:])
-        notes = [*row.marks, *["built-in data"] * (first.source == BUILTIN)]
-        yield (
-            f"test {shown[0]} {percent(first.mean)}{spread}"
-            + f": {listed}" * bool(listed)
-            + f" ({', '.join(notes)})" * bool(notes)
-        )
+        scores = {n: f"{n} {percent(row.scores[n].mean)}" for n in shown}
+        for n in shown[:1] if means else shown:
+            if (std := row.scores[n].std) is not None:
+                scores[n] += f" ±{percent(std)}"
+        first, *others = scores.values()
+        listed = ", ".join(others)
+        text = first + (": " if means else ", ") * bool(listed) + listed
+        notes = [*row.marks, *["built-in data"] * (row.scores[shown[0]].source == BUILTIN)]
+        yield f"test {text}" + f" ({', '.join(notes)})" * bool(notes)
 
 
 def _describe_failures(failed: Sequence[Trial]) -> Iterator[str]:
@@ -154,7 +158,8 @@ def _describe_failures(failed: Sequence[Trial]) -> Iterator[str]:
         more = " …" * (len(trials) > MOST_NUMBERS)
         yield f"failed: trial{'s' * (len(trials) > 1)} {shown}{more}: {error or 'no error known'}"
     if len(errors) > MOST_ERRORS:
-        yield f"failed: {sum(len(trials) for _, trials in errors[MOST_ERRORS:])} more, otherwise"
+        others = sum(len(trials) for _, trials in errors[MOST_ERRORS:])
+        yield f"failed: {others} more, of other errors"
 
 
 def _describe_next(
@@ -236,7 +241,7 @@ def explain_no_result(
         text += f": {count} of {format_count(len(trials), 'trial')} failed with {error}"
         text += "".join(f"; {count} with {error}" for error, count in others)
         if more := errors.total() - count - sum(count for _, count in others):
-            text += f"; {more} otherwise"
+            text += f"; {more} with other errors"
         if is_ours:
             text += "; change the file, the code or the data, and run the same command to try "
             text += "them again"

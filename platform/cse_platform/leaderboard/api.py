@@ -3,6 +3,7 @@
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from functools import partial, wraps
 from operator import attrgetter
 from pathlib import Path
@@ -34,6 +35,7 @@ from cse_platform.leaderboard.ranking import rank_rows, sort_rows
 from cse_platform.leaderboard.records import (
     BOARD_FAMILIES,
     EVERY_ROW,
+    OWN,
     ConfigurationSetup,
     DevPoint,
     FamilyName,
@@ -163,7 +165,8 @@ class Leaderboard:
             limit: maximum number of rows; those with the highest dev means are returned.
             ranked: compute ranks and intervals over examples by resampling; without them, even a
                 board of many rows is fast.
-            sort: the column to sort by, by default the headline; see `sort_rows`.
+            sort: the column to sort by, by default the headline; see `sort_rows`. An own test set
+                becomes the headline.
             progress: called with the progress of the resampling.
         """
         with self._store.session() as session:
@@ -176,6 +179,8 @@ class Leaderboard:
                 limit=limit,
             )
             family = family_named(tasks or family_of(rows), rows)
+            if family.name == OWN and sort in family.columns:
+                family = replace(family, columns=(sort,))
             published = self.published(ablations=True)
             rows = rank_rows(session, rows, family, published, resampled=ranked, progress=progress)
         if not rows:

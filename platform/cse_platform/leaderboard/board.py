@@ -12,7 +12,7 @@ from datetime import datetime
 from itertools import groupby, zip_longest
 from typing import Any, Literal, cast
 
-from sqlalchemy import Row, Select, func, select
+from sqlalchemy import ColumnElement, Row, Select, func, select
 from sqlalchemy.orm import Session, aliased
 
 from cse_methods.tasks import CONTAMINATION_METRICS, STS_TASKS, TRANSFER_TASKS
@@ -49,7 +49,7 @@ from cse_platform.leaderboard.selection import (
     selected_configurations,
     trial_conditions,
 )
-from cse_platform.stores.sql.estimates import CHOSE, REPEATS
+from cse_platform.stores.sql.estimates import CHOSE, CHOSEN, REPEATS
 from cse_platform.stores.sql.tables import (
     AnnotationRecord,
     AttemptRecord,
@@ -383,7 +383,8 @@ def board_rows(
         scores = scores_by_evaluation(session, batch, [family_named(name) for name in families])
         tags = tags_of_sweeps(session, batch)
         seen = read_seen_sentences(session, batch)
-        lines = session.execute(_select_complete_seeds(batch, filters)).all()
+        chosen = CHOSEN if per_configuration else CHOSE
+        lines = session.execute(_select_complete_seeds(batch, filters, chosen)).all()
         for configuration, of_it in groupby(lines, lambda line: line[0].id):
             seeds = list(of_it)
             rows += [
@@ -441,9 +442,9 @@ def _filter_configurations(
 
 
 def _select_complete_seeds(
-    configurations: Sequence[int], filters: Filters
+    configurations: Sequence[int], filters: Filters, chosen: ColumnElement[bool]
 ) -> Select[*tuple[Any, ...]]:
-    """Select one line for each complete seed."""
+    """Select one line for each complete seed; `chosen` matches those that chose it."""
     tried, shown = aliased(TrialRecord), aliased(AttemptRecord)
     of_configuration = tried.configuration_id == ConfigurationRecord.id
     first_start = select(func.min(shown.started)).join(tried.shown.of_type(shown))
@@ -475,6 +476,7 @@ def _select_complete_seeds(
             MachineRecord.host,
             MachineRecord.hardware,
             CHOSE.label("chose"),
+            chosen.label("chosen"),
             REPEATS.label("repeats"),
             first_sweep.correlate(ConfigurationRecord).scalar_subquery().label("sweep"),
             first_start.correlate(ConfigurationRecord).scalar_subquery().label("first_start"),
@@ -538,7 +540,7 @@ def _build_row(
         keys=keys,
         dev=dev_set(group),
         dev_score=dev_score,
-        chosen_by={seed: value for seed, value in values.items() if seed in chose},
+        chosen_by={line.seed: line.best_value for line in seeds if line.chosen},
         best_of=1 if is_alone else int(best_of),
         dev_untrained=math.fsum(starts) / len(starts) if starts else None,
         trials=int(effort.trials),

@@ -20,6 +20,7 @@ from cse_platform.leaderboard.board import board_rows, read_evaluations
 from cse_platform.leaderboard.ranking import build_contenders, common_seeds
 from cse_platform.leaderboard.records import (
     EVERY_ROW,
+    FAMILIES,
     FamilyName,
     Filters,
     LeaderboardRow,
@@ -93,10 +94,16 @@ def find_row(
             "cse-leaderboard --all lists them"
         )
     if scored and not rows[0].scores:  # then no row has any
+        others = list[str]()
+        for family in FAMILIES:
+            _, found = find_candidates(session, reference, filters, tasks=family)
+            columns = family_named(family, found).columns
+            is_scored = any(column in row.scores for row in found for column in columns)
+            others += [f"--tasks {family}"] * is_scored
         raise NotFoundError(
-            f"{reference!r} has no test scores of {tasks}; add them with `evaluate:` in its "
-            "sweep file or cse-evaluate on its trials, or choose others with --tasks of "
-            "cse-leaderboard"
+            f"{reference!r} has no test scores of {tasks}; "
+            + f"choose {' or '.join(others)}, or " * bool(others)
+            + "add them with `evaluate:` in its sweep file or cse-evaluate on its trials"
         )
     if len(rows) > 1:
         listed = "; ".join(
@@ -107,8 +114,8 @@ def find_row(
             for row in rows
         )
         raise AmbiguousError(
-            f"{reference!r} matches several rows: {listed}; choose one with --backbone, "
-            "--identity or METHOD@CONFIGURATION"
+            f"{reference!r} matches several rows{f' with scores of {tasks}' * bool(rows[0].scores)}"
+            f": {listed}; choose one with --backbone, --identity or METHOD@CONFIGURATION"
         )
     return name, rows[0]
 
@@ -279,7 +286,11 @@ def _add_rows(
     compared: _Compared, rows: Mapping[str, LeaderboardRow], tasks: Sequence[str], **limits: Any
 ) -> _Compared:
     """Add the rows that are compared, and the limits that lie in them."""
-    chosen = [name for name, row in rows.items() if any(row.scores[t].counts_choice for t in tasks)]
+    chosen = [
+        name
+        for name, row in rows.items()
+        if any(row.counts_choice_in(row.scores[t]) for t in tasks)
+    ]
     sides = (summarize_row(row, name, common_seeds(row, tasks)) for name, row in rows.items())
     limits["chosen"] = tuple(chosen)
     return replace(compared, limits=replace(compared.limits, **limits), rows=tuple(sides))
@@ -451,7 +462,7 @@ def compare_dev_rows(
         resamples=RESAMPLES["comparison"],
         progress=progress,
     )
-    chosen = tuple(name for name, row in rows.items() if row.dev_score.counts_choice)
+    chosen = tuple(name for name, row in rows.items() if row.counts_choice_in(row.dev_score))
     limits = replace(comparison.limits, chosen=chosen, without_pairs=without_pairs)
     sides = tuple(summarize_row(row, name) for name, row in rows.items())
     return replace(comparison, limits=limits, rows=sides)

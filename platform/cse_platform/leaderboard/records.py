@@ -4,6 +4,7 @@ Scores are fractions.
 """
 
 import math
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, datetime
@@ -175,8 +176,8 @@ class Estimate:
     unknown.
     """
     counts_choice: bool = False
-    """Whether one of `values` is of a seed that chose the configuration, so that they are too
-    high.
+    """Whether one of `values` took part in the choice of a configuration. Those of the chosen one
+    are too high; see `LeaderboardRow.counts_choice_in`.
     """
     repeats: int = 0
     """How many of `values` are of seeds with which a search repeated the configuration."""
@@ -336,7 +337,9 @@ class LeaderboardRow(Trained):
     tags: list[str]
     """Its own tags, those of its trials, and those of the sweeps that hold it."""
     chosen_by: dict[int, float] = field(default_factory=dict)
-    """The dev scores, by seed, by which searches chose the configuration among others."""
+    """The dev scores, by seed, by which searches chose the configuration among others. If nothing
+    selected the row, these are only those that are the highest of a search.
+    """
     best_of: int = 1
     """The number of estimates that its own is the best of: of configurations that seeds estimate
     which did not choose them, else of the trials of a search. 1 if nothing chose it.
@@ -414,7 +417,13 @@ class LeaderboardRow(Trained):
     @property
     def counts_choice(self) -> bool:
         """Whether a value that chose the configuration counts in one of its estimates."""
-        return any(score.counts_choice for score in (self.dev_score, *self.scores.values()))
+        return any(map(self.counts_choice_in, (self.dev_score, *self.scores.values())))
+
+    def counts_choice_in(self, score: Estimate) -> bool:
+        """Whether a value that chose the configuration counts in this estimate, so that it is too
+        high.
+        """
+        return not self.chosen_by.keys().isdisjoint(score.values)
 
     @property
     def best_trial(self) -> str | None:
@@ -464,15 +473,16 @@ def order_by_dev(rows: Iterable[LeaderboardRow]) -> list[LeaderboardRow]:
 def family_named(name: str, rows: Iterable[LeaderboardRow] = ()) -> BoardFamily:
     """Find the family of that name; `own`, `mteb` and benchmarks have the columns of the rows.
 
-    These are in the order in which they were scored, each benchmark after its tasks. Raises
-    NotFoundError if there is no such family.
+    These are in the order in which they were scored, each benchmark after its tasks; own sets with
+    scores of more rows come first. Raises NotFoundError if there is no such family.
     """
     if name in BOARD_FAMILIES:
         return BOARD_FAMILIES[name]
     rows = list(rows)
     scored = dict.fromkeys(column for row in rows for column in row.scores)
     if name == OWN:
-        return BoardFamily(OWN, tuple(filter(is_own, scored)), ())
+        rows_of = Counter(column for row in rows for column in row.scores if is_own(column))
+        return BoardFamily(OWN, tuple(column for column, _ in rows_of.most_common()), ())
     if name != MTEB and not name.startswith(BENCHMARK):
         raise NotFoundError(
             f"there are no tasks {name!r}; expected {', '.join(FAMILIES)}, or a benchmark such as "

@@ -60,8 +60,8 @@ def _note_claims(claims: Sequence[Claim]) -> Iterator[str]:
     above = [claim for claim in claims if claim.difference > 0]
     counts = Counter(claim.verdict for claim in above)
     yield (
-        f"The best is above the best other in {len(above)} of {len(claims)}; of these "
-        f"{', '.join(f'{counts[verdict]} {verdict}' for verdict in VERDICT_MARKS)}."
+        f"The best is above the best other in {len(above)} of {len(claims)}: "
+        f"{'; '.join(f'{counts[verdict]} {verdict}' for verdict in VERDICT_MARKS)}."
     )
     both = [claim.ours_turns for claim in claims if claim.ours is not None]
     turned = [turns for turns in both if turns is not None]

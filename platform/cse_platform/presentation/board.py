@@ -2,7 +2,7 @@
 that papers print.
 """
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -18,6 +18,7 @@ from cse_platform.leaderboard.records import (
     BUILTIN,
     CLAIMED,
     DEV,
+    OWN,
     RANKING_METRICS,
     SAW_TESTS,
     TEACHER_SAW_PAIRS,
@@ -29,7 +30,7 @@ from cse_platform.leaderboard.records import (
     task_of,
 )
 from cse_platform.leaderboard.statistics.compare import Comparison, expected_maximum
-from cse_platform.numbers import percent, signed_percent
+from cse_platform.numbers import percent, short_settings, signed_percent
 from cse_platform.presentation.board_columns import (
     ABOVE,
     ALPHA,
@@ -271,7 +272,8 @@ def board_tables(board: Board, names: Collection[str] = TABLES) -> list[Table]:
             if any(entry.row for entry in group):  # published rows have only their scores
                 ranked = [entry for entry in group if entry.row or headline in entry.scores]
                 title = f"Ranking {_name_order(board, headline, ranked)}"
-                columns = ranking_columns(headline, ranked)
+                others = _list_scored_columns(board, ranked) if board.family == OWN else []
+                columns = ranking_columns(headline, ranked, others)
                 tables.append(_make_entry_table(board, title, columns, ranked, builtin=builtin))
     if SCORES in names:
         tables += _make_score_tables(board, listed)
@@ -415,6 +417,10 @@ def _make_entry_table(
         for column in columns
         if column.name not in names
     ]
+    for at, column in enumerate(shown):
+        if column.name == "searched":
+            shown.insert(at + 1, _make_differing_column(listed))
+            break
     ours = [entry for entry in listed if entry.row]
     below = all(entry.published for entry in listed[len(ours) :])
     by = columns[0].name if any(column.name == "rank" for column in shown) else None
@@ -434,6 +440,25 @@ def _make_entry_table(
         saw = "saw: test sentences in its corpus, its teachers' corpora and its own dev files."
         table = replace(table, notes=(*table.notes, saw))
     return table
+
+
+def _make_differing_column(listed: Sequence[Entry]) -> EntryColumn:
+    """Make a column of the hyperparameters that a row has not searched, but that other rows of its
+    method have with other values.
+    """
+    known = defaultdict[tuple[str, str], set[str]](set)
+    for row in (entry.row for entry in listed if entry.row):
+        for name, value in row.configuration.values.items():
+            known[row.method, name].add(repr(value))
+
+    def format_differing(entry: Entry) -> str | None:
+        if (row := entry.row) is None:
+            return None
+        values, searched = row.configuration.values, row.configuration.searched
+        names = [name for name in values if name not in searched]
+        return short_settings({n: values[n] for n in names if len(known[row.method, n]) > 1})
+
+    return Column("also_differs", format_differing)
 
 
 def mixed_identities(columns: Sequence[EntryColumn], listed: Sequence[Entry]) -> dict[str, int]:
@@ -490,6 +515,8 @@ def _note_rows(board: Board, listed: Sequence[Entry], headline: str | None) -> I
             "our interval."
         )
     yield from _note_ties(rows)
+    if board.family == OWN and len(board.columns.columns) > 1:
+        yield "Each own test set has a column; --sort SET ranks by another one."
     ranked = [row for row in rows if (row.headline or DEV) == headline]
     scored = [(row, score) for row in ranked if (score := row.ranked_score) is not None]
     alike = Counter(
@@ -499,7 +526,9 @@ def _note_rows(board: Board, listed: Sequence[Entry], headline: str | None) -> I
     )
     alone = [alike[s.identity] == 1 for r, s in scored if r.rank is not None and r.rank.among == 1]
     counted = {
-        "with one seed and no stored cosines": sum(r.rank is None and s.n == 1 for r, s in scored),
+        "with a single seed and no stored scores of its pairs": sum(
+            r.rank is None and s.n == 1 for r, s in scored
+        ),
         "comparable with these alone": alone.count(False),
         "scored in a way that no other row was": alone.count(True),
         "without this score": len(ranked) - len(scored),
@@ -529,9 +558,9 @@ def _note_choices(rows: Sequence[LeaderboardRow]) -> Iterator[str]:
         (row for row in rows if row.best_of > 1), lambda row: row.dev_score.counts_choice
     )
     for counts_choice, some in by_kind.items():
-        named = ", ".join(f"{row.shown_method}, best of {row.best_of}" for row in some)
+        named = ", ".join(f"{row.shown_method} (best of {row.best_of})" for row in some)
         if counts_choice:
-            yield f"Chosen by their own values: {named} trials."
+            yield f"Chosen among trials by their own values: {named}."
         else:
             most = max(row.best_of for row in some)
             yield (
@@ -603,8 +632,10 @@ def _name_ranking(headline: str, listed: Sequence[Entry]) -> str:
     return " ".join((DEV, *sets)) if headline == DEV else headline
 
 
-def ranking_columns(headline: str, listed: Sequence[Entry]) -> list[EntryColumn]:
-    """Make the columns of the headline's score, its interval, its rank, and dev.
+def ranking_columns(
+    headline: str, listed: Sequence[Entry], others: Sequence[str] = ()
+) -> list[EntryColumn]:
+    """Make the columns of the headline's score, its interval, its rank, other scores, and dev.
 
     Each dev set has a column of its own, because dev scores of different sets do not compare.
     """
@@ -613,10 +644,11 @@ def ranking_columns(headline: str, listed: Sequence[Entry]) -> list[EntryColumn]
         return entry.scores[headline].estimate if headline in entry.scores else None
 
     def format_interval(entry: Entry) -> Cell | None:
-        if (score := read(entry)) is None or score.interval is None:
+        row, score = entry.row, read(entry)
+        if row is None or score is None or score.interval is None:
             return None
         cell = interval_cell(score.interval)
-        return replace(cell, mark=join_marks(cell.mark, CHOSEN * score.counts_choice))
+        return replace(cell, mark=join_marks(cell.mark, CHOSEN * row.counts_choice_in(score)))
 
     def make_dev_column(dev_set: str) -> EntryColumn:
         return Column(
@@ -645,6 +677,7 @@ def ranking_columns(headline: str, listed: Sequence[Entry]) -> list[EntryColumn]
         Column("best of n", read, lambda score: percent(score.best), align="right", sort="best"),
         Column("n", count_seeds, align="right", sort="n"),
         *shown_columns(["chosen_by"] * any(e.row and e.row.chosen_by for e in listed)),
+        *(score_column(name) for name in others if name != headline),
         *dev,
         *shown_columns(["gap"]),
     ]

@@ -64,14 +64,16 @@ def failure_from_report(report: RaisedError, method: Method) -> Failure:
     """Make a failure from a worker's report, as made by `report_of`.
 
     Unless the error says what to do, the last traceback line in the method's package follows, as in
-    `mixcse/method.py:41: z = a @ b`: relative, because paths differ between machines.
+    `mixcse/method.py:41: z = a @ b`: relative, because paths differ between machines. Of a `raise`,
+    only the place, because the message says the rest.
     """
     message, traceback = _cut_line(clean_text(report.said)), clean_text(report.traceback)
     if not report.says_what_to_do:
         frames = reversed(_FRAME.findall(traceback))
         located = ((_find_in_package(file, method), line, code) for file, line, code in frames)
         for file, line, code in (frame for frame in located if frame[0]):
-            message += f", at {_cut_line(mask_text(f'{file}:{line}: {code}'))}"
+            shown = f"{file}:{line}" + f": {code}" * (not code.startswith("raise "))
+            message += f", at {_cut_line(mask_text(shown))}"
             break
     return Failure(message, traceback, end="error")
 

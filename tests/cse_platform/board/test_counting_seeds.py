@@ -11,8 +11,11 @@ from scored_boards import scored
 from stored_trials import apply_events
 from sweep_events import sweep_started, trial_evaluated, trial_life
 
+from cse_platform.errors import NotFoundError
 from cse_platform.export.model_card import model_card
+from cse_platform.launch.outcome import outcome_lines
 from cse_platform.leaderboard.api import Leaderboard
+from cse_platform.leaderboard.comparisons import DevPairs
 from cse_platform.leaderboard.ranking import common_seeds
 from cse_platform.leaderboard.records import (
     EVERY_ROW,
@@ -28,7 +31,7 @@ from cse_platform.presentation.tables import to_json
 from cse_platform.stores.sql.removal import remove_sweep
 from cse_platform.sweep.spec import SweepSpec
 from cse_platform.tracking.counting_seeds import find_choosing_trials
-from cse_platform.tracking.events import Event
+from cse_platform.tracking.events import Event, SweepFinished
 from cse_platform.tracking.history import History
 
 Seeds = dict[int, float]
@@ -74,6 +77,21 @@ def test_the_value_that_chose_a_row_is_beside_its_mean_and_not_in_it(filled) -> 
         assert row.best_trial == "a-42"  # the model with the highest score is still the best one
 
 
+def test_only_what_a_search_chose_is_too_high_and_not_each_trial_that_is_named(filled) -> None:
+    def gone(key: str) -> DevPairs:
+        raise NotFoundError(key)
+
+    store = filled(sweep({"a": ({42: 0.80}, {0: 0.76}), "b": ({42: 0.70}, {0: 0.72})}))
+    with Leaderboard(store) as board:
+        rows = board.rows(per_configuration=True, ranked=False)
+        chosen = {row.configuration.hash: (row.counts_choice, row.chosen_by) for row in rows}
+        named = board.compare_on_dev("first#2", "first#0", gone)
+    assert chosen == {"a": (True, {42: 0.80}), "b": (False, {})}
+    assert [line[0].mark for line in board_tables(Board(rows))[0].rows] == [CHOSEN, ""]
+    assert named.limits.chosen == ("first#0",)
+    assert [row.chosen_by for row in named.rows] == [{}, {42: 0.80}]
+
+
 def test_with_one_further_seed_the_row_says_that_its_value_chose_it(filled) -> None:
     row = best(filled, sweep({"a": ({42: 0.80}, {0: 0.76}), "b": ({42: 0.70}, {})}))
     assert (row.seeds, row.dev_score.mean) == ([0, 42], pytest.approx(0.78))
@@ -86,7 +104,7 @@ def test_with_one_further_seed_the_row_says_that_its_value_chose_it(filled) -> N
     many = replace(row, chosen_by={seed: 0.8 + seed / 1000 for seed in range(9)})
     [table] = [t for t in board_tables(Board([many])) if "dev" in t.title]
     assert "80.00, 80.10, 7 more" in [cell.text for cell in table.rows[0]]
-    assert any("rankcse, best of 3 trials" in note for note in table.notes)
+    assert "Chosen among trials by their own values: rankcse (best of 3)." in table.notes
 
 
 @pytest.mark.parametrize(
@@ -129,7 +147,7 @@ def test_where_all_configurations_get_the_same_seeds_all_count_and_the_note_says
         [table] = [t for t in board_tables(Board([row])) if "dev" in t.title]
         # The expected maximum of two standard normal values is 1 / sqrt(pi).
         assert any(
-            "rankcse, best of 2" in note and "0.6 standard errors" in note for note in table.notes
+            "rankcse (best of 2)" in note and "0.6 standard errors" in note for note in table.notes
         )
         pruned = GRID | {"seeds": confirmed["seeds"], "pruner": {"kind": "median"}}
         assert SweepSpec.model_validate(pruned).confirmed == 0
@@ -210,6 +228,17 @@ def test_tasks_of_a_family_count_the_same_seeds(filled) -> None:
     clean = estimate({42: 0.85, 1: 0.4}, "", "", [1], [42])
     assert mean_change(clean, row.scores["stsb"]) == pytest.approx(0.4 - 0.5)
     assert mean_change(clean, row.scores["sts12"]) == pytest.approx(0.85 - 0.8)
+
+
+@pytest.mark.parametrize(("others", "said"), [({"b": ({42: 0.7}, {})}, 1), ({}, 0)])
+def test_a_search_chooses_among_configurations_that_have_a_value(filled, others, said) -> None:
+    events = sweep({"a": ({42: 0.8}, {}), **others})
+    events += trial_life(7, {0: 0.5}, configuration="c", seed=42, state="FAIL")
+    events.append(SweepFinished(sweep="first", state="COMPLETE"))
+    with Leaderboard(filled(events)) as board:
+        lines = outcome_lines(board, "first")
+    assert sum("chose it among 2 configurations" in line for line in lines) == said
+    assert sum("chose it" in line for line in lines) == said
 
 
 def test_what_nothing_chose_is_the_best_of_nothing(filled) -> None:

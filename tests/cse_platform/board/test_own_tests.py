@@ -1,4 +1,5 @@
 import json
+import re
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from sweep_events import sweep_started, trial_life
 from cse_methods.evaluation.identity import settings_of_groups
 from cse_methods.tasks import SENTENCE_GROUPS, STS_TASKS
 from cse_platform.cli.leaderboard import main as cse_leaderboard
+from cse_platform.errors import NotFoundError
 from cse_platform.launch.outcome import outcome_lines
 from cse_platform.leaderboard.api import Leaderboard
 from cse_platform.leaderboard.records import Estimate, is_clean, task_of
@@ -92,17 +94,48 @@ def test_they_are_shown_where_they_are_asked_for_and_on_the_page(own_board) -> N
         assert all(name in answer.text for name in ("law", "two")), address
 
 
+def test_the_set_that_most_rows_have_ranks_and_each_has_a_column(own_board) -> None:
+    key, best = "c" * 64, {9: 0.8}  # the best on dev comes first, and has a set of its own
+    told: list[Event] = [sweep_started("hicl", method="hicl")]
+    told += trial_life(0, best, sweep="hicl", method="hicl", configuration=key, trial=key)
+    told.append(scored(key, noise=1, tasks=("faq",)).model_copy(update={"sweep": "hicl"}))
+    with open_store(own_board) as store:
+        apply_events(store, told, journal="k")
+
+    def show(*options: str) -> str:
+        return invoke(cse_leaderboard, "--tasks=own", *options, env={"CSE_STORE": own_board}).output
+
+    title, head, *_ = (shown := show()).splitlines()
+    assert title.startswith("Ranking by law, x 100")
+    assert re.search(r"law .* two clean .* faq .* dev ", head)
+    assert "Each own test set has a column; --sort SET ranks by another one." in shown
+    assert show("--sort=faq").startswith("Ranking by faq, x 100")
+    from cse_dashboards.page.app import create_app
+
+    client = create_app(own_board).test_client()
+    assert "Leaderboard by faq" in client.get("/parts/standing/?tasks=own&sort=faq").text
+
+
 def test_a_name_that_ends_like_a_metric_is_a_task_of_its_own() -> None:
     assert (task_of("two_clean"), is_clean("two_clean")) == ("two_clean", False)
     assert (task_of("stsb_clean"), is_clean("stsb_clean")) == ("stsb", True)
 
 
 def test_a_sweep_with_own_scores_alone_names_the_board_of_own_sets(board) -> None:
-    key = "a" * 64
-    life = trial_life(0, {9: 0.7}, sweep="simcse", method="simcse", configuration=key, trial=key)
-    own = scored(key, noise=1, seed=0, tasks=OWN).model_copy(update={"sweep": "simcse"})
-    start, end = sweep_started("simcse"), SweepFinished(sweep="simcse", state="COMPLETE")
-    apply_events(board, [start, *life, own, end])
+    """Each set has its own spread in the line of test scores."""
+    told: list[Event] = [sweep_started("simcse")]
+    for seed, key in enumerate(("a" * 64, "b" * 64)):
+        told += trial_life(
+            seed, {9: 0.7}, sweep="simcse", method="simcse", configuration="c", seed=seed, trial=key
+        )
+        evaluation = scored(key, noise=1, seed=seed, tasks=OWN)
+        told.append(evaluation.model_copy(update={"sweep": "simcse"}))
+    apply_events(board, [*told, SweepFinished(sweep="simcse", state="COMPLETE")])
     lines = outcome_lines(Leaderboard(board), "simcse")
+    [scores] = [line for line in lines if line.startswith("test ")]
+    score = r"\d\d\.\d\d ±\d\.\d\d"
+    assert re.fullmatch(rf"test law {score}, two_clean {score}", scores)
     [command] = [line for line in lines if line.endswith("# all methods")]
     assert "--tasks own" in command
+    with pytest.raises(NotFoundError, match=r"'simcse' has no .* of sts; choose --tasks own, or"):
+        Leaderboard(board).compare("simcse", "simcse")

@@ -13,6 +13,7 @@ from cse_platform.leaderboard.records import (
     Configuration,
     DevSets,
     Gap,
+    LeaderboardRow,
     SeenSentences,
 )
 from cse_platform.leaderboard.statistics.intervals import Interval, RankInterval
@@ -69,6 +70,18 @@ def test_without_test_scores_it_is_dev_that_counts(lines) -> None:
         assert titled(told, title)[-1] == "simcse bert-base" + 8 * " 50.00"
 
 
+def test_hyperparameters_that_differ_are_shown_though_no_search_varied_them(lines) -> None:
+    def of(hash_: str, method: str = "simcse", **values: Any) -> LeaderboardRow:
+        found = Configuration(hash_ * 64, {"lr": 1, "batch_size": 32, **values}, ["lr"], "code")
+        return row(method=method, configuration=found)
+
+    rows = [of("a", max_steps=16), of("b", max_steps=60), of("c"), of("d", "hicl", max_steps=99)]
+    head, _, *found = titled(lines(Board(rows)), "Hyperparameters")
+    assert head.endswith("searched also differs")
+    shown = [line.partition("lr=1")[2] for line in found]
+    assert shown == [" max_steps=16", " max_steps=60", "", ""]
+
+
 def test_old_code_opened_tests_and_what_keeps_rows_from_comparing_are_told(lines) -> None:
     unknown = row(configuration=Configuration("c" * 64, {}, []))
     told = lines(Board([row(other_code=True), unknown]))
@@ -123,8 +136,9 @@ def test_who_has_no_rank_is_counted_and_told_why(lines) -> None:
     for line, (rank, way) in zip(told[2:5], shown.items(), strict=True):
         assert line.startswith(f"simcse bert-base {way} 50.00 ±0.00 {rank} 84.00")
     counted = (
-        r"Not ranked: 2 with one seed .*, 1 comparable with these alone, "
-        r"1 scored in a way that no other row was, 1 without this score\."
+        r"Not ranked: 2 with a single seed and no stored scores of its pairs, "
+        r"1 comparable with these alone, 1 scored in a way that no other row was, "
+        r"1 without this score\."
     )
     assert any(re.match(counted, line) for line in told)
     assert not any("Not ranked" in line for line in lines(Board(ranked)))

@@ -150,7 +150,7 @@ def test_each_gap_is_said_with_its_mark(lines, written) -> None:
     table = PaperTable("rankcse", "table2", ("avg_sts", "train_minutes"), found)
     told = lines(table)
     differences = [one.split("difference ")[1] for one in told if "difference" in one][:3]
-    assert differences == ["+2.01 ↑", "+0.00 ?", "-27.0 ↓"]
+    assert differences == ["+2.01 ↑", "0.00 ?", "-27.0 ↓"]
     assert "a ours (n = 2, eeeeeeee) 60.5 ±0.7" in told
     assert [one[0] for one in told[-5:-2]] == ["↑", "↓", "?"]
     rows = list(csv.DictReader(io.StringIO(written(table, "csv"))))

@@ -61,10 +61,12 @@ def test_what_a_worker_tells_of_an_error_and_the_last_line_of_the_method() -> No
         "labcse.method": "labcse/parts/loss.py:41: z = first @ second",
         "cse_methods.papers.simcse": "cse_methods/training/loop.py:9: parts = objective(student",
         "method": "method.py:12: return loop.train(config, run)",  # a single file
+        "torch.linear": "torch/matmul.py:5",  # the message says what is raised there
     }.items():
         told = RaisedError(said="RuntimeError: shapes", says_what_to_do=False, traceback=REMOTE)
         said = failure_from_report(told, of_module(module)).said
         assert said.startswith(f"RuntimeError: shapes, at {place}")
+        assert "raise" not in said
 
 
 def test_an_end_without_a_word_of_the_worker_is_a_crash() -> None:

@@ -1,6 +1,7 @@
 """The leaderboard as a plot: one line per row, best on top."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from math import nan
 from typing import Any
 
@@ -92,7 +93,8 @@ def _make_picture(
     column: str = "",
 ) -> Picture:
     """Make a picture of rows with their scores, and of papers' rows with a score of `column`."""
-    names = _label_rows(rows)
+    names, pairs = _label_rows(rows), zip(rows, scores, strict=True)
+    scores = [replace(score, counts_choice=row.counts_choice_in(score)) for row, score in pairs]
     lines: dict[tuple[str, str], str] = {}
     for label, row in zip(names, rows, strict=True):
         system = row.released.system if row.released else row.method

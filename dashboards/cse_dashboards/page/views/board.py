@@ -15,7 +15,7 @@ from cse_dashboards.page.words import arrange_columns
 from cse_methods.names import backbone_name, method_name, paper_page
 from cse_platform.leaderboard.published.rows import PublishedRow
 from cse_platform.leaderboard.ranking import sort_rows
-from cse_platform.leaderboard.records import FAMILIES, LeaderboardRow, family_of
+from cse_platform.leaderboard.records import FAMILIES, OWN, LeaderboardRow, family_of
 from cse_platform.leaderboard.statistics.compare import Comparison
 from cse_platform.presentation.board import board_document, wide_board_tables
 from cse_platform.presentation.board_columns import PUBLISHED, Board
@@ -84,9 +84,12 @@ def document_file(make: Callable[[], Document], form: str, *, name: str) -> Resp
 
 
 def _make_ranking_key(address: BoardAddress) -> BoardAddress:
-    """Keep only the choices that ranks depend on, without the order and published rows."""
+    """Keep only the choices that ranks depend on, without the order and published rows; own test
+    sets are ranked by the one that sorts them.
+    """
+    sort = address.sort if address.tasks == OWN else None
     return address.model_copy(
-        update={"sort": None, "published": False, "against": None, "search": None}
+        update={"sort": sort, "published": False, "against": None, "search": None}
     )
 
 
@@ -97,6 +100,7 @@ def _read_rows(address: BoardAddress, *, ranked: bool) -> list[LeaderboardRow]:
         per_configuration=address.every,
         limit=SHOWN if address.every else None,
         ranked=ranked,
+        sort=_make_ranking_key(address).sort,
     )
 
 

@@ -23,36 +23,50 @@ from cse_platform.tracking.counting_seeds import (
     select_counting_seeds,
 )
 
+_LINK, _RIVAL = aliased(SweepTrialRecord), aliased(SweepTrialRecord)
+_OF_ONE_SEARCH = _RIVAL.sweep_id == _LINK.sweep_id, _RIVAL.role != "confirm"
 
-def _match_choosing_trials() -> ColumnElement[bool]:
+
+def _match_choosing_trials(*further: ColumnElement[bool]) -> ColumnElement[bool]:
     """Match the trials of searches that tried another configuration, too, unless every one of them
-    gets the further seeds.
+    gets the further seeds; `further` are conditions on a trial in such a search.
 
     A scalar subquery finds the configuration of another trial: in a join, SQLite could begin with
     the trials, which can be very many.
     """
-    link, rival, trial = aliased(SweepTrialRecord), aliased(SweepTrialRecord), aliased(TrialRecord)
-    configuration = select(trial.configuration_id).where(trial.id == rival.trial_id)
-    tried_another = exists().where(
-        rival.sweep_id == link.sweep_id,
-        rival.role != "confirm",
-        configuration.correlate(rival).scalar_subquery() != TrialRecord.configuration_id,
-    )
-    chooses = exists().where(SweepRecord.id == link.sweep_id, ~SweepRecord.confirms_all)
+    trial = aliased(TrialRecord)
+    configuration = select(trial.configuration_id).where(trial.id == _RIVAL.trial_id)
+    other = configuration.correlate(_RIVAL).scalar_subquery() != TrialRecord.configuration_id
+    tried_another = exists().where(*_OF_ONE_SEARCH, other)
+    chooses = exists().where(SweepRecord.id == _LINK.sweep_id, ~SweepRecord.confirms_all)
     return (
         exists()
         .where(
-            link.trial_id == TrialRecord.id,
-            link.role != "confirm",
-            chooses.correlate(link),
-            tried_another.correlate(link, TrialRecord),
+            _LINK.trial_id == TrialRecord.id,
+            _LINK.role != "confirm",
+            chooses.correlate(_LINK),
+            tried_another.correlate(_LINK, TrialRecord),
+            *further,
         )
-        .correlate(TrialRecord)
+        .correlate(TrialRecord, AttemptRecord)
     )
 
 
+def _match_best_trials() -> ColumnElement[bool]:
+    """Match the trials that no complete one of their search has a higher value than."""
+    trial, shown = aliased(TrialRecord), aliased(AttemptRecord)
+    value = select(shown.best_value).join(trial, trial.shown_attempt == shown.id)
+    value = value.where(trial.id == _RIVAL.trial_id, shown.state == "COMPLETE")
+    higher = value.correlate(_RIVAL).scalar_subquery() > AttemptRecord.best_value
+    return ~exists().where(*_OF_ONE_SEARCH, higher).correlate(_LINK, AttemptRecord)
+
+
 CHOSE = _match_choosing_trials()
-"""Whether the value of a trial chose its configuration, in any sweep that holds it."""
+"""Whether the value of a trial took part in the choice of a configuration, in any sweep that holds
+it.
+"""
+CHOSEN = _match_choosing_trials(_match_best_trials())
+"""Whether it was also the highest, so that the search chose its own configuration."""
 REPEATS = (
     exists()
     .where(SweepTrialRecord.trial_id == TrialRecord.id, SweepTrialRecord.role == "repeat")
