@@ -39,10 +39,8 @@ def probability(p: float | None) -> str:
 
 
 def short_value(value: Any) -> str:
-    """Format a setting's value as YAML reads it; floats have three significant digits."""
-    if value is None:
-        return "null"
-    return f"{value:.3g}" if isinstance(value, float) else str(value)
+    """Format a setting's value; floats have three significant digits, and None is `null`."""
+    return f"{value:.3g}" if isinstance(value, float) else "null" if value is None else str(value)
 
 
 def short_settings(values: Mapping[str, Any]) -> str:

@@ -44,7 +44,7 @@ def test_rows_of_one_method_differ_by_dash_and_marker_or_alone_by_colour(rows) -
 
 def test_hyperparameters_are_written_for_readers() -> None:
     for value, shown in (
-        *((None, "none"), (True, "true"), (0.00027, "2.7e-4"), (12, "12"), ([], "none")),
+        *((None, "null"), (True, "true"), (0.00027, "2.7e-4"), (12, "12"), ([], "none")),
         ([{"model": "/lab/models/174118bb"}, {"model": "org/minilm"}], "174118bb, minilm"),
         ({"model": "a/b", "weight": 0.5}, "b (weight=0.5)"),
         ({"tau2": 0.05}, "{τ₂=0.05}"),

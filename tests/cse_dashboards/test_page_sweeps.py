@@ -193,7 +193,9 @@ def test_the_page_of_a_sweep_stands_before_its_figures(page: FlaskClient) -> Non
 
 
 def test_best_configurations_and_their_curves(page: FlaskClient) -> None:
-    answer = text(told(page, "/parts/best/sweeps/grid"))
+    html = told(page, "/parts/best/sweeps/grid")
+    assert heads(html)[1:4] == ["method", "dev STS-B (built-in)", "searched"]  # what a phone shows
+    answer = text(html)
     assert answer.index("77777777") < answer.index("88888888")  # 0.83, then 0.82
     assert "99999999" not in answer  # failed
     answer = told(page, "/parts/curves/sweeps/grid?x=tau2")

@@ -91,6 +91,14 @@ def test_parallel_coordinates() -> None:
         number: values["rate"] for number, values in tried.items()
     }
     assert len(figure_of(parallel_coordinates(found_of(600))).data) == MOST_LINES
+    tries = [{"tau2": None, "tau3": None}, {"tau2": None, "tau3": 1}, {"tau2": 0.05}]
+    space = {"tau2": [None, 0.05], "tau3": {"choices": [None, 1], "when": {"tau2": None}}}
+    picture = parallel_coordinates(study_of([searched(n, v) for n, v in enumerate(tries)], space))
+    sides = [trace.y[1:] for trace in figure_of(picture).data]
+    assert sides == [(0, 0), (0, 1), (1, None)]  # null is a choice; what is inactive is no value
+    assert [line[5:] for line in csv.reader(StringIO(picture.csv))][1:] == [
+        ["null", "null"], ["null", "1"], ["0.05", ""],
+    ]  # fmt: skip
 
 
 def test_importances_are_those_that_are_said_of_the_search_with_their_intervals() -> None:

@@ -11,6 +11,10 @@ VIEWS = (
     *("trials/{best}", "nowhere"),
 )
 
+SCROLLED_LEGENDS = """() => [...document.querySelectorAll("figure:has(.legend .scrollbar)")]
+  .filter(figure => figure.querySelector(".legend .scrollbar").getAttribute("height") > 0)
+  .map(figure => figure.id)"""
+
 
 @pytest.mark.parametrize(("scheme", "width"), [("light", 1440), ("dark", 420)])
 def test_nothing_keeps_a_view_from_a_reader(
@@ -23,6 +27,7 @@ def test_nothing_keeps_a_view_from_a_reader(
         for view in VIEWS:
             tab.goto(page_address + view.format(best=best_trial))
             assert_accessible(settled(tab))
+            assert tab.evaluate(SCROLLED_LEGENDS) == []
 
 
 def pressed_until(tab: Page, selector: str, key: str = "Tab") -> None:

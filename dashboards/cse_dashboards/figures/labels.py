@@ -90,7 +90,7 @@ def value_text(value: Any) -> str:
     """Format a hyperparameter's value; lists are joined, models and files shown by their names."""
     match value:
         case None:
-            return "none"
+            return "null"
         case bool():
             return str(value).lower()
         case float():

@@ -40,16 +40,18 @@ def moment(when: datetime | None) -> str:
     return "" if when is None else f"{when:%Y-%m-%d %H:%M} UTC"
 
 
-def arrange_columns(table: Table, *, front: Sequence[str] = ()) -> Table:
+def arrange_columns(table: Table, *, front: Sequence[str]) -> Table:
     """Move the scores by task beside the rank and the number of seeds, where they are in view.
 
-    The columns that are named or sorted as `front` come before all others.
+    The columns that are named or sorted as `front` come before all others, as then does the score
+    that ranks: a phone shows two or three columns.
     """
     names = [head.name for head in table.heads]
     if "n" not in names:
         return table
     last = max(names.index(name) for name in ("backbone", "95 % interval", "rank") if name in names)
     heads = list(enumerate(table.heads))
+    ranked = next(at for at, head in heads if head.align == "right")  # the first number
     scores = [
         at
         for at, head in heads
@@ -57,7 +59,9 @@ def arrange_columns(table: Table, *, front: Sequence[str] = ()) -> Table:
     ]
     first = [at for name in front for at, head in heads if name in (head.name, head.sort)]
     order = list(
-        dict.fromkeys([*first, *range(last + 1), names.index("n"), *scores, *range(len(names))])
+        dict.fromkeys(
+            [*first, ranked, *range(last + 1), names.index("n"), *scores, *range(len(names))]
+        )
     )
     groups = (tuple(tuple(row[at] for at in order) for row in group) for group in table.groups)
     return replace(table, heads=tuple(table.heads[at] for at in order), groups=tuple(groups))

@@ -45,8 +45,4 @@ def import_command(
     assert sweep is not None
     from cse_platform.imports.runs import import_runs
 
-    done = import_runs(file, sweep=sweep, runs=place.folder, store=place.url_beside_runs)
-    echo(f"Trials: {done.new} new, {done.known} already here")
-    if done.left_out:
-        reasons = ", ".join(f"{count} {reason}" for reason, count in done.left_out.items())
-        echo(f"Runs left out: {reasons}")
+    echo(str(import_runs(file, sweep=sweep, runs=place.folder, store=place.url_beside_runs)))

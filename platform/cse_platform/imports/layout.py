@@ -8,15 +8,17 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
-from functools import partial
+from functools import cache, partial
 from typing import Any, cast
 
 from pydantic import ValidationError, create_model
 
 from cse_methods.data.dev_selection import DEV_TASKS, dev_metric
+from cse_methods.encoders.short_names import HUB, ONLY_PACKAGED
 from cse_methods.errors import UnknownMethodError
 from cse_methods.files.cells import NO_TEXTS, parse_number
-from cse_methods.registry import get_method
+from cse_methods.names import backbone_name, method_name
+from cse_methods.registry import available_methods, get_method
 from cse_methods.reports import LAST_STEP
 from cse_methods.settings import Settings
 from cse_methods.tasks import AVG_STS, AVG_TRANSFER, STS_TASKS, TRANSFER_TASKS
@@ -257,6 +259,27 @@ def _read_label(cell: Any) -> str:
     return label
 
 
+@cache
+def _find_spellings(column: str) -> dict[str, str]:
+    """Find our names of methods or backbones by how others spell them, in lower case."""
+    if column == "method":
+        return {other.lower(): n for n in available_methods() for other in (method_name(n), n)}
+    spellings = {name: name for name in ("mini", *ONLY_PACKAGED, *HUB)}
+    for name, row in HUB.items():
+        for other in (row["model"], row["model"].rpartition("/")[2], backbone_name(name)):
+            spellings[other.lower()] = name
+    return spellings
+
+
+def _read_known_label(cell: Any, column: str) -> str:
+    """Read the name of a method or backbone, which may be new, but no other spelling of ours."""
+    label = _read_label(cell)
+    if (ours := _find_spellings(column).get(label.lower(), label)) != label:
+        got = format_value(label)
+        raise ValueError(f"expected our name for it, got {got}; did you mean {ours!r}?")
+    return label
+
+
 def _read_text(cell: Any) -> str:
     if not isinstance(cell, str) or re.search("[\0\ud800-\udfff]", cell):
         raise ValueError(f"expected text, got {format_value(cell)}")
@@ -332,7 +355,8 @@ _SCORE = partial(
 )
 _STEP = f"{_WHOLE}; leave such rows out, or multiply epochs by the steps in one"
 _READERS: Mapping[str, Callable[[Any], Any]] = {
-    **{"run": _read_name, "method": _read_label, "backbone": _read_label, "state": _read_state},
+    **{"run": _read_name, "state": _read_state},
+    **{column: partial(_read_known_label, column=column) for column in ("method", "backbone")},
     "seed": partial(_read_number, wanted=_WHOLE, low=0, high=2**32 - 1),
     **{"started": _read_time, "finished": _read_time},
     "step": partial(_read_number, wanted=_STEP, low=0, high=LAST_STEP),

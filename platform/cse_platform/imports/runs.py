@@ -58,6 +58,13 @@ class Imported:
     left_out: dict[str, int]
     """How many runs were left out, by the reason."""
 
+    def __str__(self) -> str:
+        lines = [f"Trials: {self.new} new, {self.known} already here"]
+        if self.left_out:
+            reasons = (f"{count} {reason}" for reason, count in self.left_out.items())
+            lines.append(f"Runs left out: {', '.join(reasons)}")
+        return "\n".join(lines)
+
 
 def import_runs(
     table: "pd.DataFrame | Path | str",
@@ -68,9 +75,9 @@ def import_runs(
 ) -> Imported:
     """Import the runs of a table in the layout that docs/importing.md describes.
 
-    A second import adds only the runs and test scores that are new, and completes an import that
-    was interrupted. Of several runs of a trial, one configuration with one seed, the complete one
-    counts, else the one that came furthest.
+    A second import adds only the runs and test scores that are new, refuses changed ones, and
+    completes an import that was interrupted. Of several runs of a trial, one configuration with one
+    seed, the complete one counts, else the one that came furthest.
 
     Args:
         table: a frame, or a file: CSV, JSON lines or Parquet.
@@ -247,7 +254,8 @@ def _find_news(
     """Find what a journal lacks: trials that are new or better, and new scores.
 
     A trial that is running there is new, too: the import that began it was interrupted. Returns the
-    events, and the complete runs that are attempts at one trial, which are refused.
+    events, and what is refused: complete runs that are attempts at one trial, and runs that are
+    here with other results.
     """
     known, rivals = defaultdict[str, _Attempt](list), defaultdict[str, list[_Attempt]](list)
     for event in earlier:
@@ -266,6 +274,14 @@ def _find_news(
                 f"{' and '.join(runs)} are all complete, with equal seeds and hyperparameters; "
                 "leave all but one out, or add the param.NAME that differs"
             )
+        record, before, now = _find_record(best), _collect_results(here), _collect_results(best)
+        if record == _find_record(here):
+            problems += [
+                f"{labels[record]}, {name}: {now[name]}, but {before[name]} is on the leaderboard, "
+                f"and an import changes nothing; first delete it: cse-sweep delete {best[0].sweep}"
+                for name in now
+                if name in before and now[name] != before[name]
+            ]
         if not _find_record(here) or (
             not _rank_attempt(here)[0] and _rank_attempt(best) > _rank_attempt(here)
         ):
@@ -282,6 +298,23 @@ def _find_record(attempt: Sequence[Event]) -> str:
     ends = [event for event in attempt if isinstance(event, TrialStarted | TrialFinished)]
     last = ends[-1] if ends else None
     return last.provenance.get(_RECORD, "a run") if isinstance(last, TrialFinished) else ""
+
+
+def _collect_results(attempt: Sequence[Event]) -> dict[str, str]:
+    """Collect the metrics and test scores since the last start of a trial, to 12 digits."""
+    results = dict[str, float]()
+    for event in attempt:
+        match event:
+            case TrialStarted():
+                results = {}
+            case events.TrialPoint():
+                of_step = f"of step {event.step}"
+                results |= {f"{name} {of_step}": value for name, value in event.metrics.items()}
+            case TrialFinished() if event.best_step is None:
+                results |= event.best_metrics
+            case events.TrialEvaluated():
+                results |= {f"test.{score.task}": score.value for score in event.scores}
+    return {name: f"{value:.12g}" for name, value in results.items()}
 
 
 def _rank_attempt(attempt: Sequence[events.TrialEvent]) -> tuple[bool, float]:

@@ -44,8 +44,10 @@ def make_start_event(
 ) -> TrialStarted:
     """Make the start event of a trial; its number is the next free one if None is given.
 
+    Its values have the searched settings that are null, which `hyperparameters` leaves out.
     `search` is what the search knows of it: `search_number` and `search_notes`.
     """
+    nulls = {name: None for name in searched if getattr(config, name) is None}
     return TrialStarted(
         trial=identity.key(seed),
         number=len(state.history.trials) if number is None else number,
@@ -53,7 +55,7 @@ def make_start_event(
         seed=seed,
         configuration=identity.hash,
         code=identity.code,
-        values=config.hyperparameters(),
+        values=config.hyperparameters() | nulls,
         searched=searched,
         **{"search_number": None, **search},
         **build_sweep_fields(state),

@@ -115,14 +115,16 @@ def _select_usable(
         if (found := _convert_to_space(trial, spec)) is None:
             continue
         assignment, config = found
-        conditions = (trial.hyperparameters, trial.backbone, trial.corpus, trial.dev_identity)
-        here = (config.hyperparameters(), spec.backbone, dev["corpus"], dev["identity"])
+        theirs, ours = trial.hyperparameters, config.hyperparameters()
+        same = all(theirs.get(name) == ours.get(name) for name in theirs | ours)
+        conditions = (trial.backbone, trial.corpus, trial.dev_identity)
+        here = (spec.backbone, dev["corpus"], dev["identity"])
         learned = LearnedTrial(
             source=f"{sweep}#{trial.number}",
             values=assignment,
             value=value,
             score=(value - mean) / spread,
-            alike=conditions == here,
+            alike=same and conditions == here,
         )
         usable.append(learned)
     if not usable:
@@ -146,7 +148,7 @@ def _convert_to_space(tried: Trial, spec: SweepSpec) -> tuple[dict[str, Any], Me
         for name in spec.space.order:
             if spec.space.is_active(name, assignment):
                 assignment[name] = find_value(
-                    spec.space, spec.method, name, tried.hyperparameters[name]
+                    spec.space, spec.method, name, tried.hyperparameters.get(name)
                 )
         config = spec.config(assignment)
     except (LookupError, SweepRefusedError):

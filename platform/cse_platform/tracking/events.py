@@ -340,7 +340,8 @@ class TrialBegun(TrialEvent):
     code: str | None = None
     """Hash of the method's code; None if unknown, as for imported trials."""
     values: Values
-    """All hyperparameters with their defaults, without inactive ones."""
+    """All hyperparameters with their defaults, without inactive ones; null where a search chose
+    it."""
     searched: tuple[str, ...]
     """Those names among `values` that the sweep's space varies."""
     dev: dict[str, str]

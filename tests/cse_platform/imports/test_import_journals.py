@@ -75,6 +75,15 @@ def test_the_better_attempt_at_a_trial_is_shown(here, tmp_path) -> None:
     journal = tmp_path / "r" / "imports" / "logs.jsonl"
     before = journal.read_bytes()
     assert put(here, tmp_path / "r", both) == (0, 1)
+    changed = [both[0] | {"test.sts12": 0.9, "train.loss": 2.0}, both[1]]
+    with pytest.raises(ImportRefusedError) as refused:
+        put(here, tmp_path / "r", [changed[0] | {"test.sts13": 0.5}, both[1]])
+    told = (
+        "row 1 (b), test.sts12: 0.9, but 0.5 is on the leaderboard, and an import changes nothing"
+    )
+    assert str(refused.value).splitlines()[1:] == [
+        f"  {told}; first delete it: cse-sweep delete logs"
+    ]
     assert before == journal.read_bytes()
     with here.session() as session:
         (trial,) = read_trials(session, SweepRecord.name == "logs")

@@ -104,6 +104,18 @@ REFUSED = {
     "no column 'param.lr ' is known": [WHOLE | {"param.lr ": 0.5}],
     "expected a name without blanks around it, got ' simcse'": [WHOLE | {"method": " simcse"}],
     "backbone: expected a name without blanks around it, got": [WHOLE | {"backbone": "None"}],
+    "row 1 (a), method: expected our name for it, got 'SimCSE'; did you mean 'simcse'?": [
+        WHOLE | {"method": "SimCSE"}
+    ],
+    "backbone: expected our name for it, got 'bert-base-uncased'; did you mean 'bert-base'?": [
+        WHOLE | {"backbone": "bert-base-uncased"}
+    ],
+    "expected our name for it, got 'FacebookAI/roberta-base'; did you mean 'roberta-base'?": [
+        WHOLE | {"backbone": "FacebookAI/roberta-base"}
+    ],
+    "backbone: expected our name for it, got 'BERT-Base'; did you mean 'bert-base'? (and 1 more": [
+        WHOLE | {"backbone": "BERT-Base", "run": run} for run in "ab"
+    ],
     "run: expected a name without blanks around it, got 'NA'": [WHOLE | {"run": "NA"}],
     "a number such as 0.5, or text, got '0,05'": [WHOLE | {"method": "m", "param.x": "0,05"}],
     "x: expected a finite number, got -Infinity": [WHOLE | {"method": "m", "param.x": "-inf"}],

@@ -117,7 +117,7 @@ def run_recipe(name: str, stored: Any) -> None:
     assert sorted(stored(sweep), key=repr) == sorted(STORED[sweep.removeprefix("lab-")], key=repr)
 
 
-def test_recipes_read_files(tmp_path, runs, stored, monkeypatch) -> None:
+def test_recipes_read_files(tmp_path, runs, stored, monkeypatch, capsys) -> None:
     monkeypatch.chdir(tmp_path)
     shutil.copytree(Path(__file__).with_name("exports"), tmp_path, dirs_exist_ok=True)
     config = {"learning_rate": 3e-5}
@@ -128,6 +128,7 @@ def test_recipes_read_files(tmp_path, runs, stored, monkeypatch) -> None:
     ]
     monkeypatch.setitem(sys.modules, "wandb", wandb_of(*told))
     assert not failing(lambda name: run_recipe(name, stored), RECIPES.keys() - OF_LIBRARIES)
+    assert "Trials: 2 new, 0 already here\n" in capsys.readouterr().out
     told_events = (runs / "imports" / "lab-tensorboard.jsonl").read_text()
     assert '"time":"2024-03-05T12:00:00.500000Z"' in told_events
     told_events = (runs / "imports" / "lab-slurm.jsonl").read_text()

@@ -7,6 +7,7 @@ import pytest
 from in_process import new_spec
 from stored_trials import trials_of
 
+from cse_platform.leaderboard import Leaderboard
 from cse_platform.sweep.identity import DevData, Identity
 from cse_platform.tracking.events import TrialReused
 
@@ -104,6 +105,35 @@ def test_what_another_sweep_has_completed_is_taken_over_and_stays(start) -> None
     longer = start(**again, search={"trials": 4}).run().assert_sound()
     own = [trial for trial in longer.trials if trial.reused_from is None]
     assert own and second.outcome().items() <= longer.outcome().items()
+
+
+def test_null_is_a_value_that_a_search_chose_and_not_one_that_is_inactive(start) -> None:
+    """Whether its trial is new, taken over from a sweep that did not search it, or replayed."""
+    grid = {"sampler": "grid", "trials": None}
+    start(sweep="plain", space={"temperature": [0.1]}, search=grid, folder="first").run().close()
+    kind = {"choices": ["a", "b"], "when": {"depth": None}}
+    again = {
+        "sweep": "again",
+        "space": {"depth": [None, 3], "kind": kind, "temperature": [0.1]},
+        "search": grid,
+        "folder": "second",
+        "leaderboard": "first",
+    }
+    first = start(**again).run().close()
+    assert [trial.reused_from for trial in first.trials].count("plain") == 1
+    second = start(**again)
+    told = [trial.params for trial in second.study().trials]
+    shown = Leaderboard(second.state.leaderboard).search("again").trials
+    for values in (told, [t.searched_values for t in second.trials]):
+        assert sorted((v["depth"] or 0, v.get("kind", "")) for v in values) == [
+            (0, "a"), (0, "b"), (3, ""),
+        ]  # fmt: skip
+    assert [t.searched_values for t in shown] == [t.searched_values for t in second.trials]
+    space = {"depth": [None, 3], "temperature": [0.1]}
+    search = {"sampler": "tpe", "trials": 1, "learn_from": ["again"]}
+    third = start(sweep="third", space=space, search=search, folder="third", leaderboard="first")
+    learned = {(one.values["depth"], one.alike) for one in third.history.learned}
+    assert learned == {(None, True), (3, True)}
 
 
 def test_what_another_sweep_has_pruned_is_run(start) -> None:

@@ -39,7 +39,6 @@ def effect(history: SearchHistory, name: str) -> Picture:
     numeric = all(map(study.is_number, results))
     factor = quantity.factor
     data = study.scores_of(shown, quantity, name)
-    data[name] = data[name].map(study.on_axis)
     traces = [study.mark_trials(data, name, quantity.title)]
     if study.do_recur(results.values(), dimension):
         of_trials = [results[value] for value in data[name]]

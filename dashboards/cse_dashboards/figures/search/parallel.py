@@ -4,11 +4,10 @@ import plotly.graph_objects as go
 
 from cse_dashboards.figures.labels import HOVER, number, search_notes, value_text
 from cse_dashboards.figures.picture import Drawn, Picture, colour, fade, make_figure
-from cse_dashboards.figures.search.study import StudiedSearch, nothing_searched, scores_of
+from cse_dashboards.figures.search.study import StudiedSearch, nothing_searched, on_axis, scores_of
 from cse_methods.names import hyperparameter_name
 from cse_platform.search.findings import pick_evenly, sort_by_value
 from cse_platform.sweep.space.dimensions import Choices
-from cse_platform.values import canonical_json
 
 MOST_LINES = 200
 """Most trials, evenly picked by score; each is a trace, and browsers get slow."""
@@ -35,9 +34,8 @@ def parallel_coordinates(search: StudiedSearch) -> Picture:
     for key, dimension in space.items():
         if isinstance(dimension, Choices):
             last = max(1, len(dimension.choices) - 1)
-            shares = {canonical_json(value): n / last for n, value in enumerate(dimension.choices)}
-            tried = (canonical_json(trial.searched_values.get(key)) for trial in shown)
-            heights.append(list(map(shares.get, tried)))
+            shares = {on_axis(value): n / last for n, value in enumerate(dimension.choices)}
+            heights.append(list(map(shares.get, data[key])))
             ticks = {value_text(value): n / last for n, value in enumerate(dimension.choices)}
         else:
             ticks = {number(dimension.low): 0.0, number(dimension.high): 1.0}

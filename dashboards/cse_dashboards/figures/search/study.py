@@ -53,7 +53,10 @@ class StudiedSearch:
 
 
 def scores_of(trials: Sequence[Trial], quantity: Quantity, *names: str) -> pd.DataFrame:
-    """Make the data of a figure: a line per trial with its score and these hyperparameters."""
+    """Make the data of a figure: a line per trial with its score and these hyperparameters.
+
+    Their values are as on an axis; None stands for an inactive one.
+    """
     records = [
         {
             TRIAL_COLUMN: trial.number,
@@ -66,7 +69,11 @@ def scores_of(trials: Sequence[Trial], quantity: Quantity, *names: str) -> pd.Da
     ]
     data = pd.DataFrame(records)
     for name in names:
-        data[name] = pd.Series([trial.searched_values.get(name) for trial in trials], dtype=object)
+        values = [
+            on_axis(trial.searched_values[name]) if name in trial.searched_values else None
+            for trial in trials
+        ]
+        data[name] = pd.Series(values, dtype=object)
     return data
 
 

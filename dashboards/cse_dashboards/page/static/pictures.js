@@ -147,7 +147,8 @@ function stack(layout) {
 async function makeRoom(plot) {
   const entries = plot.querySelector(".legend .scrollbox");
   if (!entries) return;
-  const room = Math.ceil(entries.getBBox().height) + 8;
+  const shown = entries.getBBox(); // below a gap; one more stands under it, or the legend scrolls
+  const room = Math.ceil(shown.height + 2 * shown.y);
   const { height, margin } = plot._fullLayout;
   await Plotly.relayout(plot, { height: height + room, "margin.b": Math.max(margin.b, 64) + room, "legend.maxheight": room });
 }

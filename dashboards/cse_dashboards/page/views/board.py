@@ -150,7 +150,8 @@ def _build_context(
         from cse_dashboards.figures.board.leaderboard import leaderboard_pictures
 
         pictures = leaderboard_pictures(board.rows, board.published, board.family)
-    tables = [arrange_columns(table) for table in wide_board_tables(board)]
+    front = ("method", address.sort or "method")
+    tables = [arrange_columns(table, front=front) for table in wide_board_tables(board)]
     scored = [row for row in rows if row.scores]
     times = Counter(row.method for row in scored)
     return {

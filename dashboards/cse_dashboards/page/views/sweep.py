@@ -228,8 +228,8 @@ SEEDS = 8
 """Trials to read per shown configuration, if trials are filtered."""
 BEST = 8
 """Number of configurations that are shown with their dev curves."""
-BEST_COLUMNS = ("method", "backbone", "configuration", "searched", "dev")
-"""First columns of their table: what they are and what they are sorted by."""
+BEST_COLUMNS = ("method", "dev", "searched", "configuration", "backbone")
+"""First columns of their table: what they are sorted by, and what differs."""
 
 
 @pages.get("/parts/curves/sweeps/<name>")

@@ -418,7 +418,7 @@ def rows_of_table(paper: str, table: str, rows: Sequence[PublishedRow]) -> list[
         row for row in of_paper if _normalize_table_name(row.table) == _normalize_table_name(table)
     ]
     if not matching:
-        tables = list(dict.fromkeys(row.table for row in of_paper))
+        tables = sorted({row.table for row in of_paper}, key=lambda name: (len(name), name))
         raise PublishedError(
             f"no table {table!r} of {paper} is known{did_you_mean(table, tables)}; "
             f"there are {', '.join(tables)}"

@@ -376,8 +376,6 @@ def start_trial(session: Session, journal: str, event: events.TrialStarted) -> b
         store_starts(session, journal, [event])
     trial = trial_of(session, event.trial)
     configuration = known[tables.ConfigurationRecord, event.configuration]
-    if configuration.searched != list(event.searched):
-        configuration.searched = sorted({*configuration.searched, *event.searched})
     group = session.get_one(tables.GroupRecord, configuration.group_id)
     new = take_new(session, tables.TrialRecord, event.trial)
     if new:
@@ -424,6 +422,9 @@ def link(
     """
     sweep = sweep_of(session, event.sweep, journal).id
     configuration = session.get_one(tables.ConfigurationRecord, trial.configuration_id)
+    if configuration.searched != list(event.searched):
+        configuration.searched = sorted({*configuration.searched, *event.searched})
+        configuration.values = event.values | configuration.values
     if event.role != "confirm":
         session.info[PendingWrites].joined[sweep].add(configuration.id)
     if configuration.n > 0:
