@@ -23,7 +23,7 @@ from cse_dashboards.picture_html import standalone
 from cse_methods.data.dev_selection import dev_metric
 from cse_platform.errors import QueryError
 from cse_platform.leaderboard import Filters, Leaderboard
-from cse_platform.leaderboard.records import LeaderboardRow, family_of
+from cse_platform.leaderboard.records import MTEB, OWN, LeaderboardRow, family_of
 from cse_platform.leaderboard.sweeps import SweepOverview
 from cse_platform.presentation.board import board_tables
 from cse_platform.presentation.board_columns import Board
@@ -93,17 +93,22 @@ def chapters(
 def rows_of(reader: Leaderboard, sweep: str, beside: Sequence[str] = ()) -> list[LeaderboardRow]:
     """Return the sweep's best configuration, then the best of each other method, or `beside`.
 
-    Empty until a trial of the sweep is complete. Raises StoreError for an unknown sweep.
+    They have the scores of the main families or, if the sweep has none, of mteb's tasks or of own
+    test sets. Empty until a trial of the sweep is complete. Raises StoreError for an unknown sweep.
     """
     method = reader.sweep(sweep).method
-    own = reader.rows(Filters(sweep=sweep), ranked=False, sort="dev")[:1]
+    for tasks in (None, MTEB, OWN):
+        own = reader.rows(Filters(sweep=sweep), tasks=tasks, ranked=False, sort="dev")[:1]
+        if own and own[0].scores:
+            break
     if not own:
         return []
     if beside:
         return own + [
-            reader.row(reference, Filters(backbone=own[0].backbone))[1] for reference in beside
+            reader.row(reference, Filters(backbone=own[0].backbone), tasks=tasks or "sts")[1]
+            for reference in beside
         ]
-    rivals = reader.rows(Filters(backbone=own[0].backbone), ranked=False)
+    rivals = reader.rows(Filters(backbone=own[0].backbone), tasks=tasks, ranked=False)
     return own + [
         row for row in rivals if row.method != method and row.dev.identity == own[0].dev.identity
     ]
@@ -154,7 +159,7 @@ def _draw_beside(reader: Leaderboard, rows: Sequence[LeaderboardRow]) -> Iterato
     own, rival = rows[0], next((row for row in rows[1:] if row.scores), rows[1])
     a, b = (f"{row.method}@{row.configuration.hash}" for row in (own, rival))
     try:
-        yield differences(reader.compare(a, b))
+        yield differences(reader.compare(a, b, tasks=family_of(rows)))
     except QueryError as error:
         title = f"{own.method} against {rival.method}"
         yield Picture("differences", title, "Difference on each task.", missing=str(error))

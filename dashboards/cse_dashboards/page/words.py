@@ -43,8 +43,8 @@ def moment(when: datetime | None) -> str:
 def arrange_columns(table: Table, *, front: Sequence[str]) -> Table:
     """Move the scores by task beside the rank and the number of seeds, where they are in view.
 
-    The columns that are named or sorted as `front` come before all others, as then does the score
-    that ranks: a phone shows two or three columns.
+    The columns that are named or sorted as `front` come before all others, as then do the score
+    that ranks and its interval: a phone shows two or three columns.
     """
     names = [head.name for head in table.heads]
     if "n" not in names:
@@ -58,11 +58,9 @@ def arrange_columns(table: Table, *, front: Sequence[str]) -> Table:
         if at > last and (head.sort in SCORE_COLUMNS or head.sort not in ("", *ORDERS))
     ]
     first = [at for name in front for at, head in heads if name in (head.name, head.sort)]
-    order = list(
-        dict.fromkeys(
-            [*first, ranked, *range(last + 1), names.index("n"), *scores, *range(len(names))]
-        )
-    )
+    first += [ranked, *[at for at, name in enumerate(names) if name == "95 % interval"]]
+    rest = [*range(last + 1), names.index("n"), *scores, *range(len(names))]
+    order = list(dict.fromkeys([*first, *rest]))
     groups = (tuple(tuple(row[at] for at in order) for row in group) for group in table.groups)
     return replace(table, heads=tuple(table.heads[at] for at in order), groups=tuple(groups))
 

@@ -501,7 +501,7 @@ def family_named(name: str, rows: Iterable[LeaderboardRow] = ()) -> BoardFamily:
 
 def family_of(rows: Sequence[LeaderboardRow]) -> FamilyName:
     """Find the first family that any row has scores of; `sts` if there is none."""
-    for name in (*BOARD_FAMILIES, MTEB):
+    for name in FAMILIES:
         columns = family_named(name, rows).columns
         if any(column in row.scores for row in rows for column in columns):
             return name

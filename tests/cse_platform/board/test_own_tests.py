@@ -8,6 +8,7 @@ from scored_boards import scored
 from stored_trials import apply_events, url_of
 from sweep_events import sweep_started, trial_life
 
+from cse_dashboards.report import chapters, rows_of
 from cse_methods.evaluation.identity import settings_of_groups
 from cse_methods.tasks import SENTENCE_GROUPS, STS_TASKS
 from cse_platform.cli.leaderboard import main as cse_leaderboard
@@ -70,6 +71,23 @@ def test_own_sets_are_columns_with_intervals_over_groups(own_board) -> None:
         assert "two_clean" in unknown and "law" not in unknown
         matrix = reader.compare_all(tasks="own")
         assert matrix.tasks == OWN
+
+
+def test_the_report_of_a_sweep_with_own_scores_alone_shows_them(board) -> None:
+    told: list[Event] = []
+    for number, method in enumerate(METHODS):
+        told += [sweep_started(method, method=method)]
+        told += trial_life(0, {9: 0.7}, sweep=method, method=method, configuration=f"c{number}")
+        evaluation = scored(f"c{number}-42", noise=1 + 2 * number, seed=number, tasks=OWN)
+        told.append(evaluation.model_copy(update={"sweep": method}))
+    apply_events(board, told)
+    with Leaderboard(open_store(url_of(board))) as reader:
+        by_title = {chapter.title: chapter for chapter in chapters(reader, "rankcse")}
+        assert [row.method for row in rows_of(reader, "rankcse")] == list(METHODS)
+    [ranking] = by_title["Ranking"].pictures
+    assert "law" in by_title["Ranking"].table and "No row has" not in ranking.caption
+    beside = {one.name: one for one in by_title["Beside other methods"].pictures}
+    assert beside["differences"].missing is None
 
 
 def test_they_are_shown_where_they_are_asked_for_and_on_the_page(own_board) -> None:
