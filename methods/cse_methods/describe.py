@@ -5,7 +5,7 @@ import re
 import sys
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import chain
 
 from cse_methods.config import MethodConfig, TrainingConfig, TwoViewConfig
@@ -41,6 +41,31 @@ class SettingRow:
 
 
 @dataclass(frozen=True)
+class SettingGroup:
+    title: str
+    rows: tuple[SettingRow, ...]
+
+
+@dataclass(frozen=True)
+class PublishedColumn:
+    backbone: str
+    variant: str
+    values: Mapping[str, str]
+    """The settings that differ between the columns."""
+    source: str
+    note: str
+    """What it is if it is not the authors' whole setup; a sentence."""
+
+
+@dataclass(frozen=True)
+class SearchedSetting:
+    name: str
+    space: str
+    columns: str
+    """For which columns of its table."""
+
+
+@dataclass(frozen=True)
 class Description:
     """A method: its paper, its settings, and what the paper chose."""
 
@@ -49,14 +74,12 @@ class Description:
     summary: str
     notes: tuple[str, ...]
     """Paragraphs: where it comes from, and where it departs from that."""
-    groups: Mapping[str, tuple[SettingRow, ...]]
-    """By title, its own settings first; each setting is in one of them."""
-    columns: tuple[PublishedSettings, ...]
-    """The published ones, with the settings that differ between them; values as text."""
+    groups: tuple[SettingGroup, ...]
+    """Its own settings first; each setting is in one of them."""
+    columns: tuple[PublishedColumn, ...]
     throughout: Mapping[str, str]
     """The published values that all columns share."""
-    searched: tuple[tuple[str, str, str], ...]
-    """Settings, the space of each, and for which columns of its table."""
+    searched: tuple[SearchedSetting, ...]
     departures: tuple[Departure, ...]
     """Where the shipped sweep files of its paper's tables differ from the paper."""
 
@@ -94,11 +117,14 @@ def _make_description(method: Method) -> Description:
         paper=method.paper,
         summary=summary,
         notes=tuple(notes),
-        groups=_group_settings(method),
+        groups=tuple(_group_settings(method)),
         columns=tuple(
-            replace(
-                column,
-                settings={n: yaml_text(v) for n, v in column.settings.items() if n not in left_out},
+            PublishedColumn(
+                column.backbone,
+                _format_variant(column),
+                {n: yaml_text(value) for n, value in column.settings.items() if n not in left_out},
+                column.source,
+                column.note,
             )
             for column in method.published
         ),
@@ -139,7 +165,7 @@ def setting_rows(
     return rows
 
 
-def _group_settings(method: Method) -> dict[str, tuple[SettingRow, ...]]:
+def _group_settings(method: Method) -> Iterator[SettingGroup]:
     """Group the settings: those of a shared class that a method leaves unchanged, and its own."""
     shared: dict[SettingRow, str] = {}
     for base, title in _SHARED.items():
@@ -150,7 +176,7 @@ def _group_settings(method: Method) -> dict[str, tuple[SettingRow, ...]]:
     groups: dict[str, list[SettingRow]] = {title: [] for title in (own, of_base, *_SHARED.values())}
     for row in setting_rows(method.config, method.published):
         groups[shared.get(row, own) if row.name in without_base else of_base].append(row)
-    return {title: tuple(rows) for title, rows in groups.items() if rows}
+    yield from (SettingGroup(title, tuple(rows)) for title, rows in groups.items() if rows)
 
 
 def _find_followed(
@@ -169,19 +195,18 @@ def _find_followed(
     return followed
 
 
-def format_variant(column: PublishedSettings) -> str:
-    """Format what sets a published column apart from its neighbours."""
+def _format_variant(column: PublishedSettings) -> str:
     return ", ".join(f"{name}: {yaml_text(value)}" for name, value in column.variant.items())
 
 
-def _list_searched(published: Sequence[PublishedSettings]) -> Iterator[tuple[str, str, str]]:
+def _list_searched(published: Sequence[PublishedSettings]) -> Iterator[SearchedSetting]:
     by_setting: dict[str, dict[str, list[PublishedSettings]]] = {}
     for column in published:
         for name, space in column.searched.items():
             by_setting.setdefault(name, {}).setdefault(yaml_text(space), []).append(column)
     for name, spaces in by_setting.items():
         for text, columns in spaces.items():
-            yield name, text, _name_columns(columns, published)
+            yield SearchedSetting(name, text, _name_columns(columns, published))
 
 
 def _name_columns(
@@ -190,8 +215,8 @@ def _name_columns(
     """Name published columns by variant or backbone alone if that sets them apart, else by both."""
     if len(chosen) == len(published):
         return "all"
-    for label in (format_variant, lambda column: column.backbone):
+    for label in (_format_variant, lambda column: column.backbone):
         labels = list(dict.fromkeys(map(label, chosen)))
         if len(chosen) == sum(label(column) in labels for column in published):
             return "; ".join(labels)
-    return "; ".join(f"{column.backbone} {format_variant(column)}".strip() for column in chosen)
+    return "; ".join(f"{column.backbone} {_format_variant(column)}".strip() for column in chosen)

@@ -10,7 +10,7 @@ from ruamel.yaml import YAML
 
 from cse_methods.config import Above, MethodConfig, TrainingConfig
 from cse_methods.contract import Method, PublishedSettings
-from cse_methods.describe import Description, SettingRow, describe_method
+from cse_methods.describe import Description, SearchedSetting, SettingRow, describe_method
 from cse_methods.registry import available_methods, get_method
 from cse_methods.setting_text import kind_of, yaml_text
 from cse_methods.settings import Settings
@@ -27,7 +27,7 @@ def described() -> Described:
 
 
 def rows(description: Description) -> list[SettingRow]:
-    return [row for group in description.groups.values() for row in group]
+    return [row for group in description.groups for row in group.rows]
 
 
 def validated(method: Method, setting: str, value: Any) -> Any:
@@ -50,7 +50,7 @@ def test_each_setting_is_described_once_with_symbol_and_source(described: Descri
             assert (row.symbol, row.source) == (extra.get("symbol", ""), extra.get("source", ""))
             assert row.description
             known.update(symbol=bool(row.symbol), source=bool(row.source))
-        assert next(iter(told.groups)) == f"Settings of {method.name}"
+        assert told.groups[0].title == f"Settings of {method.name}"
     assert min(known["symbol"], known["source"]) > 20
 
 
@@ -105,6 +105,23 @@ def test_every_condition_can_be_met(described: Described) -> None:
     assert len(met) >= 3 and "tuple" in met
 
 
+def test_every_published_value_and_search_is_described(described: Described) -> None:
+    published_at_all = searched_at_all = 0
+    for method, told in described:
+        for column, published in zip(told.columns, method.published, strict=True):
+            assert (column.backbone, column.source) == (published.backbone, published.source)
+            variant = read(f"{{{column.variant}}}")
+            here = {**told.throughout, **column.values}
+            for name, value in published.settings.items():
+                assert here[name] == yaml_text(value) if name in here else variant[name] == value
+                published_at_all += 1
+        searched = [space for p in method.published for space in p.searched.items()]
+        expected = {(name, yaml_text(space)) for name, space in searched}
+        assert {(s.name, s.space) for s in told.searched} == expected
+        searched_at_all += len(expected)
+    assert min(published_at_all, searched_at_all) > 10
+
+
 class Widened(TrainingConfig):
     """Another default for a shared setting, and one that follows it."""
 
@@ -124,11 +141,11 @@ def test_a_shared_setting_that_a_method_changes_is_listed_as_its_own() -> None:
     )
     simcse = get_method("simcse")
     changed = Method("widened", Widened, simcse.paper, 1, simcse.train, published)
-    own = next(iter(describe_method(changed).groups.values()))
+    own = describe_method(changed).groups[0].rows
     assert [(row.name, row.default) for row in own] == [
         ("max_length", "64"), ("eval_steps", "200; follows learning_rate")
     ]  # fmt: skip
-    assert describe_method(changed).searched == (("epochs", "[1, 2]", "all"),)
+    assert describe_method(changed).searched == (SearchedSetting("epochs", "[1, 2]", "all"),)
 
 
 Setting = tuple[type[BaseModel], str]

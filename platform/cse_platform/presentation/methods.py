@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator, Sequence
 
-from cse_methods.describe import Description, SettingRow, format_variant
+from cse_methods.describe import Description, SettingRow
 from cse_platform.presentation.tables import Block, Heading, Page, Paragraph, Table, text_table
 
 
@@ -21,19 +21,19 @@ def methods_page(descriptions: Sequence[Description]) -> Page:
     blocks: list[Block] = []
     shared: dict[str, dict[SettingRow, None]] = {}
     for description in descriptions:
-        own, *others = description.groups.items()
+        own, *others = description.groups
         paper = description.paper
         blocks += [
             Heading(description.name, 2),
             Paragraph(description.summary),
             Paragraph(f"“{paper.title}”, {paper.year}, {paper.url}"),
-            _make_settings_table(own[1]),
+            _make_settings_table(own.rows),
             *_make_published_blocks(description),
         ]
-        for title, rows in others:
-            shared.setdefault(title, {}).update(dict.fromkeys(rows))
-    for title, listed in shared.items():
-        blocks += [Heading(title, 2), _make_settings_table(tuple(listed))]
+        for group in others:
+            shared.setdefault(group.title, {}).update(dict.fromkeys(group.rows))
+    for title, rows in shared.items():
+        blocks += [Heading(title, 2), _make_settings_table(tuple(rows))]
     for description in descriptions:
         if description.notes or description.departures:
             title = f"Where {description.name} comes from, and departs from that"
@@ -59,9 +59,9 @@ def _make_published_blocks(description: Description) -> Iterator[Block]:
     if not description.columns:
         return
     yield Heading(f"Published settings of {description.name}", 3)
-    names = tuple(dict.fromkeys(name for column in description.columns for name in column.settings))
+    names = tuple(dict.fromkeys(name for column in description.columns for name in column.values))
     rows = tuple(
-        (c.backbone, format_variant(c), *(c.settings.get(name, "") for name in names), c.source)
+        (c.backbone, c.variant, *(c.values.get(name, "") for name in names), c.source)
         for c in description.columns
     )
     yield text_table(("backbone", "variant", *names, "source"), rows)
@@ -73,4 +73,5 @@ def _make_published_blocks(description: Description) -> Iterator[Block]:
         yield Paragraph(f"{', '.join(backbones)}: {note}")
     if description.searched:
         yield Heading(f"What the paper of {description.name} searched", 3)
-        yield text_table(("setting", "space", "for"), description.searched)
+        spaces = tuple((s.name, s.space, s.columns) for s in description.searched)
+        yield text_table(("setting", "space", "for"), spaces)
