@@ -306,7 +306,7 @@ def test_a_configuration_has_the_settings_of_method_and_base() -> None:
     }
     assert configured("rankcse", **values) == config
     told = describe_method(get_method("rankcse").specialise_for({"base": ("promptbert",)}))
-    rows = {row.name: row for group in told.groups.values() for row in group}
+    rows = {row.name: row for group in told.groups for row in group.rows}
     assert rows["base_denoise"].kind == "true or false"
     assert "base_denoise: true" in rows["base_freeze_template"].only_with
 
