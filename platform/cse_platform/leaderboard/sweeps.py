@@ -299,18 +299,7 @@ def _build_overviews(
 ) -> dict[int, SweepOverview]:
     """Build the overviews of these sweeps, by their ids."""
     now = now or datetime.now(UTC)
-    of = SweepTrialRecord.sweep_id, AttemptRecord.state
-    by_state = (
-        select(*of, func.count(), func.count(AttemptRecord.why))
-        .join(SweepTrialRecord.trial)
-        .join(TrialRecord.shown)
-        .where(SweepTrialRecord.sweep_id.in_(sweeps))
-        .group_by(*of)
-    )
-    states: dict[int, dict[str, int]] = defaultdict(dict)
-    explained: dict[int, dict[str, int]] = defaultdict(dict)
-    for sweep, state, trials, with_why in session.execute(by_state):
-        states[sweep][state], explained[sweep][state] = trials, with_why
+    states = _count_states(session, sweeps)
     best = best_trials(session, sweeps)
     holders_by_sweep = lease_owners(session)
     waiting, enqueued = defaultdict[str, list[str]](list), Counter[str]()
@@ -363,7 +352,7 @@ def _build_overviews(
             ),
             restarted=restarted,
             counts=counts,
-            cut_off=explained[record.id].get("RUNNING", 0) if runs else counts["RUNNING"],
+            cut_off=_count_cut_off(session, record.id) if runs else counts["RUNNING"],
             at_most=at_most,
             planned=trials if record.state == "COMPLETE" else max(planned or 0, trials),
             best=best.get(record.name),
@@ -372,6 +361,30 @@ def _build_overviews(
             quiet=(now - heard).total_seconds() if heard else None,
         )
     return overviews
+
+
+def _count_states(session: Session, sweeps: Sequence[int]) -> Mapping[int, dict[str, int]]:
+    """Count the trials of sweeps by state; sweeps are given by their ids."""
+    by_state = (
+        select(SweepTrialRecord.sweep_id, AttemptRecord.state, func.count())
+        .join(SweepTrialRecord.trial)
+        .join(TrialRecord.shown)
+        .where(SweepTrialRecord.sweep_id.in_(sweeps))
+        .group_by(SweepTrialRecord.sweep_id, AttemptRecord.state)
+    )
+    states: dict[int, dict[str, int]] = defaultdict(dict)
+    for sweep, state, trials in session.execute(by_state):
+        states[sweep][state] = trials
+    return states
+
+
+def _count_cut_off(session: Session, sweep: int) -> int:
+    """Count the trials of a sweep that wait to go on. The reason is read of unfinished trials only:
+    it stands behind what is large in a row.
+    """
+    waiting = select(func.count()).join(SweepTrialRecord.trial).join(TrialRecord.shown)
+    waiting = waiting.where(SweepTrialRecord.sweep_id == sweep, AttemptRecord.state == "RUNNING")
+    return session.scalar(waiting.where(AttemptRecord.why.is_not(None))) or 0
 
 
 def _format_request(request: Mapping[str, Any]) -> str:
