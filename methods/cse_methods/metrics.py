@@ -14,9 +14,11 @@ _BLOCK_ROWS = 1024
 def cosines(first: Tensor, second: Tensor) -> Tensor:
     """Compute the cosine of each row of a (N, D) matrix with its partner in another, shape (N,).
 
-    A zero vector has cosine 0 with everything; a vector that holds NaN has NaN.
+    A zero vector has cosine 0 with everything; a vector that holds NaN has NaN. In 64 bits, because
+    the cosines of equal vectors are then exactly 1 after rounding: pairs of equal sentences tie,
+    where noise in the last digit would rank them by what else was encoded.
     """
-    return F.cosine_similarity(first, second, dim=1)
+    return F.cosine_similarity(first.double(), second.double(), dim=1).float()
 
 
 def spearman(predicted: ArrayLike, gold: ArrayLike) -> float:

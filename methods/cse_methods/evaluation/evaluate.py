@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from torch import Tensor
 
 from cse_methods.allocator import keep_freed_memory
 from cse_methods.data.corpus_spec import test_sets_of
@@ -132,7 +131,7 @@ def evaluate(
             with collector.timed("geometry"):
                 first, second = vectors(pairs.first), vectors(pairs.second)
                 own = collector.identify(GEOMETRY_TASK, GEOMETRY_PROTOCOL, pairs.sha256)
-                similarities = _compute_similarities(first, second)
+                similarities = cosines(first, second).numpy()
                 collector.add_similarities(pairs, "dev", own, similarities)
                 collector.add(GEOMETRY_TASK, "dev", own, geometry(pairs, first, second))
         classified: list[TransferTest | Reviews] = [*transfer, *reviews]
@@ -238,11 +237,11 @@ def _score_pairs(
     with collector.timed(pairs.task):
         first, second = vectors(pairs.first), vectors(pairs.second)
         for kept in dims:
-            cut = _compute_similarities(first[:, :kept], second[:, :kept])
+            cut = cosines(first[:, :kept], second[:, :kept]).numpy()
             score = correlations(cut, pairs.gold, pairs.subsets)["spearman"]
             collector.by_width.setdefault(pairs.task, {})[kept] = score
         # Scores use the stored 32-bit cosines, so that they can be recomputed exactly.
-        similarities = _compute_similarities(first, second)
+        similarities = cosines(first, second).numpy()
         lab = pairs.source == "file"
         own = collector.identify(pairs.task, STS_PROTOCOL, pairs.sha256, own=lab)
         collector.add_similarities(pairs, "test", own, similarities)
@@ -258,15 +257,6 @@ def _score_pairs(
             ranked = collector.identify(pairs.task, RANKING_PROTOCOL, pairs.sha256)
             values = score_rankings(pairs.first, pairs.second, similarities, pairs.gold)
             collector.add(pairs.task, "test", ranked, values)
-
-
-def _compute_similarities(first: Tensor, second: Tensor) -> NDArray[np.float32]:
-    """Compute the cosine of each pair, shape (pairs,).
-
-    In 64 bits, because the cosines of equal vectors are then exactly 1 after rounding: pairs of
-    equal sentences tie, where noise in the last digit would rank them by what else was encoded.
-    """
-    return cosines(first.double(), second.double()).numpy().astype(np.float32)
 
 
 def _score_clean(

@@ -30,7 +30,7 @@ from cse_platform.values import group_by
 MOST_ERRORS, MOST_NUMBERS = 3, 20
 """How many errors are shown, and how many trials or seeds in one line."""
 LEAST_TRIALS = 10
-"""The number of trials from which on the search itself is worth a look."""
+"""The number of scored trials of a search from which on it is worth a look itself."""
 
 
 def outcome_lines(
@@ -61,9 +61,9 @@ def outcome_lines(
         tried = len(searched) if is_ours else None
         lines += _describe_best(sweep, ranked, chose, searched=tried)
     untrained = rows[0].dev_untrained if rows else None
-    if untrained is not None and max(dev_values(ranked[0])) < untrained:
+    if untrained is not None and max(dev_values(ranked[0])) <= untrained:
         lines.append(
-            f"this is below the untrained backbone, {percent(untrained)} at step 0: try a lower "
+            f"this is not above the untrained backbone, {percent(untrained)} at step 0: try another "
             "learning_rate, more steps, larger batches or another pooler"
         )
     lines += [line for row in rows for line in _describe_tests(row)]
@@ -176,10 +176,12 @@ def _describe_next(
     on_own_sets = {is_own(column) for row in rows for column in row.scores} == {True}
     board_options = f"{shlex.quote(sweep.backbone)}{' --tasks own' * on_own_sets}{options}"
     commands = {f"cse-leaderboard --backbone {board_options}": "all methods"}
-    if sweep.counts["COMPLETE"] + sweep.counts["PRUNED"] >= LEAST_TRIALS:
+    history = board.search(sweep.name)
+    tried = [trial for trial in history.outcomes if trial.role == "search"]
+    if sum(trial.best_value is not None for trial in tried) >= LEAST_TRIALS:
         from cse_platform.search.findings import find_borders, format_border  # imports Optuna
 
-        yield from map(format_border, find_borders(board.search(sweep.name)))
+        yield from map(format_border, find_borders(history))
         commands[f"cse-leaderboard search {sweep.name}{options}"] = "how far to trust the search"
     kept = [trial for trial in best if trial.model is not None]
     if not any(row.scores for row in rows):

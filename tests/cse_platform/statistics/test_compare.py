@@ -181,7 +181,9 @@ def test_what_is_not_paired_and_what_one_seed_does_not_say(contender: Make) -> N
 
 
 def test_what_resampling_the_pairs_explains_of_the_spread_over_seeds_counts_once() -> None:
-    """V = V_P + S - p / n = 0.0001 + 0.000167 - 0.000125, with Student's 3 degrees of freedom."""
+    """V = V_P + S - p / n with S = 0.000167 and p / n = 0.000125, of which no more than V_P counts:
+    where it is 0.0001, V is S, with Student's 3 degrees of freedom.
+    """
     scores, spread, draws = [0.70, 0.72, 0.74, 0.76], 0.002 / 3 / 4, 20_000
     values, gold = {"stsb": np.zeros((4, 4))}, {"stsb": np.arange(4.0)}
     a, b = (Contender(name, {"stsb": scores}, values, gold) for name in "ab")
@@ -198,7 +200,7 @@ def test_what_resampling_the_pairs_explains_of_the_spread_over_seeds_counts_once
     same = {"stsb": zeros}
     theirs = Sampled(b, {"stsb": np.full(4, 0.6)}, same, same, {"stsb": 0 * by_seed}, seed=0)
     interval = percentile_interval(*difference(ours, theirs, ["stsb"]))
-    reach = t.ppf(0.975, 3) * math.sqrt(0.0001 + spread - 0.000125)
+    reach = t.ppf(0.975, 3) * math.sqrt(spread)
     assert (interval.high - interval.low) / 2 == pytest.approx(reach, rel=0.05)
     # V_P counts as known: of 0.0009 beside it, S is a share of 0.177, so 3 / 0.177^2 degrees.
     ours = replace(ours, over_examples={"stsb": rng.normal(0.73, 0.03, draws)})

@@ -564,7 +564,9 @@ def difference(a: Sampled, b: Sampled, tasks: Sequence[str]) -> tuple[Floats, Sp
 
     where :math:`V_P` is the variance of the difference in resamples of the pairs that both sides
     have in common, :math:`s_i^2` that of the scores of the :math:`n_i` seeds of a side, and
-    :math:`p_i` the part of it that resampling the pairs explains and :math:`V_P` contains.
+    :math:`p_i` the part of it that resampling the pairs explains and :math:`V_P` contains. Where
+    seeds of both sides vary alike, :math:`V_P` contains less of it: no more than :math:`V_P` is
+    subtracted.
     The degrees of freedom are Welch's for :math:`S`, at most twice those of the side with fewer
     seeds, times :math:`(V / S)^2`, as :math:`V_P` counts as known. Without that limit, the
     intervals of 2 seeds against 10 would cover the truth in 90 %.
@@ -598,6 +600,7 @@ def difference(a: Sampled, b: Sampled, tasks: Sequence[str]) -> tuple[Floats, Sp
         for own in deviations
         for of_task in own
     )
+    explained = min(explained, float(draws.var()))
     if (spread := sum(observed)) > explained:
         share = spread / (float(draws.var()) + spread - explained)
         freedom = freedom_of_difference(observed, [len(own) - 1 for own in scores], share)
