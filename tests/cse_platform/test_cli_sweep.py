@@ -168,7 +168,7 @@ def test_the_status_of_a_sweep_says_what_went_wrong(typed, tmp_path, empty_leade
         events = trial_life(0, {0: 0.5, 10: best}, sweep=name, configuration=name)
         events[-1] = events[-1].model_copy(update={"best_value": best, "best_step": 10})
         fill_store(url, [sweep_started(name), *events], journal=name)
-    assert "not above the untrained backbone, 50.00 at step 0" in typed("status", "worse").output
+    assert "below the untrained backbone, 50.00 at step 0" in typed("status", "worse").output
     assert "untrained" not in typed("status", "equal").output
     lives = [*trial_life(0, {1: 0.5}, state="FAIL"), *trial_life(1, {1: 0.5}, state="PRUNED")]
     fill_store(url, [sweep_started(), *lives, SweepFinished(sweep="first", state="COMPLETE")])

@@ -61,9 +61,9 @@ def outcome_lines(
         tried = len(searched) if is_ours else None
         lines += _describe_best(sweep, ranked, chose, searched=tried)
     untrained = rows[0].dev_untrained if rows else None
-    if untrained is not None and max(dev_values(ranked[0])) <= untrained:
+    if untrained is not None and max(dev_values(ranked[0])) < untrained:
         lines.append(
-            f"this is not above the untrained backbone, {percent(untrained)} at step 0: try another "
+            f"this is below the untrained backbone, {percent(untrained)} at step 0: try a lower "
             "learning_rate, more steps, larger batches or another pooler"
         )
     lines += [line for row in rows for line in _describe_tests(row)]
