@@ -7,12 +7,12 @@ Scores are fractions.
 import math
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import groupby, zip_longest
 from typing import Any, Literal, cast
 
-from sqlalchemy import ColumnElement, Row, Select, func, select
+from sqlalchemy import ColumnElement, Row, Select, and_, func, or_, select
 from sqlalchemy.orm import Session, aliased
 
 from cse_methods.tasks import CONTAMINATION_METRICS, STS_TASKS, TRANSFER_TASKS
@@ -378,12 +378,20 @@ def board_rows(
     opened = _read_first_test_accesses(session)
     written = annotations(session, "configuration") | annotations(session, "trial")
     ids = list(effort) if among is None else _filter_configurations(session, list(effort), among)
+    best = set[int]()
+    if per_configuration:
+        every = replace(filters, configuration=None)
+        of_groups = selected_configurations(every, per_configuration=False, limit=None)
+        best = {line.id for line in session.execute(select(of_groups)) if line.id is not None}
     rows = list[LeaderboardRow]()
     for batch in in_batches(ids):
         scores = scores_by_evaluation(session, batch, [family_named(name) for name in families])
         tags = tags_of_sweeps(session, batch)
         seen = read_seen_sentences(session, batch)
-        chosen = CHOSEN if per_configuration else CHOSE
+        chosen = CHOSE
+        if per_configuration:  # a search chose the best of a group and its highest trial alone
+            of_best = ConfigurationRecord.id.in_(best.intersection(batch))
+            chosen = or_(CHOSEN, and_(CHOSE, of_best))
         lines = session.execute(_select_complete_seeds(batch, filters, chosen)).all()
         for configuration, of_it in groupby(lines, lambda line: line[0].id):
             seeds = list(of_it)

@@ -315,3 +315,13 @@ def test_the_driver_decides_as_the_leaderboard_does() -> None:
     assert find_choosing_trials(searched, confirms_all=False) == set()
     assert find_choosing_trials(several, confirms_all=False) == {"1", "3", "4"}
     assert find_choosing_trials(several, confirms_all=True) == set()
+
+
+def test_the_row_that_a_board_shows_says_among_all_rows_too_what_chose_it(filled) -> None:
+    """Its further seeds chose it, although another configuration has the highest value."""
+    events = sweep({"a": ({42: 0.80}, {0: 0.76, 1: 0.74}), "b": ({42: 0.81}, {0: 0.70, 1: 0.71})})
+    with Leaderboard(filled([*events, *sweep({"c": ({42: 0.60}, {})}, number=9)[1:]])) as board:
+        by_name = {row.configuration.hash: row for row in board.rows(per_configuration=True)}
+        [shown] = board.rows()
+    assert shown.chosen_by == by_name["a"].chosen_by == {42: 0.80}
+    assert (by_name["b"].chosen_by, by_name["c"].chosen_by) == ({42: 0.81}, {})
