@@ -188,7 +188,8 @@ def reads_its_settings(trained: TrainedOnce) -> None:
     shared = TrainingConfig.model_fields.keys()
     own = trained.config.hyperparameters().keys() - shared
     unread = sorted(own - trained.read)
-    _assert_true(not unread, f"nothing read {', '.join(unread)}; searching it would have no effect")
+    says = f"nothing read {', '.join(unread)} in {trained.steps[-1]} steps; searching what nothing "
+    _assert_true(not unread, f"{says}reads would have no effect")
 
 
 def repeats_with_one_seed(trained: TrainedOnce) -> None:

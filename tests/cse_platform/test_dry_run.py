@@ -1,4 +1,5 @@
 import json
+import os
 import re
 import sys
 from collections.abc import Callable
@@ -17,11 +18,14 @@ from cse_platform.cli.sweep import main
 from cse_platform.leaderboard.trials import past_trials
 from cse_platform.numbers import clock
 from cse_platform.runner.driver import drive_sweep
+from cse_platform.stores.sql.lease import Lease
+from cse_platform.stores.sql.store import open_store
 from cse_platform.sweep.file import load_sweep
 from cse_platform.sweep.preflight import with_data_source
 from cse_platform.sweep.problems import Inspection
 from cse_platform.sweep.stores import sweep_stores
 from cse_platform.tracking.events import Event
+from cse_platform.tracking.journal import Journal
 
 SWEEP: dict[str, Any] = {
     "sweep": "tiny", "method": "simcse", "backbone": "mini", "corpus": "builtin",
@@ -253,6 +257,13 @@ def test_of_a_sweep_that_has_begun_it_plans_what_is_left(dry_run, tmp_path) -> N
     invoke(main, "enqueue", "tiny", "--set", "temperature=0.25")
     smaller = plan(2)  # fewer trials than have run; all that is enqueued begins
     assert len(drawn(smaller)) == 2 and told(smaller, "time").startswith("2 trials, ")
+    assert told(smaller, "running") == ""
+    with (
+        open_store(stores.leaderboard) as leaderboard,
+        Journal(stores.journal) as journal,
+        Lease(leaderboard, "tiny", journal),
+    ):
+        assert told(plan(5), "running").startswith(f"process {os.getpid()} on ")
 
 
 def test_a_limit_says_how_many_trials_run_at_once(dry_run) -> None:

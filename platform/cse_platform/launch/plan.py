@@ -20,7 +20,7 @@ from cse_platform.numbers import clock, format_count, short_settings
 from cse_platform.search.budgets import trials_left, trials_to_begin
 from cse_platform.search.study import SearchStudy
 from cse_platform.standard_streams import echo, say
-from cse_platform.stores.sql.lease import waiting_requests
+from cse_platform.stores.sql.lease import LeaseOwner, lease_owners, waiting_requests
 from cse_platform.stores.sql.store import open_for_reading
 from cse_platform.sweep import preflight
 from cse_platform.sweep.file import DraftFile
@@ -204,6 +204,8 @@ class _Begun:
     """Whether a start would have nothing to do."""
     retried: Sequence[TrialHistory] = ()
     """Failed trials that a start tries again."""
+    holder: LeaseOwner | None = None
+    """Its driver, if one runs it now."""
 
     @property
     def others(self) -> int:
@@ -222,7 +224,7 @@ class _Begun:
 
 def _check_begun(checked: CheckedSweep) -> _Begun:
     """Read what the sweep has done; refuse it if its file or content differs from then."""
-    spec, history = checked.spec, _read_history(checked.stores)
+    spec, history, holder = checked.spec, _read_history(checked.stores), None
     with (
         suppress(StoreError),  # there is no leaderboard yet
         open_for_reading(checked.stores.leaderboard) as store,
@@ -230,13 +232,15 @@ def _check_begun(checked: CheckedSweep) -> _Begun:
     ):
         for request in waiting_requests(session, spec.sweep):  # which the start takes, as a retry
             history.apply(request)
+        holder = lease_owners(session).get(spec.sweep)
+        holder = holder if holder is not None and holder.lives else None
     dumped = spec.model_dump(mode="json")
     refuse_changes(history.spec, dumped)
     is_complete = history.complete and has_nothing_to_add(history.spec, dumped)
     references = best_references(spec)
     known = all(reference.placeholder in history.best for reference in references)
     if checked.missing or checked.to_install or not (history.trials and known):
-        return _Begun(history, spec, is_complete)
+        return _Begun(history, spec, is_complete, holder=holder)
     from cse_platform.runner.prior_results import (
         find_retried,
         hash_environment,
@@ -247,7 +251,7 @@ def _check_begun(checked: CheckedSweep) -> _Begun:
     identity = Identity(resolved, spec.find_method(), DevData(spec))
     refuse_other_content(history, resolved, identity)
     retried = find_retried(history, hash_environment(spec, identity, installed_packages()))
-    return _Begun(history, resolved, is_complete and not retried, retried)
+    return _Begun(history, resolved, is_complete and not retried, retried, holder)
 
 
 def _print_plan(
@@ -260,6 +264,9 @@ def _print_plan(
 ) -> None:
     spec, method, history = begun.spec, begun.spec.find_method(), begun.history
     echo(_format_head(spec))
+    if (holder := begun.holder) is not None:
+        running = f"process {holder.pid} on {holder.host}; a start is refused until it ends"
+        echo(f"  running: {running}")
     if history.trials:
         counts = Counter[str](trial.state for trial in history.trials.values())
         is_complete = begun.is_complete or begun.planned == 0
