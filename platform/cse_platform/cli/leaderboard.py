@@ -112,7 +112,7 @@ def main(
     """
     from cse_platform.leaderboard.api import open_leaderboard
     from cse_platform.leaderboard.published.rows import merge_repeated_rows, published_rows
-    from cse_platform.leaderboard.records import family_named, family_of
+    from cse_platform.leaderboard.records import OWN, family_named, family_of
     from cse_platform.presentation.board import board_document, is_on_tests
     from cse_platform.presentation.board_columns import Board
     from cse_platform.presentation.terminal import progress_bar
@@ -146,6 +146,12 @@ def main(
             )
             if not ours:
                 echo(_explain_no_rows(filters, reader.catalogue()), err=True)
+            if tasks is None and not all(row.scores for row in ours):
+                own = reader.rows(
+                    filters, tasks=OWN, per_configuration=per_configuration, ranked=False
+                )
+                if any(row.scores for row in own):
+                    echo("Some rows have scores on own test sets; --tasks own shows them", err=True)
             family = tasks or family_of(ours)
             papers = []
             if published is not None:

@@ -73,7 +73,7 @@ def test_own_sets_are_columns_with_intervals_over_groups(own_board) -> None:
         assert matrix.tasks == OWN
 
 
-def test_the_report_of_a_sweep_with_own_scores_alone_shows_them(board) -> None:
+def test_own_scores_alone_are_named_by_the_board_and_shown_by_the_report(board) -> None:
     told: list[Event] = []
     for number, method in enumerate(METHODS):
         told += [sweep_started(method, method=method)]
@@ -81,6 +81,8 @@ def test_the_report_of_a_sweep_with_own_scores_alone_shows_them(board) -> None:
         evaluation = scored(f"c{number}-42", noise=1 + 2 * number, seed=number, tasks=OWN)
         told.append(evaluation.model_copy(update={"sweep": method}))
     apply_events(board, told)
+    ranked = invoke(cse_leaderboard, env={"CSE_STORE": url_of(board)})
+    assert "own test sets; --tasks own shows them" in ranked.stderr
     with Leaderboard(open_store(url_of(board))) as reader:
         by_title = {chapter.title: chapter for chapter in chapters(reader, "rankcse")}
         assert [row.method for row in rows_of(reader, "rankcse")] == list(METHODS)
