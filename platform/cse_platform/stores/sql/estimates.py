@@ -80,13 +80,9 @@ def aggregate_seeds() -> list[ColumnElement[Any]]:
     attempts that they show, by their configurations.
     """
     complete = AttemptRecord.state == "COMPLETE"
-    columns = list[ColumnElement[Any]]()
-    kinds = {
-        "complete": complete,
-        "further": and_(complete, ~CHOSE),
-        "repeats": and_(complete, REPEATS),
-    }
-    for name, which in kinds.items():
+    repeats = func.sum(case((and_(complete, REPEATS), 1), else_=0)).label("repeats")
+    columns: list[ColumnElement[Any]] = [repeats]
+    for name, which in {"complete": complete, "further": and_(complete, ~CHOSE)}.items():
         columns.append(func.sum(case((which, 1), else_=0)).label(name))
         columns.append(func.avg(case((which, AttemptRecord.best_value))).label(f"mean_of_{name}"))
     return columns
