@@ -164,12 +164,13 @@ def test_a_submission_says_how_its_job_stands(typed, write, monkeypatch) -> None
 
 def test_the_status_of_a_sweep_says_what_went_wrong(typed, tmp_path, empty_leaderboard) -> None:
     url = empty_leaderboard(tmp_path / "runs" / "leaderboard.db")
-    for name, best in (("worse", 0.4), ("equal", 0.5)):
+    for name, best in (("worse", 0.4), ("equal", 0.5), ("better", 0.6)):
         events = trial_life(0, {0: 0.5, 10: best}, sweep=name, configuration=name)
         events[-1] = events[-1].model_copy(update={"best_value": best, "best_step": 10})
         fill_store(url, [sweep_started(name), *events], journal=name)
     assert "below the untrained backbone, 50.00 at step 0" in typed("status", "worse").output
-    assert "untrained" not in typed("status", "equal").output
+    assert "equals the untrained backbone, 50.00 at step 0" in typed("status", "equal").output
+    assert "untrained" not in typed("status", "better").output
     lives = [*trial_life(0, {1: 0.5}, state="FAIL"), *trial_life(1, {1: 0.5}, state="PRUNED")]
     fill_store(url, [sweep_started(), *lives, SweepFinished(sweep="first", state="COMPLETE")])
     said = typed("status", "first").output

@@ -61,11 +61,18 @@ def outcome_lines(
         tried = len(searched) if is_ours else None
         lines += _describe_best(sweep, ranked, chose, searched=tried)
     untrained = rows[0].dev_untrained if rows else None
-    if untrained is not None and max(dev_values(ranked[0])) < untrained:
-        lines.append(
-            f"this is below the untrained backbone, {percent(untrained)} at step 0: try a lower "
-            "learning_rate, more steps, larger batches or another pooler"
-        )
+    if untrained is not None and ranked[0][0].best_step != 0:  # the method untrained has no other
+        highest, start = max(dev_values(ranked[0])), f"{percent(untrained)} at step 0"
+        if highest < untrained:
+            lines.append(
+                f"this is below the untrained backbone, {start}: try a lower learning_rate, more "
+                "steps, larger batches or another pooler"
+            )
+        elif highest == untrained:
+            lines.append(
+                f"this equals the untrained backbone, {start}: training has not changed the order "
+                "of its similarities; try a higher learning_rate or more steps"
+            )
     lines += [line for row in rows for line in _describe_tests(row)]
     if sweep.state == "FAILED":
         lines.append(explain_no_result(name, trials, is_ours=is_ours, options=options))
@@ -113,8 +120,9 @@ def _describe_best(
     is_chosen = any(trial.key in chose for trial in counted)
     if sweep.state == "COMPLETE" and is_chosen and searched is not None and searched > 1:
         yield (
-            f"a value that counts here chose it among {searched} configurations, so it is too "
-            "high; two further seeds estimate it: seeds: {confirm: {top: 3, seeds: [0, 1, 2]}}"
+            f"the value that chose it among {searched} configurations counts here, so it is too "
+            "high; two further seeds give an honest estimate: "
+            "seeds: {confirm: {top: 3, seeds: [0, 1, 2]}}"
         )
 
 

@@ -238,12 +238,10 @@ WIDE = (
 )
 """The columns of a wide table after the scores."""
 
-CHOSEN_MEANS = (
-    "A value by which its search chose counts here, so that the mean of such rows is too high"
-)
+CHOSEN_MEANS = "The value that chose this row counts in its mean, so the mean is too high"
 LEGEND = {
     STARRED: "Starred: the configuration, or one of its trials.",
-    CHOSEN: f"{CHOSEN_MEANS}. Two further seeds of it give an honest estimate.",
+    CHOSEN: f"{CHOSEN_MEANS}. Two further seeds give an honest estimate.",
     OPENED: "Chosen after such test sets had been opened for its method and backbone.",
     OTHER_CODE: "Newer trials of its method, backbone and dev sets ran other code.",
     TRAINING_MARKS[TEACHER_SAW_PAIRS]: "According to its authors, one of its teachers learned "
@@ -254,8 +252,8 @@ LEGEND = {
     EXTRAPOLATED: EXTRAPOLATED_MEANS,
 }
 IN_RANKINGS = {
-    CHOSEN: f"{CHOSEN_MEANS}, and its interval covers less than 95 %. Two further seeds of it give "
-    "an honest estimate."
+    CHOSEN: f"{CHOSEN_MEANS}, and its interval covers less than 95 %. Two further seeds give an "
+    "honest estimate."
 }
 """What marks mean beside intervals."""
 
@@ -560,19 +558,19 @@ def _note_choices(rows: Sequence[LeaderboardRow]) -> Iterator[str]:
     for counts_choice, some in by_kind.items():
         named = ", ".join(f"{row.shown_method} (best of {row.best_of})" for row in some)
         if counts_choice:
-            yield f"Chosen among trials by their own values: {named}."
+            yield f"Chosen by values that count here: {named}."
         else:
             most = max(row.best_of for row in some)
             yield (
-                f"Chosen on dev by the mean over further seeds: {named}. Of {most} equal "
-                "configurations with as many seeds, the best is "
+                f"Chosen on dev by the mean over further seeds: {named}. If {most} configurations "
+                "were equal, the mean of the best would be "
                 f"{expected_maximum(most):.1f} standard errors too high on dev."
             )
     if untested := [r for r in rows if r.counts_choice and not r.dev_score.counts_choice]:
         names = ", ".join(dict.fromkeys(row.shown_method for row in untested))
         yield (
-            f"The further seeds of {names} lack test scores, so the one that chose it counts on "
-            "test; cse-evaluate scores them."
+            f"The further seeds of {names} lack test scores, so the seed that chose it counts on "
+            "test; cse-evaluate scores the others."
         )
 
 

@@ -76,9 +76,9 @@ def describe_limits(compared: Comparison | Matrix) -> Iterator[str]:
         )
     for name in limits.chosen:
         yield (
-            f"A search chose {name} by a score that counts here, as the best of many: its mean is "
-            "too high, and the interval and p are too sure of it; seeds that did not choose it, at "
-            "least two, estimate it."
+            f"The value that chose {name} as the best of its search counts here, so its mean is "
+            "too high and this comparison looks surer than it is; two further seeds give an "
+            "honest estimate."
         )
     for reading in limits.readings:
         listed = ", ".join(f"{name} {a} against {b}" for name, (a, b) in reading.values.items())

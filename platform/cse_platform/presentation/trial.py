@@ -102,7 +102,7 @@ def _build_seeds_section(trial: TrialDetails) -> Iterator[Block]:
         text = f"Over seeds {', '.join(map(str, over.values))}: dev {trial.dev.search} "
         text += f"{percent(over.mean)} ± {percent(over.std)}"
         if over.counts_choice:
-            text += "; if it is the best of a search by one of these, the mean is too high"
+            text += "; if one of these chose it as the best of a search, the mean is too high"
         elif over.left_out:
             chosen = ", ".join(f"{percent(v)} (seed {seed})" for seed, v in over.left_out.items())
             text += f"; chosen by {chosen}, which does not count"

@@ -104,7 +104,7 @@ def test_with_one_further_seed_the_row_says_that_its_value_chose_it(filled) -> N
     many = replace(row, chosen_by={seed: 0.8 + seed / 1000 for seed in range(9)})
     [table] = [t for t in board_tables(Board([many])) if "dev" in t.title]
     assert "80.00, 80.10, 7 more" in [cell.text for cell in table.rows[0]]
-    assert "Chosen among trials by their own values: rankcse (best of 3)." in table.notes
+    assert "Chosen by values that count here: rankcse (best of 3)." in table.notes
 
 
 @pytest.mark.parametrize(

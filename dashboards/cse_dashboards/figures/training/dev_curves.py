@@ -60,7 +60,7 @@ def _make_picture(
     title = f"{labels.metric_quantity(metric).name} by step"
     caption = (
         "Mean over the seeds at each step that all of them have; band: lowest to highest seed; "
-        "star: kept checkpoint. After CompCSE, figure 3."
+        "star: kept checkpoint, the best after step 0. After CompCSE, figure 3."
         + " Dashed: the newest trials that have not ended." * bool(running)
         + labels.left_out(labelled, curves, metric)
         + seeds
