@@ -11,8 +11,8 @@ from sweep_events import sweep_started, trial_life
 
 from cse_platform.cli.leaderboard import main
 from cse_platform.leaderboard.records import Trial
+from cse_platform.leaderboard.statistics.searches import LEAST_SEARCHED
 from cse_platform.search.findings import (
-    LEAST_SEARCHED,
     SearchFindings,
     format_findings,
     replay_study,

@@ -28,7 +28,8 @@ def search_command(sweep: str, place: LeaderboardPlace, as_json: bool) -> None:
     """
     from cse_platform.errors import QueryError
     from cse_platform.leaderboard.api import open_leaderboard
-    from cse_platform.search.findings import LEAST_SEARCHED, format_findings, search_findings
+    from cse_platform.leaderboard.statistics.searches import LEAST_SEARCHED
+    from cse_platform.search.findings import format_findings, search_findings
 
     with open_leaderboard(place.url) as board:
         findings = search_findings(board.search(sweep, limit=MOST))

@@ -20,6 +20,7 @@ from cse_platform.leaderboard.records import (
     family_named,
     is_own,
 )
+from cse_platform.leaderboard.statistics.searches import LEAST_SEARCHED
 from cse_platform.leaderboard.sweeps import SweepOverview
 from cse_platform.numbers import HASH_DIGITS, format_count, percent, short_settings
 from cse_platform.search.confirmation import best_configurations, dev_values, select_counting_trials
@@ -29,8 +30,6 @@ from cse_platform.values import group_by
 
 MOST_ERRORS, MOST_NUMBERS = 3, 20
 """How many errors are shown, and how many trials or seeds in one line."""
-LEAST_TRIALS = 10
-"""The number of scored trials of a search from which on it is worth a look itself."""
 
 
 def outcome_lines(
@@ -186,7 +185,7 @@ def _describe_next(
     commands = {f"cse-leaderboard --backbone {board_options}": "all methods"}
     history = board.search(sweep.name)
     tried = [trial for trial in history.outcomes if trial.role == "search"]
-    if sum(trial.best_value is not None for trial in tried) >= LEAST_TRIALS:
+    if sum(trial.best_value is not None for trial in tried) >= LEAST_SEARCHED:
         from cse_platform.search.findings import find_borders, format_border  # imports Optuna
 
         yield from map(format_border, find_borders(history))

@@ -12,6 +12,7 @@ from optuna.trial import FrozenTrial, TrialState, create_trial
 
 from cse_platform.leaderboard.records import Trial
 from cse_platform.leaderboard.statistics.searches import (
+    LEAST_SEARCHED,
     BorderSide,
     ExpectedBest,
     WinnersCurse,
@@ -162,8 +163,6 @@ class _Resample(optuna.Study):
         return list(self.trials_drawn)
 
 
-LEAST_SEARCHED = 10
-"""A search with fewer trials with a value has no findings."""
 MOST_SIZES = 40
 """The most numbers of trials for which the expected best is computed."""
 OUTER = 0.1

@@ -36,7 +36,7 @@ def effect(history: SearchHistory, name: str) -> Picture:
         return Picture(file, title, _AFTER, missing=why)
     quantity, dimension = dev_quantity(history.dev), history.space[name]
     results = {value: at for (value,), at in study.by_value(history.trials, name).items()}
-    numeric = all(map(study.is_number, results))
+    numeric = all(map(study.is_axis_number, results))
     factor = quantity.factor
     data = study.scores_of(shown, quantity, name)
     traces = [study.mark_trials(data, name, quantity.title)]

@@ -14,8 +14,9 @@ import plotly.graph_objects as go
 from cse_dashboards.figures.labels import HOVER, Quantity, dev_quantity, number
 from cse_dashboards.figures.picture import colour, fade
 from cse_platform.leaderboard.records import Trial
+from cse_platform.leaderboard.statistics.searches import LEAST_SEARCHED
 from cse_platform.leaderboard.sweeps import SearchHistory
-from cse_platform.search.findings import LEAST_SEARCHED, SearchFindings, search_findings
+from cse_platform.search.findings import SearchFindings, search_findings
 from cse_platform.sweep.space.dimensions import Choices, Dimension
 from cse_platform.values import canonical_json
 
@@ -138,14 +139,14 @@ class AtValue:
     configurations: int
 
 
-def is_number(value: Any) -> bool:
+def is_axis_number(value: Any) -> bool:
     """Whether a value belongs on a numeric axis."""
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
 def on_axis(value: Any) -> Any:
     """Return numbers and texts as they are, anything else as JSON."""
-    return value if is_number(value) or isinstance(value, str) else canonical_json(value)
+    return value if is_axis_number(value) or isinstance(value, str) else canonical_json(value)
 
 
 def scored_with(trials: Sequence[Trial], *names: str) -> list[Trial]:
@@ -197,7 +198,7 @@ def axis_of(dimension: Dimension, values: Iterable[Any]) -> Mapping[str, Any]:
     ten.
     """
     shown = set(map(on_axis, values))
-    if not all(map(is_number, shown)):
+    if not all(map(is_axis_number, shown)):
         choices = dimension.choices if isinstance(dimension, Choices) else []
         order = list(map(on_axis, choices))
         return {"type": "category", "categoryorder": "array", "categoryarray": order}

@@ -71,7 +71,7 @@ def surface(history: SearchHistory, x: str | None = None, y: str | None = None) 
             marker={"color": list(means.values()), "size": 9, "line": line, **bar},
             hovertemplate="%{x}, %{y}: %{marker.color:.2f}<extra></extra>",
         )
-        numeric = all(study.is_number(value) for side in sides for value in side)
+        numeric = all(study.is_axis_number(value) for side in sides for value in side)
         between = _interpolate_contour(means, space[x], space[y], bar) if numeric else None
         traces = [points]
         if between is not None:
@@ -88,7 +88,9 @@ def surface(history: SearchHistory, x: str | None = None, y: str | None = None) 
 def _make_cells(
     means: Mapping[Any, float], sides: Sequence[list[Any]], bar: dict[str, Any]
 ) -> go.Heatmap:
-    across, down = (sorted(side) if all(map(study.is_number, side)) else side for side in sides)
+    across, down = (
+        sorted(side) if all(map(study.is_axis_number, side)) else side for side in sides
+    )
     return go.Heatmap(
         name="mean over configurations",
         x=list(map(str, across)),

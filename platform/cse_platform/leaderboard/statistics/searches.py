@@ -17,6 +17,8 @@ from scipy.special import (
 from cse_platform.leaderboard.statistics.intervals import TAILS
 
 BorderSide = Literal["low", "high"]
+LEAST_SEARCHED = 10
+"""A search with fewer trials with a value has no findings."""
 _BEST = 5
 """Number of best trials that are examined."""
 _LEVEL = 0.01
