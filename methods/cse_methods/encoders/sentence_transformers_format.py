@@ -15,7 +15,7 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, get_args
 
-from cse_methods.config import Pooler
+from cse_methods.encoders.poolers import Pooler
 from cse_methods.errors import BackboneError, UnknownModelError
 from cse_methods.files.text import explain_pointer
 

@@ -6,7 +6,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import BeforeValidator, Field, create_model, model_validator
 
 from cse_methods.config import Above, Conditions, Holding, TrainingConfig
-from cse_methods.data.corpora import Corpus
+from cse_methods.data.corpus import Corpus
 from cse_methods.data.corpus_spec import CorpusSpec
 from cse_methods.errors import SettingError, TrainingError, nearest_hint
 from cse_methods.precision import auto_precision

@@ -21,7 +21,6 @@ from sentence_transformers import (
 )
 from transformers.trainer_callback import PrinterCallback
 
-from cse_methods.config import Arithmetic
 from cse_methods.contract import Run
 from cse_methods.data.corpora import load_corpus
 from cse_methods.encoders.devices import (
@@ -33,6 +32,7 @@ from cse_methods.encoders.devices import (
 from cse_methods.encoders.library_encoder import LibraryEncoder
 from cse_methods.encoders.reading import quiet
 from cse_methods.errors import TrainingError
+from cse_methods.precision import Arithmetic
 from cse_methods.sentence_transformers_trainer.datasets import (
     WeightedBatchSampler,
     make_batches,

@@ -6,7 +6,6 @@ from typing import Any
 
 from torch import Tensor
 
-from cse_methods.config import Arithmetic
 from cse_methods.data.dev_selection import DevSelection, dev_metric, width_metric
 from cse_methods.data.dev_sets import load_dev_pairs
 from cse_methods.data.pairs import PairSet
@@ -15,6 +14,7 @@ from cse_methods.encoders.devices import computing_in, default_device, send_tens
 from cse_methods.encoders.loading import SentenceEncoder
 from cse_methods.errors import EvaluationError
 from cse_methods.metrics import alignment, cosines, spearman, uniformity
+from cse_methods.precision import Arithmetic
 from cse_methods.referenced_tasks.dev_set import ReferencedSet
 from cse_methods.tasks import TRANSFER_TASKS
 from cse_methods.transfer.folds import task_accuracies

@@ -9,7 +9,7 @@ from typing import IO
 import numpy as np
 from numpy.typing import NDArray
 
-from cse_methods.data.corpora import Corpus
+from cse_methods.data.corpus import Corpus
 from cse_methods.encoders.encoder import Encoder
 from cse_methods.encoders.template import Template
 from cse_methods.errors import TrainingError

@@ -16,7 +16,7 @@ from cse_platform.cli.common import (
 from cse_platform.standard_streams import say
 
 if TYPE_CHECKING:
-    from cse_methods.config import Pooler
+    from cse_methods.encoders.poolers import Pooler
     from cse_methods.tasks import Tasks
 
 POOLERS = ("cls", "avg", "avg_top2", "avg_first_last")

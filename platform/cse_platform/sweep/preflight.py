@@ -17,7 +17,8 @@ from pydantic import SecretStr
 
 from cse_methods.config import MethodConfig, TrainingConfig
 from cse_methods.contract import Method
-from cse_methods.data.corpora import Corpus, load_corpus, missing_corpora
+from cse_methods.data.corpora import load_corpus, missing_corpora
+from cse_methods.data.corpus import Corpus
 from cse_methods.data.dev_sets import missing_dev_data
 from cse_methods.data.doubts import corpus_doubts
 from cse_methods.data.own.reading import describe_own_pairs, refuse_dev_as_test, with_checksum
