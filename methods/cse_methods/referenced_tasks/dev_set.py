@@ -11,9 +11,9 @@ from cse_methods.referenced_tasks.adapter import TaskEncoder
 from cse_methods.referenced_tasks.library import load_task, make_task
 from cse_methods.referenced_tasks.own_files import OWN_METRICS
 from cse_methods.referenced_tasks.ranking import Embed, RankedDocuments, find_measure
-from cse_methods.referenced_tasks.reference import Reference
 from cse_methods.referenced_tasks.scoring import score_task
 from cse_methods.referenced_tasks.snapshots import read_rows, with_snapshot
+from cse_methods.task_reference import Reference
 
 _TEXT_COLUMNS = ("sentence1", "sentence2", "sentences", "text")
 """Columns whose texts are encoded together with those of all dev sets; others are, when asked."""

@@ -10,7 +10,6 @@ from cse_methods.errors import CseError, DataError, EvaluationError
 from cse_methods.files.hub import explain_hub_error
 from cse_methods.referenced_tasks.adapter import progress_hidden, streams_kept
 from cse_methods.referenced_tasks.own_files import EVERY, OWN_METRICS
-from cse_methods.referenced_tasks.reference import Reference, parse_reference
 from cse_methods.referenced_tasks.snapshots import (
     Parts,
     find_snapshot,
@@ -19,6 +18,7 @@ from cse_methods.referenced_tasks.snapshots import (
     record_snapshot,
     write_snapshot,
 )
+from cse_methods.task_reference import Reference, parse_reference
 
 HUB_SECONDS = 5.0
 """Timeout in seconds of the first request for a data set; the library's own take half a minute."""

@@ -4,11 +4,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from cse_methods.data.own.reading import SENTENCE_NAMES
 from cse_methods.errors import DataError
 from cse_methods.files.cells import read_texts
 from cse_methods.files.tables import ABSENT, FileRow, FileTable, read_table
-from cse_methods.referenced_tasks.reference import OwnKind, Reference
+from cse_methods.own_pairs import SENTENCE_NAMES
+from cse_methods.task_reference import OwnKind, Reference
 
 _CLASSES = (("text", "label"), ("sentence", "label"))
 _COLUMNS: Mapping[OwnKind, Sequence[tuple[str, ...]]] = {

@@ -20,7 +20,7 @@ from cse_methods.errors import DataError
 from cse_methods.files.cache import cache_folder, cache_key, cache_root, written_whole
 from cse_methods.files.text import sha256_of
 from cse_methods.referenced_tasks.own_files import read_own_rows
-from cse_methods.referenced_tasks.reference import Reference, parse_reference
+from cse_methods.task_reference import Reference, parse_reference
 from cse_methods.tasks import Tasks
 
 Parts = Mapping[str, Iterable[Mapping[str, Any]]]

@@ -131,7 +131,7 @@ def main(
 
 def _parse_tasks(texts: Sequence[str]) -> "Tasks":
     """Parse lists of tasks; own files in their kinds stand in braces, as in a sweep file."""
-    from cse_methods.referenced_tasks.reference import parse_reference
+    from cse_methods.task_reference import parse_reference
     from cse_methods.tasks import parse_tasks, split_tasks
     from cse_platform.sweep.yaml_file import UnreadableYamlError, read_yaml
 
