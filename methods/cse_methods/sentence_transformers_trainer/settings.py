@@ -20,6 +20,7 @@ from cse_methods.sentence_transformers_trainer.losses import (
     read_labels,
     settings_of,
 )
+from cse_methods.sentence_transformers_trainer.trial_process import ask_for_steps
 from cse_methods.settings import Settings, setting
 
 _GUIDED: tuple[LossName, ...] = ("gist", "cached_gist")
@@ -125,9 +126,7 @@ class StSettings(LibraryConfig):
     @classmethod
     def try_steps(cls, configs: Sequence[Self]) -> list[str | None]:
         """Take a step of each on the packaged encoder, in a process of its own."""
-        from cse_methods.sentence_transformers_trainer.trial_step import try_steps
-
-        return try_steps(configs)
+        return ask_for_steps([config.model_dump(mode="json") for config in configs])
 
     def ingredients(self) -> dict[str, str]:
         """Return the libraries, and how each corpus is trained on."""
