@@ -28,7 +28,7 @@ class ReferencedSet:
     def __init__(self, reference: Reference) -> None:
         self.task, self._reference = reference.task, with_snapshot(reference)
         self._rows = read_rows(self._reference)
-        self._ranked = tuple(_list_ranked(reference, self._rows))
+        self._ranked = tuple(_list_ranked_documents(reference, self._rows))
 
     @property
     def texts(self) -> list[str]:
@@ -47,7 +47,7 @@ class ReferencedSet:
         return score_task(task, TaskEncoder(embed), splits)[0]
 
 
-def _list_ranked(
+def _list_ranked_documents(
     reference: Reference, rows: Mapping[str, Sequence[Mapping[str, Any]]]
 ) -> Iterator[RankedDocuments]:
     """Yield the documents of each subset, if the task is one that ranks single texts."""

@@ -63,7 +63,7 @@ def make_task(reference: Reference) -> Any:
         with streams_kept():
             task = mteb.get_task(reference.name)
     except KeyError as error:
-        raise _unknown("task", error) from None
+        raise _make_unknown_name_error("task", error) from None
     if task.is_aggregate or task.metadata.modalities != ["text"]:
         raise EvaluationError(
             f"{reference.task}: expected a single task on texts; name the parts of an aggregate "
@@ -150,7 +150,7 @@ def fetch_snapshot(reference: Reference) -> Reference:
     task.filter_eval_splits(wanted)
     place = task.metadata.dataset
     with (
-        _explained(reference, place["path"]),
+        _hub_errors_explained(reference, place["path"]),
         _own_datasets_cache(),
         streams_kept(),
         progress_hidden(),
@@ -243,7 +243,7 @@ def _list_members(benchmark: Reference) -> list[str]:
         with streams_kept():
             tasks = list(mteb.get_benchmark(benchmark.name).tasks)
     except KeyError as error:
-        raise _unknown("benchmark", error) from None
+        raise _make_unknown_name_error("benchmark", error) from None
     names = []
     for task in tasks:
         subsets, all_subsets = sorted(task.hf_subsets), sorted(task.metadata.hf_subsets)
@@ -252,7 +252,7 @@ def _list_members(benchmark: Reference) -> list[str]:
     return names
 
 
-def _unknown(what: str, error: KeyError) -> EvaluationError:
+def _make_unknown_name_error(what: str, error: KeyError) -> EvaluationError:
     said = str(error.args[0]).removeprefix("KeyError: ")
     return EvaluationError(f"no such {what} in mteb {library_version()}: {said}")
 
@@ -279,7 +279,7 @@ def _list_parts(task: Any, splits: Sequence[str]) -> Parts:
 
 
 @contextmanager
-def _explained(reference: Reference, repository: str) -> Iterator[None]:
+def _hub_errors_explained(reference: Reference, repository: str) -> Iterator[None]:
     """Turn errors of the hub into a DataError of one sentence."""
     try:
         yield
