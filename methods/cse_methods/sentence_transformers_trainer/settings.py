@@ -175,9 +175,11 @@ class StSettings(LibraryConfig):
     def _find_inactive(self) -> dict[str, tuple[str, tuple[Any, ...] | Above | Holding]]:
         """Leave out what the loss of a corpus takes, if `loss` does not."""
         inactive = super()._find_inactive().items()
-        return {name: (by, losses) for name, (by, losses) in inactive if not self._some_of(losses)}
+        return {
+            name: (by, losses) for name, (by, losses) in inactive if not self._trains_any_of(losses)
+        }
 
-    def _some_of(self, losses: Container[object]) -> bool:
+    def _trains_any_of(self, losses: Container[object]) -> bool:
         return any(loss in losses for loss in self.losses)
 
     @model_validator(mode="after")
@@ -186,7 +188,7 @@ class StSettings(LibraryConfig):
         if None in weights and any(weights):
             raise SettingError("corpus", "either every corpus has a weight, or none")
         for name, losses in (("guide", _GUIDED), ("teacher", _TAUGHT)):
-            if self._some_of(losses) and getattr(self, name) is None:
+            if self._trains_any_of(losses) and getattr(self, name) is None:
                 raise SettingError(
                     "loss", f"{' and '.join(losses)} read another encoder; name it, {name}: …"
                 )
