@@ -78,7 +78,7 @@ class DevSuite:
             `dev/stsb_sickr_mean`.
         """
         metrics: dict[str, float] = {}
-        embeddings = self._embed(encoder)
+        embeddings = self._encode_sentences(encoder)
         for dev, first, second, every in self._split_pairs(embeddings):
             metrics[dev_metric(dev.task)] = spearman(cosines(first, second), dev.gold)
             for width in self.widths:
@@ -103,13 +103,13 @@ class DevSuite:
 
     def similarities(self, encoder: SentenceEncoder) -> dict[str, Tensor]:
         """Compute the cosine of each pair, shape (pairs,), by the name of the set."""
-        embeddings = self._embed(encoder)
+        embeddings = self._encode_sentences(encoder)
         return {
             dev.task: cosines(first, second)
             for dev, first, second, _ in self._split_pairs(embeddings)
         }
 
-    def _embed(self, encoder: SentenceEncoder) -> Tensor:
+    def _encode_sentences(self, encoder: SentenceEncoder) -> Tensor:
         """Encode each distinct sentence of all sets once, shape (sentences, D)."""
         with computing_in(self.arithmetic, encoder.device):
             if self._read is None or self._read[0] != encoder.reading_key:
