@@ -142,7 +142,7 @@ def _join_corpora(
     weighted = len(specs) > 1 and any(spec.weight is not None for spec in specs)
     kinds = {(len(spec.columns), spec.label, spec.loss, spec.prompt) for spec in specs}
     if weighted or len(kinds) > 1:
-        parts = tuple(_read_joined((spec,), source, backbone) for spec in specs)
+        parts = tuple(_read_alike_corpora((spec,), source, backbone) for spec in specs)
         return Corpus(
             "+".join(part.name for part in parts),
             tuple(chain.from_iterable(part.sentences for part in parts)),
@@ -151,10 +151,12 @@ def _join_corpora(
             dropped=sum(part.dropped for part in parts),
             notes=tuple(note for part in parts for note in part.notes),
         )
-    return _read_joined(specs, source, backbone)
+    return _read_alike_corpora(specs, source, backbone)
 
 
-def _read_joined(specs: Sequence[CorpusSpec], source: DataSource, backbone: str | None) -> Corpus:
+def _read_alike_corpora(
+    specs: Sequence[CorpusSpec], source: DataSource, backbone: str | None
+) -> Corpus:
     """Read corpora whose rows are alike, one after the other."""
     files = [_read_corpus(spec, source) for spec in specs]
     read = [
@@ -202,14 +204,14 @@ def _read_corpus(spec: CorpusSpec, source: DataSource) -> list[CorpusFile]:
         return [CorpusFile([(sentence,) for sentence in builtin_corpus()], 0)]
     paths = [file.fetch() if isinstance(file, HubFile) else file for file in located]
     if known := KNOWN.get(spec.name):
-        return [_read_known(spec, known, paths)]
+        return [_read_known_corpus(spec, known, paths)]
     return [
         read_corpus_file(path, spec, name=f"{spec.short_name}/{path.name}" if paths[1:] else None)
         for path in paths
     ]
 
 
-def _read_known(spec: CorpusSpec, known: _Known, paths: Sequence[Path]) -> CorpusFile:
+def _read_known_corpus(spec: CorpusSpec, known: _Known, paths: Sequence[Path]) -> CorpusFile:
     if known.columns and not spec.named_columns:
         raise DataError(
             f"corpus {spec.name!r} is a table; name its columns: {{name: {spec.name}, columns: "
