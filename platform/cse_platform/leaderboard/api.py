@@ -92,10 +92,13 @@ _Answer = TypeVar("_Answer")
 def _make_question(
     question: Callable[Concatenate[Any, _Asked], _Answer],
 ) -> Callable[Concatenate["Leaderboard", _Asked], _Answer]:
-    """Make a method of a function of a session, which the method opens."""
+    """Make a method of a function of a session, which the method opens after checking filters."""
 
     @wraps(question)
     def answer(board: "Leaderboard", /, *args: _Asked.args, **kwargs: _Asked.kwargs) -> _Answer:
+        for given in (*args, *kwargs.values()):
+            if isinstance(given, Filters) and given != EVERY_ROW:
+                board.check(given)
         with board._store.session() as session:
             return question(session, *args, **kwargs)
 
@@ -251,8 +254,7 @@ class Leaderboard:
         as its trial did, the intervals are over seeds only, and `limits` says why. Raises
         QueryError as `compare` does.
         """
-        with self._store.session() as session:
-            rows = [find_row(session, name, filters, tasks=None) for name in (a, b)]
+        rows = [self.row(name, filters, tasks=None) for name in (a, b)]
         return compare_dev_rows(name_pair(rows), pairs_of, progress=progress)
 
     def published(

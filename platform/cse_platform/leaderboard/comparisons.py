@@ -292,8 +292,18 @@ def _add_rows(
         if any(row.counts_choice_in(row.scores[t]) for t in tasks)
     ]
     sides = (summarize_row(row, name, common_seeds(row, tasks)) for name, row in rows.items())
-    limits["chosen"] = tuple(chosen)
+    limits |= {"chosen": tuple(chosen), **_compare_code(rows)}
     return replace(compared, limits=replace(compared.limits, **limits), rows=tuple(sides))
+
+
+def _compare_code(rows: Mapping[str, LeaderboardRow]) -> dict[str, Any]:
+    """Find the limits of a comparison that lie in the code that its rows ran."""
+    codes = {row.configuration.code for row in rows.values()}
+    one_method = len({row.method for row in rows.values()}) == 1
+    return {
+        "other_code": tuple(name for name, row in rows.items() if row.other_code),
+        "mixes_code": one_method and None not in codes and len(codes) > 1,
+    }
 
 
 def compare_against(
@@ -463,7 +473,9 @@ def compare_dev_rows(
         progress=progress,
     )
     chosen = tuple(name for name, row in rows.items() if row.counts_choice_in(row.dev_score))
-    limits = replace(comparison.limits, chosen=chosen, without_pairs=without_pairs)
+    limits = replace(
+        comparison.limits, chosen=chosen, without_pairs=without_pairs, **_compare_code(rows)
+    )
     sides = tuple(summarize_row(row, name) for name, row in rows.items())
     return replace(comparison, limits=limits, rows=sides)
 

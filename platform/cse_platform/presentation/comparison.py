@@ -80,6 +80,11 @@ def describe_limits(compared: Comparison | Matrix) -> Iterator[str]:
             "too high and this comparison looks surer than it is; two further seeds give an "
             "honest estimate."
         )
+    for name in limits.other_code:
+        yield f"{name}: newer trials of its method, backbone and dev sets ran other code."
+    if limits.mixes_code:
+        method = compared.rows[0].reference.partition("@")[0]
+        yield f"They ran different code of {method}, so a difference may come from the code."
     for reading in limits.readings:
         listed = ", ".join(f"{name} {a} against {b}" for name, (a, b) in reading.values.items())
         yield f"{reading.a} and {reading.b} read their texts differently: {listed}."

@@ -1,9 +1,11 @@
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pytest
+from board_rows import row
 from commands import invoke
 from scored_boards import RESAMPLES
 from sqlalchemy import select
@@ -11,13 +13,15 @@ from stored_trials import fill_store
 from sweep_events import sweep_started, trial_life
 
 from cse_methods.data.dev_selection import DevSelection
+from cse_methods.errors import CseError
 from cse_platform.cli.leaderboard import main as cse_leaderboard
 from cse_platform.errors import ComparisonError, NotFoundError
 from cse_platform.kept_models import TRIAL_FILE
 from cse_platform.leaderboard.api import Leaderboard, open_leaderboard
-from cse_platform.leaderboard.comparisons import DevPairs
+from cse_platform.leaderboard.comparisons import DevPairs, compare_dev_rows
 from cse_platform.leaderboard.statistics.compare import compare
 from cse_platform.leaderboard.statistics.intervals import Contender
+from cse_platform.presentation.comparison import describe_limits
 from cse_platform.stores.sql.store import open_store
 from cse_platform.stores.sql.tables import TestAccessRecord
 from cse_platform.sweep.identity import dev_identity
@@ -54,6 +58,25 @@ def lab(tmp_path_factory, empty_leaderboard) -> str:
             of |= {"seed": seed, "trial": trial, "model": str(folder / method / pooler)}
             events += trial_life(seed, {0: -1.0, 4: score}, dev=told, **of)
     return fill_store(empty_leaderboard(folder / "leaderboard.db"), events)
+
+
+def test_other_code_is_told() -> None:
+    """The code of the first row is older; the second has none on record, as if imported."""
+
+    def no_pairs(key: str) -> DevPairs:
+        raise CseError("no kept model")
+
+    old = row(other_code=True)
+    new = row(configuration=replace(old.configuration, code="d" * 64))
+    imported = row(configuration=replace(old.configuration, code=None))
+    told = {
+        name: list(describe_limits(compare_dev_rows({"A": old, "B": other}, no_pairs)))
+        for name, other in {"new": new, "same": row(), "imported": imported}.items()
+    }
+    newer = "A: newer trials of its method, backbone and dev sets ran other code."
+    assert all(newer in lines for lines in told.values())
+    mixed = "They ran different code of simcse, so a difference may come from the code."
+    assert {name for name, lines in told.items() if mixed in lines} == {"new"}
 
 
 def pairs_of(reader: Leaderboard) -> Callable[[str], DevPairs]:

@@ -214,6 +214,8 @@ def test_filters_that_name_nothing_known_are_refused(reader, ask) -> None:
     }.items():
         with pytest.raises(QueryError, match=match):
             getattr(reader, ask)(filters)
+        with pytest.raises(QueryError, match=match):
+            reader.compare("hicl", "simcse", filters)
     assert len(getattr(reader, ask)(Filters(backbone="bert-base"))) == 0
 
 

@@ -112,6 +112,12 @@ class Limits:
     """
     chosen: tuple[str, ...] = ()
     """Names of rows that a search chose by a score that counts here."""
+    other_code: tuple[str, ...] = ()
+    """Names of rows whose code is not that of the newest trials of their method, backbone and dev
+    sets.
+    """
+    mixes_code: bool = False
+    """Whether both rows are of one method and ran different code of it."""
     readings: tuple[ReadingDifference, ...] = ()
     without_pairs: dict[str, str] = field(default_factory=dict)
     """Why rows are compared on dev over their seeds only, by name."""
