@@ -12,7 +12,7 @@ from rich.progress import track
 from sqlalchemy import Connection, Engine
 
 from cse_methods.tasks import AVG_STS, STS_TASKS
-from cse_platform.tracking.counting_seeds import rate_seeds, select_counting_seeds
+from cse_platform.counting_seeds import rate_seeds, select_counting_seeds
 
 METHODS = ("simcse", "esimcse", "sncse", "compcse", "hicl", "rankcse", "whitenedcse")
 BACKBONES = ("bert-base", "bert-large", "roberta-base", "roberta-large", "mini")

@@ -13,6 +13,7 @@ from scipy.stats import laplace, norm, uniform
 from seeds import covers
 from simulator import Simulator, fold, format_mean
 
+from cse_platform.counting_seeds import rate_seeds, select_counting_seeds
 from cse_platform.leaderboard.records import best_key
 from cse_platform.leaderboard.statistics.intervals import seed_interval
 from cse_platform.leaderboard.statistics.searches import (
@@ -22,7 +23,6 @@ from cse_platform.leaderboard.statistics.searches import (
     find_survivors,
     winners_curse,
 )
-from cse_platform.tracking.counting_seeds import rate_seeds, select_counting_seeds
 
 RACE_SEEDS = range(5)
 DISTRIBUTIONS = {"normal": norm, "uniform": uniform, "peaked (Laplace)": laplace}

@@ -164,6 +164,16 @@ def test_a_seed_that_the_search_has_is_no_further_one(dry_run) -> None:
     assert "seeds.confirm has only seed 42" in told(none, "note")
 
 
+def test_one_further_seed_estimates_nothing(dry_run) -> None:
+    def notes(top: int, *further: int) -> str:
+        confirm = {"top": top, "seeds": list(further)}
+        return told(dry_run(seeds={"search": 42, "confirm": confirm}, **NOT_HERE), "note")
+
+    assert "seeds.confirm gives one further seed, 0, so" in notes(1, 0)
+    assert "one further seed" not in notes(1, 0, 1)
+    assert "one further seed" not in notes(4, 0)  # nothing chose, so all seeds count
+
+
 def test_where_a_search_starts_is_told(dry_run, remember) -> None:
     search = {**SWEEP["search"], "start_from": ["leaderboard"]}
     nothing = dry_run(search=search, **NOT_HERE)

@@ -121,7 +121,7 @@ def _describe_best(
         yield (
             f"the value that chose it among {searched} configurations counts here, so it is too "
             "high; two further seeds give an honest estimate: "
-            "seeds: {confirm: {top: 3, seeds: [0, 1, 2]}}"
+            f"seeds: {{confirm: {{top: {min(searched, 3)}, seeds: [0, 1, 2]}}}}"
         )
 
 

@@ -16,6 +16,7 @@ from sqlalchemy import ColumnElement, Row, Select, and_, func, or_, select
 from sqlalchemy.orm import Session, aliased
 
 from cse_methods.tasks import CONTAMINATION_METRICS, STS_TASKS, TRANSFER_TASKS
+from cse_platform.counting_seeds import ESTIMATED, select_counting_seeds
 from cse_platform.leaderboard.records import (
     BENCHMARK,
     BOARD_FAMILIES,
@@ -65,7 +66,6 @@ from cse_platform.stores.sql.tables import (
     TrialRecord,
     in_batches,
 )
-from cse_platform.tracking.counting_seeds import ESTIMATED, select_counting_seeds
 from cse_platform.tracking.events import IMPORTED, MAIN_METRICS, Annotatable
 from cse_platform.tracking.history import COSTS, EPOCHS
 

@@ -19,6 +19,7 @@ from cse_methods.published.released import (
     teachers_of,
 )
 from cse_methods.tasks import AVG_STS, AVG_TRANSFER, LONG_TASKS, STS_TASKS, TRANSFER_TASKS
+from cse_platform.counting_seeds import rate_seeds
 from cse_platform.errors import NotFoundError
 from cse_platform.leaderboard.statistics.intervals import (
     Interval,
@@ -27,7 +28,6 @@ from cse_platform.leaderboard.statistics.intervals import (
     standard_deviation,
 )
 from cse_platform.numbers import HASH_DIGITS
-from cse_platform.tracking.counting_seeds import rate_seeds
 from cse_platform.tracking.history import MEMORY
 
 BUILTIN = "builtin"

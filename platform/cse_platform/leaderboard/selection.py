@@ -24,6 +24,7 @@ from sqlalchemy.orm import aliased
 from cse_methods.errors import BackboneError
 from cse_methods.published.released import SCORED_BY, names_of_released
 from cse_methods.registry import available_methods
+from cse_platform.counting_seeds import ESTIMATED
 from cse_platform.errors import NotFoundError
 from cse_platform.leaderboard.published.rows import PublishedRow
 from cse_platform.leaderboard.records import UNIT, Filters, backbones_in
@@ -41,7 +42,6 @@ from cse_platform.stores.sql.tables import (
     begins_with,
 )
 from cse_platform.sweep.problems import did_you_mean
-from cse_platform.tracking.counting_seeds import ESTIMATED
 from cse_platform.tracking.events import Annotatable
 
 

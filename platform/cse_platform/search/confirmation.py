@@ -4,15 +4,15 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from statistics import fmean
 from typing import TypeVar
 
-from cse_platform.leaderboard.records import BestKey, Trial, best_key
-from cse_platform.leaderboard.statistics.searches import find_survivors
-from cse_platform.search.repeats import choose_repeat
-from cse_platform.sweep.spec import SweepSpec
-from cse_platform.tracking.counting_seeds import (
+from cse_platform.counting_seeds import (
     find_choosing_trials,
     rate_seeds,
     select_counting_seeds,
 )
+from cse_platform.leaderboard.records import BestKey, Trial, best_key
+from cse_platform.leaderboard.statistics.searches import find_survivors
+from cse_platform.search.repeats import choose_repeat
+from cse_platform.sweep.spec import SweepSpec
 from cse_platform.tracking.history import History, TrialHistory
 
 AnyTrial = TypeVar("AnyTrial", Trial, TrialHistory)

@@ -37,6 +37,7 @@ from cse_methods.setting_text import yaml_text
 from cse_methods.task_reference import Reference
 from cse_methods.tasks import OwnSet
 from cse_methods.training.schedule import Schedule
+from cse_platform.counting_seeds import LEAST_FURTHER
 from cse_platform.errors import NotInstalledError, SweepRefusedError
 from cse_platform.numbers import format_count
 from cse_platform.sweep.blocks import Resources
@@ -155,6 +156,12 @@ def describe_doubts(
         doubts.append(
             f"seeds.confirm has only seed {spec.seeds.search}, which is also the seed of the "
             "search, so no configuration gets a second one"
+        )
+    elif spec.seeds.confirm and len(spec.seeds.further) < LEAST_FURTHER and not spec.confirmed:
+        (seed,) = spec.seeds.further
+        doubts.append(
+            f"seeds.confirm gives one further seed, {seed}, so the value that chose a "
+            f"configuration counts in its mean, which is too high; give at least {LEAST_FURTHER}"
         )
     if sizes:
         doubts += corpus_doubts(sizes.corpus, backbone=spec.backbone)

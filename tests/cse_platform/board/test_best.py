@@ -16,13 +16,13 @@ from sqlalchemy import (
 from stored_trials import apply_events
 from sweep_events import sweep_started, trial_life
 
+from cse_platform.counting_seeds import find_choosing_trials
 from cse_platform.leaderboard.board import board_rows
 from cse_platform.leaderboard.records import Filters, best_key, dev_key
 from cse_platform.leaderboard.selection import best_first
 from cse_platform.search.confirmation import best_configurations as chosen_by_sweep
 from cse_platform.stores.sql.store import Store
 from cse_platform.stores.sql.tables import ScoreRecord
-from cse_platform.tracking.counting_seeds import find_choosing_trials
 from cse_platform.tracking.events import Event
 from cse_platform.tracking.history import History
 

@@ -11,6 +11,7 @@ from scored_boards import scored
 from stored_trials import apply_events
 from sweep_events import sweep_started, trial_evaluated, trial_life
 
+from cse_platform.counting_seeds import find_choosing_trials
 from cse_platform.errors import NotFoundError
 from cse_platform.export.model_card import model_card
 from cse_platform.launch.outcome import outcome_lines
@@ -30,7 +31,6 @@ from cse_platform.presentation.comparison import comparison_table
 from cse_platform.presentation.tables import to_json
 from cse_platform.stores.sql.removal import remove_sweep
 from cse_platform.sweep.spec import SweepSpec
-from cse_platform.tracking.counting_seeds import find_choosing_trials
 from cse_platform.tracking.events import Event, SweepFinished
 from cse_platform.tracking.history import History
 

@@ -16,6 +16,7 @@ from typing import Any
 
 from mlflow.entities import Metric, Param, RunTag, ViewType
 
+from cse_platform.counting_seeds import LEAST_FURTHER
 from cse_platform.errors import OtherSweepError, StoreError
 from cse_platform.numbers import HASH_DIGITS
 from cse_platform.secrets import mask_url
@@ -30,7 +31,6 @@ from cse_platform.stores.mlflow.metrics import (
 )
 from cse_platform.stores.mlflow.tags import VIEW, VIEW_OFFERED, clean_name, milliseconds
 from cse_platform.tracking import events
-from cse_platform.tracking.counting_seeds import LEAST_FURTHER
 from cse_platform.tracking.events import AnnotationWritten, SweepStarted
 from cse_platform.tracking.history import stored_dev
 

@@ -8,6 +8,12 @@ from typing import Any, NamedTuple
 from sqlalchemy import ColumnElement, Subquery, and_, case, exists, func, select
 from sqlalchemy.orm import Session, aliased
 
+from cse_platform.counting_seeds import (
+    ESTIMATED,
+    LEAST_FURTHER,
+    rate_seeds,
+    select_counting_seeds,
+)
 from cse_platform.stores.sql.tables import (
     AttemptRecord,
     ConfigurationRecord,
@@ -15,12 +21,6 @@ from cse_platform.stores.sql.tables import (
     SweepTrialRecord,
     TrialRecord,
     in_batches,
-)
-from cse_platform.tracking.counting_seeds import (
-    ESTIMATED,
-    LEAST_FURTHER,
-    rate_seeds,
-    select_counting_seeds,
 )
 
 _LINK, _RIVAL = aliased(SweepTrialRecord), aliased(SweepTrialRecord)

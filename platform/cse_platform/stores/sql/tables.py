@@ -236,7 +236,7 @@ class ConfigurationRecord(Base):
     """
     mean: Mapped[float | None]
     standing: Mapped[int] = mapped_column(default=0)
-    """How well its seeds estimate it, by `tracking.counting_seeds.rate_seeds`."""
+    """How well its seeds estimate it, by `counting_seeds.rate_seeds`."""
 
     group: Mapped[GroupRecord] = read_only()
     seeds: Mapped[list["TrialRecord"]] = read_only(order_by="TrialRecord.seed")
