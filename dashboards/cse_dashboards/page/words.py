@@ -59,8 +59,8 @@ def arrange_columns(table: Table, *, front: Sequence[str]) -> Table:
     ]
     first = [at for name in front for at, head in heads if name in (head.name, head.sort)]
     first += [ranked, *[at for at, name in enumerate(names) if name == "95 % interval"]]
-    rest = [*range(last + 1), names.index("n"), *scores, *range(len(names))]
-    order = list(dict.fromkeys([*first, *rest]))
+    others = [*range(last + 1), names.index("n"), *scores, *range(len(names))]
+    order = list(dict.fromkeys([*first, *others]))
     groups = (tuple(tuple(row[at] for at in order) for row in group) for group in table.groups)
     return replace(table, heads=tuple(table.heads[at] for at in order), groups=tuple(groups))
 
@@ -112,8 +112,8 @@ def table_colours(tables: Iterable[Table]) -> dict[str, str]:
 def cell_name(head: str, text: str) -> str:
     """Format a cell under a head, with methods, backbones and tasks by their display names."""
     if head == "method":
-        name, space, rest = text.partition(" ")
-        return method_name(name) + space + rest
+        name, space, suffix = text.partition(" ")
+        return method_name(name) + space + suffix
     if head == "task":
         return task_words(text)
     return backbone_name(text) if head == "backbone" else text

@@ -158,7 +158,7 @@ def version_option(command: Callable[_P, _R]) -> Callable[_P, _R]:
 
 
 @dataclass(frozen=True)
-class LeaderboardPlace:
+class StoreOptions:
     """The leaderboard and the runs folder that `--runs`, `--store` and CSE_STORE name."""
 
     runs: Path | None
@@ -231,7 +231,7 @@ def print_json(value: Any) -> None:
 
 
 def store_options(command: Callable[..., _R]) -> Callable[..., _R]:
-    """Add `--runs` and `--store`, which the command gets as `place`."""
+    """Add `--runs` and `--store`, which the command gets as `stores`."""
 
     @click.option(
         "--runs",
@@ -248,8 +248,8 @@ def store_options(command: Callable[..., _R]) -> Callable[..., _R]:
     )
     @wraps(command)
     def call(*args: Any, runs: Path | None, store: str | None, **given: Any) -> _R:
-        place = LeaderboardPlace(runs, store, _is_typed("store"))
-        return command(*args, place=place, **given)
+        stores = StoreOptions(runs, store, _is_typed("store"))
+        return command(*args, stores=stores, **given)
 
     return call
 

@@ -6,7 +6,7 @@ from contextlib import suppress
 from datetime import datetime, timedelta
 from pathlib import Path
 
-from cse_platform.cli.common import LeaderboardPlace
+from cse_platform.cli.common import StoreOptions
 from cse_platform.errors import StoreDownError
 from cse_platform.export.journal_files import find_output
 from cse_platform.launch.outcome import explain_no_result, outcome_lines, state_line
@@ -17,7 +17,7 @@ from cse_platform.leaderboard.records import Trial
 from cse_platform.leaderboard.sweeps import SweepOverview
 from cse_platform.numbers import clock, stopwatch
 from cse_platform.presentation.terminal import Terminal
-from cse_platform.signals import exit_code, heed_sigterm
+from cse_platform.signals import exit_code, interrupt_on_sigterm
 from cse_platform.standard_streams import echo
 from cse_platform.stores.sql.store import Store, open_for_reading
 from cse_platform.sweep.stores import errors_folder
@@ -31,16 +31,16 @@ _OVERLAP = timedelta(minutes=1)
 """How far messages of the driver's threads may be stored out of order."""
 
 
-def print_logs(place: LeaderboardPlace, sweep: str) -> None:
+def print_logs(stores: StoreOptions, sweep: str) -> None:
     """Print everything that a sweep's drivers have said since its first start, then its outcome."""
-    with open_for_reading(place.url) as board:
+    with open_for_reading(stores.url) as board:
         followed = FollowedSweep(board, sweep)
         for line in followed.new_lines():
             echo(line.text)
         overview = followed.overview
         echo(state_line(sweep, overview.state.lower(), overview.counts))
-        outcome = outcome_lines(Leaderboard(board), sweep, runs=place.folder, options=place.options)
-        for text in outcome:
+        reader, options = Leaderboard(board), stores.options
+        for text in outcome_lines(reader, sweep, runs=stores.folder, options=options):
             echo(text)
 
 
@@ -50,7 +50,7 @@ def print_output(url: str, trial: str, *, runs: Path, follow: bool) -> None:
     `runs` is a runs folder that may contain the sweep. Raises NotFoundError if the output is
     somewhere else.
     """
-    heed_sigterm()
+    interrupt_on_sigterm()
     with open_leaderboard(url) as board:
         details, shown, runs_on = board.trial(trial), "", follow
         while True:
@@ -79,7 +79,7 @@ def follow(url: str, sweep: str) -> int:
 
     A Ctrl-C or SIGTERM ends only the display.
     """
-    heed_sigterm()
+    interrupt_on_sigterm()
     console = Terminal(markup=False, highlight=False)
     with open_for_reading(url) as board:
         followed = FollowedSweep(board, sweep)

@@ -12,7 +12,7 @@ from cse_platform.cli.audit import audit_command
 from cse_platform.cli.common import (
     CONTEXT,
     CommandGroup,
-    LeaderboardPlace,
+    StoreOptions,
     filter_options,
     format_options,
     print_document,
@@ -90,7 +90,7 @@ def main(
     format: "Format",
     show: tuple[str, ...],
     wide: bool,
-    place: LeaderboardPlace,
+    stores: StoreOptions,
 ) -> None:
     """Rank methods by their mean test score over seeds, or if there is none, by dev.
 
@@ -121,7 +121,7 @@ def main(
     paper_tables = tuple(published.split(",")) if published else ()
     backbone, method = filters.backbone, filters.method
     try:
-        reader = open_leaderboard(place.url, published=published_files)
+        reader = open_leaderboard(stores.url, published=published_files)
     except NoStoreError as error:
         if against or published is None:
             raise

@@ -17,7 +17,7 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from cse_platform.errors import StoreError, SweepRefusedError
-from cse_platform.leaderboard.trials import find_place, read_trials
+from cse_platform.leaderboard.trials import find_sweep_and_number, read_trials
 from cse_platform.stores.sql.lease import add_request, lease_owners, waiting_requests
 from cse_platform.stores.sql.store import HANG_SECONDS, Store, open_store
 from cse_platform.stores.sql.tables import (
@@ -63,7 +63,7 @@ def send_request(
     """
     with open_store(url, create=False) as board:
         with board.session() as session:
-            sweep, number = find_place(session, reference)
+            sweep, number = find_sweep_and_number(session, reference)
             numbers = [*numbers, *([] if number is None else [number])]
             stored, lease = find_sweep(session, sweep), session.get(SweepLeaseRecord, sweep)
             if (source := stored.spec.get("source")) in UNCHECKED_DATA:

@@ -17,15 +17,15 @@ def journal_folders(trial: TrialDetails, runs: Path | None) -> dict[Path, int]:
 
     These are the folders that their drivers used, then those below `runs`, for copies.
     """
-    folders = {Path(place.folder): place.number for place in trial.sweeps if place.folder}
+    folders = {Path(entry.folder): entry.number for entry in trial.sweeps if entry.folder}
     if runs is not None:
-        folders |= {sweep_folder(runs, place.sweep): place.number for place in trial.sweeps}
+        folders |= {sweep_folder(runs, entry.sweep): entry.number for entry in trial.sweeps}
     return folders
 
 
 def describe_journal_folders(trial: TrialDetails) -> str:
     """Name the journal folders of its sweeps and their hosts, in words."""
-    known = [f"{place.folder} on {place.host}" for place in trial.sweeps if place.folder]
+    known = [f"{entry.folder} on {entry.host}" for entry in trial.sweeps if entry.folder]
     return " or ".join(known) or "a folder that is not recorded"
 
 

@@ -165,15 +165,15 @@ def _name_sweeps(
 ) -> dict[tuple[str, str], str]:
     """Name the sweep of each method and backbone; those that were imported before keep theirs."""
     kinds = dict.fromkeys((run.facts["method"], run.facts["backbone"]) for run in runs)
-    several = tuple(len({kind[place] for kind in kinds}) > 1 for place in (0, 1))
+    several = tuple(len({kind[index] for kind in kinds}) > 1 for index in (0, 1))
     names = {}
     for kind in kinds:
         for named in (*product((False, True), repeat=2), several):
-            parts = [_make_slug(kind[place], 40) for place in (0, 1) if named[place]]
+            parts = [_make_slug(kind[index], 40) for index in (0, 1) if named[index]]
             names[kind] = _make_slug("-".join([sweep, *parts]), 100)
-            earlier = _read_events(import_journal(folder, names[kind]))[:1]
-            here = [(e.method, e.backbone) for e in earlier if isinstance(e, events.SweepStarted)]
-            if here == [kind]:
+            first = _read_events(import_journal(folder, names[kind]))[:1]
+            imported = [(e.method, e.backbone) for e in first if isinstance(e, events.SweepStarted)]
+            if imported == [kind]:
                 break
     return names
 

@@ -19,7 +19,7 @@ from cse_platform.leaderboard.trials import past_trials
 from cse_platform.numbers import clock, format_count, short_settings
 from cse_platform.search.budgets import trials_left, trials_to_begin
 from cse_platform.search.study import SearchStudy
-from cse_platform.standard_streams import echo, say
+from cse_platform.standard_streams import announce, echo
 from cse_platform.stores.sql.lease import LeaseOwner, lease_owners, waiting_requests
 from cse_platform.stores.sql.store import open_for_reading
 from cse_platform.sweep import preflight
@@ -161,7 +161,7 @@ def _find_capacity(address: str | None, stages: Sequence[CheckedSweep], *, ship:
         return [max(preflight.count_at_once(checked.spec.resources), 1) for checked in stages]
     from cse_platform.runner import nodes
 
-    say("asking the Ray cluster")
+    announce("asking the Ray cluster")
     nodes.join_with_code(address, [checked.spec for checked in stages], ship=ship)
     for checked in stages:
         nodes.refuse_too_small(checked.spec.resources)

@@ -191,7 +191,7 @@ class SweepProgress(SweepView):
     def read_trials(self) -> tuple[Sequence[ShownTrial], BestScores]:
         trials = self.trials
         checkpoint = self.state.spec.dev.checkpoint_name
-        return trials, {trial.key: trial.value_so_far(checkpoint=checkpoint) for trial in trials}
+        return trials, {trial.key: trial.value_so_far(picked_by=checkpoint) for trial in trials}
 
     def describe_state(self) -> tuple[str, int | None, list[str]]:
         state, known, facts = self.state, self.state.planned, list[str]()

@@ -99,7 +99,7 @@ def tags_of_sweeps(session: Session, configurations: Sequence[int]) -> Mapping[i
 
     Tags come from the sweep files and from annotations.
     """
-    holding = (
+    query = (
         select(TrialRecord.configuration_id, SweepRecord.name, SweepTagRecord.tag)
         .join(TrialRecord.links)
         .join(SweepTrialRecord.sweep)
@@ -109,7 +109,7 @@ def tags_of_sweeps(session: Session, configurations: Sequence[int]) -> Mapping[i
     )
     written = annotations(session, "sweep")
     tags: dict[int, set[str]] = defaultdict(set)
-    for configuration, name, tag in session.execute(holding):
+    for configuration, name, tag in session.execute(query):
         tags[configuration].update([tag] if tag else [], written.get(name, Annotations()).words)
     return tags
 

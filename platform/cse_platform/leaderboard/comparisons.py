@@ -96,9 +96,9 @@ def find_row(
     if scored and not rows[0].scores:  # then no row has any
         others = list[str]()
         for family in FAMILIES:
-            _, found = find_candidates(session, reference, filters, tasks=family)
-            columns = family_named(family, found).columns
-            is_scored = any(column in row.scores for row in found for column in columns)
+            _, candidates = find_candidates(session, reference, filters, tasks=family)
+            columns = family_named(family, candidates).columns
+            is_scored = any(column in row.scores for row in candidates for column in columns)
             others += [f"--tasks {family}"] * is_scored
         raise NotFoundError(
             f"{reference!r} has no test scores of {tasks}; "

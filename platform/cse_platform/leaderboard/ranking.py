@@ -153,8 +153,8 @@ def _read_examples(
                 if statistic != "mean":
                     subsets[name] = data, kept
                 values = unpack_values(packed)[kept]
-                found = _Examples(name, values, cast("Statistic", statistic))
-                examples[configuration, seed, column, own] = found
+                key = configuration, seed, column, own
+                examples[key] = _Examples(name, values, cast("Statistic", statistic))
     sets = select(ExampleSetRecord.data_sha256, ExampleSetRecord.gold)
     sets = sets.where(ExampleSetRecord.data_sha256.in_(sorted({d for d, _ in subsets.values()})))
     gold = {data: unpack_gold(packed or b"") for data, packed in session.execute(sets)}

@@ -406,8 +406,8 @@ class LeaderboardRow(Trained):
     @property
     def setup(self) -> ConfigurationSetup:
         """The setup, which decides which rows of a paper it matches."""
-        place = self.method, self.backbone, self.corpus, self.dev.search
-        return ConfigurationSetup(*place, self.configuration.values, bool(self.scores))
+        columns = self.method, self.backbone, self.corpus, self.dev.search
+        return ConfigurationSetup(*columns, self.configuration.values, bool(self.scores))
 
     @property
     def dev_values(self) -> dict[int, float]:

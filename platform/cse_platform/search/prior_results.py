@@ -112,9 +112,9 @@ def _select_usable(
     usable = []
     best_first = sorted(zip(values, tried, strict=True), key=lambda pair: pair[0], reverse=True)
     for value, (trial, *_) in best_first:
-        if (found := _convert_to_space(trial, spec)) is None:
+        if (converted := _convert_to_space(trial, spec)) is None:
             continue
-        assignment, config = found
+        assignment, config = converted
         theirs, ours = trial.hyperparameters, config.hyperparameters()
         same = all(theirs.get(name) == ours.get(name) for name in theirs | ours)
         conditions = (trial.backbone, trial.corpus, trial.dev_identity)

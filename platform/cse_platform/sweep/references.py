@@ -33,8 +33,8 @@ class BestReference:
 
 def find_best_references(value: Any) -> list[BestReference]:
     """List the distinct well-formed references inside a value, in order."""
-    found = (_parse_best(inner) for _, inner in _find_best(value, ()))
-    return list(dict.fromkeys(filter(None, found)))
+    references = (_parse_best(inner) for _, inner in _find_best(value, ()))
+    return list(dict.fromkeys(filter(None, references)))
 
 
 def replace_best_references(value: Any, stand_in: Callable[[BestReference], Any]) -> Any:

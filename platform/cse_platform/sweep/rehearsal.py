@@ -134,7 +134,7 @@ class Rehearsal:
             large = sorted(
                 (n for n in settings[name] if type(n) is int and n > width), reverse=True
             )
-            fitted = {n: width - place for place, n in enumerate(large)}
+            fitted = {n: width - index for index, n in enumerate(large)}
             if large and is_trainable(**{name: [fitted.get(n, n) for n in settings[name]]}):
                 self._fitting |= {(name, n): smaller for n, smaller in fitted.items()}
                 return

@@ -272,7 +272,9 @@ def refuse_unwritable(stores: SweepStores) -> None:
 
 def normalize_url(url: str) -> str:
     """Strip the driver, user and options of a URL, so that URLs of the same database are equal."""
-    scheme, _, rest = url.partition("://")
+    scheme, _, remainder = url.partition("://")
     if scheme.startswith("sqlite"):
         return str(sqlite_file(url).absolute())
-    return f"{scheme.partition('+')[0]}://{rest.rpartition('@')[2].partition('?')[0].rstrip('/')}"
+    return (
+        f"{scheme.partition('+')[0]}://{remainder.rpartition('@')[2].partition('?')[0].rstrip('/')}"
+    )

@@ -123,8 +123,8 @@ def _refuse_common_slips(text: str, line: int, error: MarkedYAMLError) -> None:
             ) from error
     unspaced = None
     for index in range(min(line, len(lines) - 1), -1, -1):  # it joins such lines, up to this one
-        if found := _UNSPACED.match(lines[index]):
-            unspaced = f"line {index + 1}: no space after {found[1] + ':'!r}"
+        if match := _UNSPACED.match(lines[index]):
+            unspaced = f"line {index + 1}: no space after {match[1] + ':'!r}"
         elif index < line:
             break
     if unspaced:

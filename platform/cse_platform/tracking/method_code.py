@@ -145,10 +145,10 @@ def read_method_code(folders: Iterable[Path], sha256: str) -> MethodCode | None:
         try:
             return MethodCode.model_validate_json(content)
         except ValidationError as error:
-            where = error.errors()[0]["loc"][:1]
-            what = "".join(f"{key}: " for key in where)  # a later one is its own text
+            location = error.errors()[0]["loc"][:1]
+            field = "".join(f"{key}: " for key in location)  # a later one is its own text
             raise JournalError(
-                f"{file} is not the source of a method ({what}{first_problem(error)}), so nothing "
+                f"{file} is not the source of a method ({field}{first_problem(error)}), so nothing "
                 "of it is used; if you do not know where it comes from, remove it"
             ) from error
     return None

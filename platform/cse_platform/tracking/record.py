@@ -403,7 +403,7 @@ def _make_end(
     history: History, trial: TrialHistory, sweep: str, *, time: datetime, **fields: Any
 ) -> events.TrialFinished:
     """Make the end of a run, with its best dev point."""
-    best = trial.best(checkpoint=history.dev.checkpoint_name)
+    best = trial.best(picked_by=history.dev.checkpoint_name)
     return events.TrialFinished(
         sweep=sweep,
         trial=trial.key,

@@ -207,11 +207,11 @@ def papers_listed() -> str:
         groups = []
         for group in table.groups:
             rows: list[TableRow] = []
-            for name, *rest in group:
+            for name, *other_cells in group:
                 if (paper, name.text) in printed:
                     address = PaperTableAddress(paper=paper, table=name.text)
                     name = replace(name, link=address.link())
-                rows.append((name, *rest))
+                rows.append((name, *other_cells))
             groups.append(tuple(rows))
         title = table.title.replace(paper, method_name(paper), 1)
         tables.append(replace(table, title=title, groups=tuple(groups)))

@@ -364,9 +364,10 @@ def _read_cells(file: Path | Traversable) -> list[tuple[int, dict[str, str]]]:
 def _make_malformed_error(file: Path | Traversable, problems: Sequence[Problem]) -> PublishedError:
     lines = [f"{file} is not a file of published numbers:"]
     for problem in sorted(problems, key=lambda p: (p.origin or 0, dotted_path(p.path))):
-        where = [f"line {problem.origin}"] if problem.origin else []
-        where += [dotted_path(problem.path)] if problem.path else []
-        lines.append(f"  {', '.join(where)}: {problem.text}" if where else f"  {problem.text}")
+        location = [f"line {problem.origin}"] if problem.origin else []
+        location += [dotted_path(problem.path)] if problem.path else []
+        prefix = f"{', '.join(location)}: " if location else ""
+        lines.append(f"  {prefix}{problem.text}")
     return PublishedError("\n".join(lines))
 
 

@@ -350,12 +350,12 @@ class RunWriter:
         if run_id in self._uncounted:  # it has no earlier end to be read
             self._uncounted.discard(run_id)
         else:
-            stored = self._read_run(run_id).data.tags.get(tags.PLACE)
-        place = f"{step} {time}"
+            stored = self._read_run(run_id).data.tags.get(tags.END_POSITION)
+        end = f"{step} {time}"
         if stored is not None:
             stored_step, _, stored_time = stored.partition(" ")
             if time <= int(stored_time):  # of this end or a later one
-                step, place = int(stored_step), stored
+                step, end = int(stored_step), stored
         if step > ended:
             value, complete = event.best_value, getattr(event, "state", "COMPLETE") == "COMPLETE"
             leads = complete and value is not None and (best is None or value > best)
@@ -374,7 +374,7 @@ class RunWriter:
                     # Inactive dimensions are set to empty, to clear values of the previous leader.
                     **{f"best.{name}": leader.params.get(name, "") for name in searched},
                 }
-        self._unlogged[run_id].tags[tags.PLACE] = place
+        self._unlogged[run_id].tags[tags.END_POSITION] = end
 
     def _read_run(self, run_id: str) -> Any:
         """Log what is pending for a run, then read the run."""
