@@ -24,7 +24,7 @@ from cse_platform.sweep.stores import errors_folder
 from cse_platform.tracking.events import DriverMessage
 from cse_platform.tracking.output import read_output
 
-_LOOK_SECONDS = 1.0
+_TICK_SECONDS = 1.0
 _KNOWN_AGAIN = 1000
 """The number of last characters shown by which their position in a changed text is found."""
 _OVERLAP = timedelta(minutes=1)
@@ -52,7 +52,7 @@ def print_output(url: str, trial: str, *, runs: Path, follow: bool) -> None:
     """
     interrupt_on_sigterm()
     with open_leaderboard(url) as board:
-        details, shown, runs_on = board.trial(trial), "", follow
+        details, shown, is_running = board.trial(trial), "", follow
         while True:
             file = find_output(details, runs)
             text = "" if file is None else read_output(file)
@@ -63,12 +63,14 @@ def print_output(url: str, trial: str, *, runs: Path, follow: bool) -> None:
                 new = text.rpartition(last)[2] if last in text else text
             echo(new, nl=False)
             shown = text
-            if not (runs_on and details.state == "RUNNING"):
+            if not (is_running and details.state == "RUNNING"):
                 break
-            time.sleep(_LOOK_SECONDS)
+            time.sleep(_TICK_SECONDS)
             with suppress(StoreDownError):
                 details = board.trial(trial)
-                runs_on = any(board.sweep(each.sweep).state == "RUNNING" for each in details.sweeps)
+                is_running = any(
+                    board.sweep(each.sweep).state == "RUNNING" for each in details.sweeps
+                )
     if not shown:
         yet = " yet" if details.state == "RUNNING" else ""
         echo(f"trial {trial} has no output{yet}", err=True)
@@ -85,12 +87,12 @@ def follow(url: str, sweep: str) -> int:
         followed = FollowedSweep(board, sweep)
         followed.new_lines()  # skip earlier lines, which `logs` without `--follow` shows
         try:
-            looks = _iter_looks(followed)
+            ticks = _iter_ticks(followed)
             if console.is_interactive:
-                show_live(followed, console, looks)
+                show_live(followed, console, ticks)
             elif followed.overview.state == "RUNNING":  # else its summary below is all there is
                 console.print(followed.summary(), soft_wrap=True)
-                print_texts(lambda: [line.text for line in followed.new_lines()], console, looks)
+                print_texts(lambda: [line.text for line in followed.new_lines()], console, ticks)
         except KeyboardInterrupt:
             echo(f"sweep {sweep!r} is still running; end it with cse-sweep stop {sweep}", err=True)
             return exit_code()
@@ -108,12 +110,12 @@ def follow(url: str, sweep: str) -> int:
     return exit_code()
 
 
-def _iter_looks(followed: "FollowedSweep") -> Iterator[None]:
+def _iter_ticks(followed: "FollowedSweep") -> Iterator[None]:
     """Yield once a second, until the sweep has ended."""
     while followed.overview.state == "RUNNING":
         yield
         if followed.overview.state == "RUNNING":
-            time.sleep(_LOOK_SECONDS)
+            time.sleep(_TICK_SECONDS)
 
 
 class FollowedSweep(SweepView):
@@ -149,7 +151,7 @@ class FollowedSweep(SweepView):
                 None if overview.holder is None else errors_folder(Path(overview.holder.folder))
             )
             self._lines = SweepLines(errors=errors)
-        lines = self._lines.new(trials, self.messages)
+        lines = self._lines.list_new(trials, self.messages)
         times = [line.time for line in lines] + ([self._newest] if self._newest else [])
         self._newest = max(times, default=None)
         return lines

@@ -189,13 +189,13 @@ def main(
     print_document(board_document(board, tables, wide=wide), format=format, wide=wide)
 
 
-def _explain_no_rows(filters: "Filters", there: Mapping[str, Sequence[str]]) -> str:
+def _explain_no_rows(filters: "Filters", known: Mapping[str, Sequence[str]]) -> str:
     given = {name: value for name, value in asdict(filters).items() if value}
     since = given.pop("since", None)
     named = [f"{name} {value!r}" for name, value in given.items()]
     if since:
         named.append(f"{since:%Y-%m-%d %H:%M} or later")
-    listed = [f"{name} {', '.join(values)}" for name, values in there.items() if values]
+    listed = [f"{name} {', '.join(values)}" for name, values in known.items() if values]
     return (
         f"No complete trial{' of ' + ', '.join(named) if named else ''}. "
         f"On this leaderboard: {'; '.join(listed) if listed else 'nothing yet'}."

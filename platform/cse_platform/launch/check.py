@@ -93,7 +93,7 @@ def check_and_fetch(
             announce(f"{spec.sweep}: fetching", log="stdout")
             fetch_backbone(resolve_backbone(spec.backbone))
             preflight.read_corpus(spec)
-            tested = spec.evaluate.asked.referenced if spec.evaluate else ()
+            tested = spec.evaluate.parsed_tasks.referenced if spec.evaluate else ()
             if references := [*spec.dev.references.values(), *tested]:
                 from cse_methods.referenced_tasks.library import fetch_references  # torch: seconds
 

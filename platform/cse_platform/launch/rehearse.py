@@ -135,7 +135,7 @@ def _examine_stage(spec: SweepSpec, folder: Path) -> tuple[str, list[str]]:
     total = format_count(len(trials), "trial")
     if not history.configurations():
         return f"{total}; no numbers", failures or ["no trial is complete"]
-    tasks = spec.evaluate.asked if spec.evaluate else Tasks()
+    tasks = spec.evaluate.parsed_tasks if spec.evaluate else Tasks()
     chosen = chosen_trials(history, top=spec.evaluate.top if spec.evaluate else 0)
     done = [set().union(*trial.evaluated.values()) for trial in chosen]
     expected = {part for part in tasks.parts if not all(part in parts for parts in done)}

@@ -34,7 +34,7 @@ class SweepLines:
         self._ended: set[tuple[str, datetime | None]] = set()
         self._said: set[tuple[datetime, str]] = set()
 
-    def new(
+    def list_new(
         self, trials: Iterable[ShownTrial], messages: Iterable[DriverMessage]
     ) -> list[SweepLine]:
         """Return the lines since the last call, by time; a retried trial has one for each end."""

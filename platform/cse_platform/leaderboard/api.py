@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar
 
 from cse_methods.data.dev_selection import ByWidth, scores_by_width
 from cse_platform.databases import expand_url, sqlite_url
-from cse_platform.leaderboard.board import MAIN_FAMILIES, board_rows
-from cse_platform.leaderboard.board import annotations as read_annotations
+from cse_platform.leaderboard.board import MAIN_FAMILIES, board_rows, read_annotations
 from cse_platform.leaderboard.comparisons import (
     PairsOf,
     compare_against,

@@ -277,7 +277,7 @@ def _sample_rows(
     """Resample the headline of each row over examples; None for rows that lack a task of it."""
     if headline is None:
         return [None] * len(rows)
-    tasks = family.over(headline) if headline in family.averages else (headline,)
+    tasks = family.columns_of(headline) if headline in family.averages else (headline,)
     whole = {}
     for n, row in enumerate(rows):
         seeds = row.scores[headline].values.keys()

@@ -12,7 +12,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, Row, Select, case, exists, func, or_, select
 from sqlalchemy.orm import Session, selectinload
 
-from cse_platform.leaderboard.board import annotations
+from cse_platform.leaderboard.board import read_annotations
 from cse_platform.leaderboard.records import Annotations, Trial
 from cse_platform.leaderboard.selection import best_first
 from cse_platform.leaderboard.trials import (
@@ -317,7 +317,7 @@ def _build_overviews(
                 limits[request.sweep] = taken
             case "stop" | "retry":
                 acts[request.sweep].append(taken)
-    written = annotations(session, "sweep")
+    written = read_annotations(session, "sweep")
     starts = selectinload(SweepRecord.starts).load_only(SweepStartRecord.started)
     query = select(SweepRecord).options(starts, selectinload(SweepRecord.tags))
     overviews = dict[int, SweepOverview]()
@@ -340,7 +340,7 @@ def _build_overviews(
             at_most = limit.at_most
         overviews[record.id] = SweepOverview(
             **{name: getattr(record, name) for name in _OF_SWEEP},
-            tags=tuple(sorted({tag.tag for tag in record.tags}.union(written_here.words))),
+            tags=tuple(sorted({tag.tag for tag in record.tags}.union(written_here.tag_names))),
             written=written_here,
             state=state,
             holder=holders_by_sweep.get(record.name),

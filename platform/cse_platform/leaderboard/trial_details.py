@@ -11,10 +11,10 @@ from sqlalchemy.orm import Session, contains_eager, joinedload, selectinload
 from cse_methods.tasks import DATA_METRICS
 from cse_platform.errors import AmbiguousError, NotFoundError
 from cse_platform.leaderboard.board import (
-    annotations,
     as_configuration,
     dev_set,
     estimate_dev,
+    read_annotations,
     read_evaluations,
     read_seen_sentences,
 )
@@ -198,12 +198,12 @@ def read_trial(session: Session, trial: str) -> TrialDetails:
     configuration, attempt, machine = record.configuration, record.shown, record.shown.machine
     sweeps = [link.sweep for link in record.links]
     starts = _find_starts(attempt, sweeps)
-    written = annotations(session, "trial", [key])
-    of_configuration = annotations(session, "configuration", [configuration.hash])
-    of_sweeps = annotations(session, "sweep", [sweep.name for sweep in sweeps])
+    written = read_annotations(session, "trial", [key])
+    of_configuration = read_annotations(session, "configuration", [configuration.hash])
+    of_sweeps = read_annotations(session, "sweep", [sweep.name for sweep in sweeps])
     tags = {tag.tag for sweep in sweeps for tag in sweep.tags}
     for annotated in (written, of_configuration, of_sweeps):
-        tags.update(word for notes in annotated.values() for word in notes.words)
+        tags.update(word for notes in annotated.values() for word in notes.tag_names)
     scores = {
         (score.split, score.task, score.metric, score.identity): score
         for score in record.scores
@@ -295,7 +295,7 @@ def read_examples(
     from cse_methods.evaluation.results import Examples
 
     stored = ExampleValuesRecord
-    which = (
+    condition = (
         ExampleSetRecord.split == "test"  # the geometry may have stored STS-B's dev pairs too
         if identity is None
         else stored.identity == identity
@@ -307,14 +307,14 @@ def read_examples(
         .join(TrialRecord.examples)
         .join(stored.example_set)
         .options(contains_eager(stored.example_set))
-        .where(TrialRecord.key == key, stored.task == task, which)
+        .where(TrialRecord.key == key, stored.task == task, condition)
         .order_by(stored.measured)
     )
     records = {record.identity: record for record in session.scalars(query)}
     if not records:
-        under = "" if identity is None else f" under identity {identity!r}"
+        suffix = "" if identity is None else f" under identity {identity!r}"
         raise NotFoundError(
-            f"trial {key!r} has no values by example of {task!r}{under}; "
+            f"trial {key!r} has no values by example of {task!r}{suffix}; "
             "cse-evaluate on the trial stores them"
         )
     if len(records) > 1:

@@ -342,8 +342,8 @@ def find_trial(session: Session, reference: str) -> Trial:
         query = select_trials(TrialRecord.key).where(of_sweep, SweepTrialRecord.number == number)
         if (key := session.scalar(query)) is None:
             last = session.scalar(select(func.max(SweepTrialRecord.number)).where(of_sweep))
-            there = "it has none yet" if last is None else f"its last one is {sweep}#{last}"
-            raise NotFoundError(f"sweep {sweep!r} has no trial {number}; {there}")
+            hint = "it has none yet" if last is None else f"its last one is {sweep}#{last}"
+            raise NotFoundError(f"sweep {sweep!r} has no trial {number}; {hint}")
         return read_trials(session, FIRST_LINK, TrialRecord.key == key)[0]
     prefix = reference.lower()
     if not _KEY.fullmatch(prefix):
@@ -400,20 +400,24 @@ def find_subject(session: Session, reference: str) -> Subject:
 
     Raises NotFoundError if nothing matches, and AmbiguousError if several keys or hashes do.
     """
-    method, at, digits = reference.partition("@")
+    method, separator, digits = reference.partition("@")
     about: Annotatable = "sweep"
     keys = select(TrialRecord.id).where(begins_with(TrialRecord.key, reference)).limit(1)
     is_hash = set(reference.lower()) <= set(hexdigits) and not session.scalar(keys)
     if (sweep := sweep_or_none(session, reference)) is not None:
         name = sweep.name
-    elif not (at or is_hash):
+    elif not (separator or is_hash):
         trial = find_trial(session, reference)
         about, name, sweep = "trial", trial.key, find_sweep(session, trial.sweep)
     else:
-        digits, of = (digits, method) if at else (reference, None)
-        configuration = find_configuration(session, digits, method=of, named=reference)
+        configuration = find_configuration(
+            session,
+            digits if separator else reference,
+            method=method if separator else None,
+            named=reference,
+        )
         about, name = "configuration", configuration.hash
-        holds = (
+        query = (
             select(SweepRecord)
             .join(SweepRecord.links)
             .join(SweepTrialRecord.trial)
@@ -421,7 +425,7 @@ def find_subject(session: Session, reference: str) -> Subject:
             .order_by(SweepRecord.id)
             .limit(1)
         )
-        sweep = session.scalars(holds).one()
+        sweep = session.scalars(query).one()
     return Subject(about, name, sweep.name, sweep.spec.get("experiment", "cse"))
 
 
@@ -430,11 +434,11 @@ def find_one_trial(session: Session, reference: str) -> Trial:
 
     Raises NotFoundError if there is none, and AmbiguousError if several keys or hashes match.
     """
-    method, at, digits = reference.partition("@")
+    method, separator, digits = reference.partition("@")
     best: Trial | None
     if (sweep := sweep_or_none(session, reference)) is not None:
         best = best_of_sweep(session, sweep)
-    elif at:
+    elif separator:
         configuration = find_configuration(session, digits, method=method, named=reference)
         of_it = TrialRecord.configuration_id == configuration.id
         complete = AttemptRecord.state == "COMPLETE", of_it

@@ -138,7 +138,7 @@ class Evaluate(Settings):
         return self.model_copy(update={"files": files})
 
     @property
-    def asked(self) -> Tasks:
+    def parsed_tasks(self) -> Tasks:
         """The parsed tasks, own files included."""
         return parse_tasks(self.tasks, self.files)
 
@@ -236,7 +236,7 @@ class Budget(Settings):
         default=None, description="hours of whole GPUs that trials of the search may take"
     )
 
-    def words(self) -> list[str]:
+    def describe(self) -> list[str]:
         """Describe each limit in words."""
         time = [] if self.time is None else [f"{format_duration(self.time)} of trials"]
         hours = [] if self.gpu_hours is None else [f"{self.gpu_hours:g} GPU-hours"]

@@ -62,7 +62,7 @@ class Rehearsal:
         self._earlier = {stage.method: stage.sweep for stage in earlier}
         self._fitting: dict[tuple[str, int], int] = {}
         for example in original.examples:
-            self._fit_to_width(original.fixed | original.space.active(example))
+            self._fit_to_width(original.fixed | original.space.select_active(example))
         changes = self._override_keys() | own_stores(runs)
         small = original.model_copy(update=changes)
         self.spec = SweepSpec.model_validate(small.model_dump(mode="json"))
@@ -198,7 +198,7 @@ class Rehearsal:
             return Search(sampler=search.sampler, seed=search.seed)
         tried, covered = list[dict[str, Any]](), set[str]()
         for example in self.original.examples:
-            point = space.active(self.replace_point(example))
+            point = space.select_active(self.replace_point(example))
             values = {canonical_json(item) for item in point.items()}
             if not values <= covered:
                 covered |= values

@@ -35,7 +35,7 @@ from cse_platform.sweep.stores import (
     import_journal,
     mlflow_uri,
     search_url,
-    storage_place,
+    storage_location,
     sweep_folder,
 )
 from cse_platform.tracking.events import (
@@ -289,7 +289,7 @@ def plan_deletion(board: Store, url: str, sweep: str, *, runs: Path) -> Deletion
             sweep=sweep,
             journal=identity,
         )
-    storage = storage_place(spec.get("storage"), home)
+    storage = storage_location(spec.get("storage"), home)
     folders = OwnFolders(storage, sweep, home)
     folders.refuse_other_owner(identity)
     return Deletion(

@@ -39,7 +39,7 @@ def parallel_coordinates(search: StudiedSearch) -> Picture:
             ticks = {value_text(value): n / last for n, value in enumerate(dimension.choices)}
         else:
             ticks = {number(dimension.low): 0.0, number(dimension.high): 1.0}
-            heights.append([None if v is None else dimension.share(v) for v in data[key]])
+            heights.append([None if v is None else dimension.position_of(v) for v in data[key]])
         axes.append((hyperparameter_name(key), ticks))
     lines = [
         go.Scatter(
