@@ -74,8 +74,8 @@ def record_test_access(
                     )
 
         def record(evaluation: Evaluation) -> list[SinkHealth]:
-            of = {"sweep": trial.sweep, "trial": trial.key, "source": source_name(data)}
-            recorder.record(evaluation_event(**of, evaluation=evaluation))
+            fields = {"sweep": trial.sweep, "trial": trial.key, "source": source_name(data)}
+            recorder.record(evaluation_event(**fields, evaluation=evaluation))
             return [sink for sink in recorder.flush(FLUSH_SECONDS) if sink.behind]
 
         yield record

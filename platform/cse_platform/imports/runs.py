@@ -208,11 +208,12 @@ def _make_attempt(run: ImportedRun, sweep: str, dev: str, *, base: str, source: 
     configuration = canonical_hash(
         [IMPORTED, facts["method"], facts["backbone"], run.values, dev, base]
     )
-    of: Any = {"sweep": sweep, "trial": canonical_hash([IMPORTED, configuration, facts["seed"]])}
+    key = canonical_hash([IMPORTED, configuration, facts["seed"]])
+    fields: Any = {"sweep": sweep, "trial": key}
     start, end = run.facts.get("started"), run.facts.get("finished")
     begun = start or end or events.now()
     started = make_trial_start(
-        **of,
+        **fields,
         **facts,
         time=begun,
         number=0,
@@ -224,7 +225,7 @@ def _make_attempt(run: ImportedRun, sweep: str, dev: str, *, base: str, source: 
     )
     values = {step: next(iter(metrics.values())) for step, metrics in run.points.items()}
     points = [
-        events.TrialPoint(**of, time=begun, step=step, value=values[step], metrics=metrics)
+        events.TrialPoint(**fields, time=begun, step=step, value=values[step], metrics=metrics)
         for step, metrics in run.points.items()
         if step != NO_STEP
     ]
@@ -234,7 +235,7 @@ def _make_attempt(run: ImportedRun, sweep: str, dev: str, *, base: str, source: 
     record = f"run {mask_text(run.name)} ({canonical_hash([run.name, *curve])[:8]})"
     tested = {"test_scores": IMPORTED} if run.scores else {}
     finished = TrialFinished(
-        **of,
+        **fields,
         time=end or begun,
         state=run.state,
         best_step=None if best == NO_STEP else best,
@@ -244,7 +245,7 @@ def _make_attempt(run: ImportedRun, sweep: str, dev: str, *, base: str, source: 
         wall_seconds=(end - start).total_seconds() if start and end else None,
         provenance={IMPORTED_FROM: source, _RECORD: record, **tested},
     )
-    evaluated = make_evaluation(run.scores, source=IMPORTED, time=finished.time, **of)
+    evaluated = make_evaluation(run.scores, source=IMPORTED, time=finished.time, **fields)
     return [started, *points, finished, *([evaluated] if run.scores else [])]
 
 
@@ -320,7 +321,7 @@ def _collect_results(attempt: Sequence[Event]) -> dict[str, str]:
 def _rank_attempt(attempt: Sequence[events.TrialEvent]) -> tuple[bool, float]:
     results = TrialResults()
     for event in attempt:
-        results.follow(event)
+        results.add_event(event)
     return results.rank
 
 

@@ -221,9 +221,9 @@ def score_grid(scores: Sequence[TrialScore]) -> Table:
     """
     rows = dict[tuple[str, str, int], dict[str, str]]()
     for split, task in dict.fromkeys((score.split, score.task) for score in scores):
-        of = [score for score in scores if (score.split, score.task) == (split, task)]
-        for metric in dict.fromkeys(score.metric for score in of):
-            evaluated = {s.identity: _format_score(s) for s in of if s.metric == metric}
+        of_task = [score for score in scores if (score.split, score.task) == (split, task)]
+        for metric in dict.fromkeys(score.metric for score in of_task):
+            evaluated = {s.identity: _format_score(s) for s in of_task if s.metric == metric}
             for occurrence, value in enumerate(evaluated.values()):
                 rows.setdefault((split, task, occurrence), {})[metric] = value
     tasks = list(dict.fromkeys([*TASKS, *(task for _, task, _ in rows)]))

@@ -427,12 +427,12 @@ def _refuse_other_sweep(
             f"sweep {sweep!r} is one of cse-sweep ({journal}); give the recorded runs another "
             "name: record(sweep=...)"
         )
-    there = {name: history.spec.get(name) for name in identity}
-    there["dev set"] = history.dev.search_name
+    known = {name: history.spec.get(name) for name in identity}
+    known["dev set"] = history.dev.search_name
     for name, value in {**identity, "dev set": dev}.items():
-        if there[name] != value:
+        if known[name] != value:
             raise RecordingError(
-                f"sweep {sweep!r} has {name} {there[name]}, and this run {value}; give it a sweep "
+                f"sweep {sweep!r} has {name} {known[name]}, and this run {value}; give it a sweep "
                 "of its own: record(sweep=...)"
             )
 

@@ -194,7 +194,7 @@ def test_the_attempt_that_was_complete_first_is_kept_else_the_furthest() -> None
     def attempt(*events: Event) -> disagreements.TrialResults:
         results = disagreements.TrialResults()
         for event in events:
-            results.follow(event)  # type: ignore[arg-type]  # events of a trial
+            results.add_event(event)  # type: ignore[arg-type]  # events of a trial
         return results
 
     first, later = life(0.5, "a"), life(0.7, "a", hours=1)

@@ -45,7 +45,7 @@ def show_board() -> str:
     address = read_address(BoardAddress)
     quick = _read_rows(address, ranked=False)
     benchmarks = (name for row in quick for name in row.benchmarks)
-    known = site().standings.known(_make_ranking_key(address), quick)
+    known = site().standings.recall(_make_ranking_key(address), quick)
     return render_template(
         "board.html",
         catalogue=reader().catalogue(),
@@ -56,7 +56,7 @@ def show_board() -> str:
 
 
 @pages.get("/parts/standing/")
-def standing() -> str:
+def board_ranked() -> str:
     """Render the board with ranks, intervals over examples and the figure."""
     address = read_address(BoardAddress)
     shown = _build_context(address, _rank_rows(address), whole=True)
@@ -64,7 +64,7 @@ def standing() -> str:
 
 
 @pages.get("/as/<form>/")
-def file(form: str) -> Response:
+def board_file(form: str) -> Response:
     address = read_address(BoardAddress)
     return document_file(
         lambda: board_document(_build_board(address, _rank_rows(address), marked=True)),
@@ -163,7 +163,7 @@ def _build_context(
         "cut": len(rows) == SHOWN and address.every,
         "downloads": DOWNLOADS,
         "pictures": pictures,
-        "filtered": bool(address.search or list(_make_ranking_key(address).chosen())),
+        "filtered": bool(address.search or list(_make_ranking_key(address).iterate_chosen())),
     }
 
 

@@ -294,7 +294,7 @@ class RunWriter:
             if score in run.data.metrics:
                 seed = int(run.data.params["seed"])
                 seeds[run.data.tags["configuration"]][seed] = run.data.metrics[score]
-        known = {name: of for name, of in seeds.items() if len(of) >= LEAST_FURTHER}
+        known = {name: scores for name, scores in seeds.items() if len(scores) >= LEAST_FURTHER}
         if not known:
             return
         best = max(known, key=lambda name: (fmean(known[name].values()), name))

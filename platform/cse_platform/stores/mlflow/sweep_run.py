@@ -103,7 +103,7 @@ def find_mirrored_sweep(
     Raises StoreError if the store does not answer, or has another schema version.
     """
     try:
-        store.check_there(uri)
+        store.check_existing(uri)
     except NoStoreError:
         return None
     client = store.connect(uri)
