@@ -48,9 +48,9 @@ def short_settings(values: Mapping[str, Any]) -> str:
     return " ".join(f"{name}={short_value(value)}" for name, value in values.items())
 
 
-def format_count(number: int, thing: str) -> str:
+def format_count(number: int, noun: str) -> str:
     """Format a number of things, e.g. `1 trial` or `2 trials`."""
-    return f"{number} {thing}{'s' * (number != 1)}"
+    return f"{number} {noun}{'s' * (number != 1)}"
 
 
 def format_size(size: int) -> str:

@@ -134,9 +134,9 @@ class CommandGroup(ShowingGroup):
                 parser = click.Command(None, params=[*options]).make_parser(context)
                 parser.allow_interspersed_args = False
                 with suppress(click.UsageError):
-                    _, rest, _ = parser.parse_args(list(args))
-                    if rest and rest[0] == word:
-                        return [word, *args[: len(args) - len(rest)], *rest[1:]]
+                    _, remaining, _ = parser.parse_args(list(args))
+                    if remaining and remaining[0] == word:
+                        return [word, *args[: len(args) - len(remaining)], *remaining[1:]]
         return args
 
 

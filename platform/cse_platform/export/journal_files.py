@@ -40,8 +40,8 @@ def find_output(trial: TrialDetails, runs: Path | None) -> Path | None:
             f"trial {trial.key[:HASH_DIGITS]} was {trial.origin}, without its output"
         )
     known = journal_folders(trial, runs)
-    here = [folder for folder in known if os.access(folder, os.X_OK)]
-    for folder in here:
+    readable = [folder for folder in known if os.access(folder, os.X_OK)]
+    for folder in readable:
         file = output_file(folder, known[folder])
         if (link := find_link(file, below=folder.parent.parent)) is not None:
             raise NotFoundError(
@@ -50,7 +50,7 @@ def find_output(trial: TrialDetails, runs: Path | None) -> Path | None:
             )
         if file.exists():
             return file
-    if here:
+    if readable:
         return None
     raise NotFoundError(
         f"the output of trial {trial.key[:HASH_DIGITS]} is not here, but beside the journal of "

@@ -117,8 +117,8 @@ def carry_own_sets(sweep: dict[str, Any], folder: Path) -> tuple[dict[str, Any],
                 f"{', '.join(copies.values())} beside sweep.yaml; its rows must have sha256 "
                 f"{own.sha256}."
             )
-        here = {path: f"./{copy}" for path, copy in copies.items()}
-        files[name] = own.with_paths(here.__getitem__)
+        carried_paths = {path: f"./{copy}" for path, copy in copies.items()}
+        files[name] = own.with_paths(carried_paths.__getitem__)
     carried = {name: own.model_dump(mode="json") for name, own in files.items()}
     return {**sweep, "dev": {**dev, "files": carried}}, missing
 

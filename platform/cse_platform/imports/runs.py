@@ -267,29 +267,31 @@ def _find_news(
     numbers = {event.trial: event.number for event in earlier if isinstance(event, TrialStarted)}
     news, problems = list[Event](), list[str]()
     for trial, of_trial in rivals.items():
-        here, best = known[trial], max(of_trial, key=_rank_attempt)
-        complete = dict.fromkeys(_find_record(a) for a in (*of_trial, here) if _rank_attempt(a)[0])
+        stored, best = known[trial], max(of_trial, key=_rank_attempt)
+        complete = dict.fromkeys(
+            _find_record(a) for a in (*of_trial, stored) if _rank_attempt(a)[0]
+        )
         if len(complete) > 1:
             runs = (labels.get(run, f"{run}, which is on the leaderboard,") for run in complete)
             problems.append(
                 f"{' and '.join(runs)} are all complete, with equal seeds and hyperparameters; "
                 "leave all but one out, or add the param.NAME that differs"
             )
-        record, before, now = _find_record(best), _collect_results(here), _collect_results(best)
-        if record == _find_record(here):
+        record, before, now = _find_record(best), _collect_results(stored), _collect_results(best)
+        if record == _find_record(stored):
             problems += [
                 f"{labels[record]}, {name}: {now[name]}, but {before[name]} is on the leaderboard, "
                 f"and an import changes nothing; first delete it: cse-sweep delete {best[0].sweep}"
                 for name in now
                 if name in before and now[name] != before[name]
             ]
-        if not _find_record(here) or (
-            not _rank_attempt(here)[0] and _rank_attempt(best) > _rank_attempt(here)
+        if not _find_record(stored) or (
+            not _rank_attempt(stored)[0] and _rank_attempt(best) > _rank_attempt(stored)
         ):
             number = numbers.setdefault(trial, len(numbers))
             news.append(best[0].model_copy(update={"number": number}))
             news += [event for event in best[1:] if not isinstance(event, events.TrialEvaluated)]
-        scored = {t for e in here if isinstance(e, events.TrialEvaluated) for t in e.tasks}
+        scored = {t for e in stored if isinstance(e, events.TrialEvaluated) for t in e.tasks}
         news += [e for e in best if isinstance(e, events.TrialEvaluated) and {*e.tasks} - scored]
     return news, problems
 

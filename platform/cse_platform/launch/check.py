@@ -111,7 +111,7 @@ def _check_stage(
     start: Callable[[], object] | None,
 ) -> CheckedSweep | None:
     """Check one sweep of a file. If it has problems, add them to its inspection; return None."""
-    inspection, here = stage.inspection, address is None
+    inspection, is_local = stage.inspection, address is None
     announce(
         f"{stage.spec.sweep}: checking data, encoders and stores", log="stdout" if start else None
     )
@@ -133,11 +133,11 @@ def _check_stage(
     )
     if stores is not None:
         _check_stores(stores, inspection)
-    if here:
+    if is_local:
         inspection.run_check((), ray_temporary_folder)
     if offline:
         inspection.problems += [Problem((), f"to fetch: {line}", "--offline") for line in missing]
-    shortage = preflight.explain_shortage(spec.resources) if here else None
+    shortage = preflight.explain_shortage(spec.resources) if is_local else None
     if start and not (inspection.problems or inspection.to_install or missing or shortage):
         with preflight.encoder_modules_imported():
             start()

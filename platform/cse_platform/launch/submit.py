@@ -43,8 +43,8 @@ def submit_sweep(file: Path, *, address: str, runs: str, overrides: list[str], s
             f"--runs {runs}: expected the absolute path of a folder on the cluster's machines"
         )
     bundle = pack_sweep(file, overrides)
-    here = {str(path) for path in bundle.content.values()}
-    own = (describe_own_sets(spec, among=here) for spec in bundle.sweeps.stages)
+    sent_paths = {str(path) for path in bundle.content.values()}
+    own = (describe_own_sets(spec, among=sent_paths) for spec in bundle.sweeps.stages)
     for line in dict.fromkeys(chain.from_iterable(own)):
         echo(line)
     name = bundle.name
@@ -78,8 +78,8 @@ def _submit_job(
     """Submit a job, and wait until the sweep has begun or the job has ended."""
     sources = outside_sources(bundle.sweeps.stages[0].find_method())
     outside = next(iter(sources.values()), None)
-    here = sweep_provenance(outside)
-    kept = {name: fact for name, fact in here.items() if name.startswith(_OF_HERE)}
+    provenance = sweep_provenance(outside)
+    sent_facts = {name: fact for name, fact in provenance.items() if name.startswith(_OF_HERE)}
     job_facts = {"submitted_by": user_and_host(), "job": job, "cluster": server.url}
     with TemporaryDirectory(prefix="cse-submit-") as temporary:
         folder, metadata = Path(temporary, "files"), Path(temporary, "metadata")
@@ -90,7 +90,7 @@ def _submit_job(
             "packages": {**shipment.packages, **find_pinned(DRIVER_PACKAGES)} if ship else {},
             "arguments": [SWEEP_FILE, "--runs", runs, *([] if ship else ["--no-ship"])],
             "submission": {
-                "provenance": kept | job_facts,
+                "provenance": sent_facts | job_facts,
                 "diffs": code_diffs(outside),
             },
         }

@@ -226,8 +226,8 @@ def _read_scores(
 
 def read_evaluations(session: Session, identities: Iterable[str]) -> dict[str, EvaluationRecord]:
     """Read the evaluations of these identities, by identity; unknown ones are absent."""
-    which = EvaluationRecord.identity.in_(sorted(set(identities)))
-    stored = session.scalars(select(EvaluationRecord).where(which))
+    condition = EvaluationRecord.identity.in_(sorted(set(identities)))
+    stored = session.scalars(select(EvaluationRecord).where(condition))
     return {record.identity: record for record in stored}
 
 

@@ -163,8 +163,8 @@ def find_candidates(
 def read_catalogue(session: Session) -> dict[str, list[str]]:
     """The values that filters take: the known methods, backbones, sweeps, tags and hardware."""
 
-    def values(column: InstrumentedAttribute[str], *which: ColumnElement[bool]) -> set[str]:
-        return {*session.scalars(select(column).where(*which).distinct())}
+    def values(column: InstrumentedAttribute[str], *conditions: ColumnElement[bool]) -> set[str]:
+        return {*session.scalars(select(column).where(*conditions).distinct())}
 
     written = AnnotationRecord
     tags = values(written.word, written.field == "tag", written.stands.is_(True))

@@ -53,9 +53,9 @@ from cse_platform.tracking.history import stored_dev
 from cse_platform.values import is_number
 
 
-def _of_points(quantity: Any, *which: ColumnElement[bool]) -> ScalarSelect[Any]:
+def _of_points(quantity: Any, *conditions: ColumnElement[bool]) -> ScalarSelect[Any]:
     """Select a quantity of the dev points of an attempt."""
-    query = select(quantity).where(DevPointRecord.attempt_id == AttemptRecord.id, *which)
+    query = select(quantity).where(DevPointRecord.attempt_id == AttemptRecord.id, *conditions)
     return query.correlate(AttemptRecord).scalar_subquery()
 
 

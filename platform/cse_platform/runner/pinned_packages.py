@@ -35,11 +35,11 @@ def find_pinned(packages: Iterable[str]) -> dict[str, str]:
     versions = {}
     for package in sorted(set(packages) - _NEVER_INSTALLED):
         try:
-            here = distribution(package)
+            installed = distribution(package)
         except PackageNotFoundError:  # an optional package
             continue
-        if here.read_text("direct_url.json") is None:
-            versions[package] = here.version
+        if installed.read_text("direct_url.json") is None:
+            versions[package] = installed.version
     return versions
 
 

@@ -93,7 +93,10 @@ class StageValues:
     def notes(self) -> list[str]:
         """Describe the values, one line each."""
         fixed = self.spec.fixed
-        return [f"{name}={format_value(fixed[name])} is {at}" for name, at in self.origins.items()]
+        return [
+            f"{name}={format_value(fixed[name])} is {origin}"
+            for name, origin in self.origins.items()
+        ]
 
 
 def fill_in_stage_values(spec: SweepSpec, history: History, stores: SweepStores) -> StageValues:

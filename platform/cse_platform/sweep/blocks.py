@@ -264,12 +264,12 @@ def trials_within(
     `each` is the seconds of a trial, `gpu` its share of a GPU, and `count` another limit; `seconds`
     and `gpu_seconds` are already spent.
     """
-    room = [] if count is None else [float(count)]
+    limits = [] if count is None else [float(count)]
     if budget is not None and budget.time is not None:
-        room.append((budget.time - seconds) * at_once / each)
+        limits.append((budget.time - seconds) * at_once / each)
     if budget is not None and budget.gpu_hours is not None and gpu:
-        room.append((3600 * budget.gpu_hours - gpu_seconds) / (each * gpu))
-    return max(min(room), 0.0) if room else None
+        limits.append((3600 * budget.gpu_hours - gpu_seconds) / (each * gpu))
+    return max(min(limits), 0.0) if limits else None
 
 
 def _check_start_point(value: Any) -> Any:

@@ -102,8 +102,8 @@ def _resolve_key(parent: Any, step: str, path: Steps) -> str | int:
     if isinstance(parent, dict):
         return step
     if not isinstance(parent, list):
-        here = f"{dotted_path(path)} is {format_value(parent)}"
-        raise OverrideError(f"{here}, which has no {step!r}")
+        location = f"{dotted_path(path)} is {format_value(parent)}"
+        raise OverrideError(f"{location}, which has no {step!r}")
     if step in map(str, range(len(parent))):
         return int(step)
     raise OverrideError(f"{dotted_path(path)} has {len(parent)} entries, from 0, and no {step!r}")

@@ -74,10 +74,10 @@ def collect_method_code(method: Method) -> MethodCode | None:
         return None
     texts: dict[str, str] = {}
     left_out: dict[str, str] = {}
-    room = MAX_SOURCE_BYTES
+    bytes_left = MAX_SOURCE_BYTES
     for inside, file in sources.items():
         content = file.read_bytes()
-        if len(content) > room:
+        if len(content) > bytes_left:
             left_out[inside.as_posix()] = f"it has {len(content)} bytes"
             continue
         try:
@@ -85,7 +85,7 @@ def collect_method_code(method: Method) -> MethodCode | None:
         except UnicodeDecodeError:
             left_out[inside.as_posix()] = "it is not text"
             continue
-        room -= len(content)
+        bytes_left -= len(content)
     files = {name: mask_text(text) for name, text in texts.items()}
     entries = outside_methods().get(outside[0], ())
     installed = next((entry.dist for entry in entries if entry.dist is not None), None)

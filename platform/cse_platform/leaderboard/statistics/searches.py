@@ -45,9 +45,9 @@ def border_side(
     best = sides[:_BEST]
     if len(best) < _BEST or (side := best[0]) is None:
         return None
-    there = best.count(side)
-    by_chance = float(bdtrc(there - 1, _BEST, chances[side]))
-    return (side, there) if by_chance <= _LEVEL else None
+    count = best.count(side)
+    by_chance = float(bdtrc(count - 1, _BEST, chances[side]))
+    return (side, count) if by_chance <= _LEVEL else None
 
 
 _RESAMPLES = 1000
