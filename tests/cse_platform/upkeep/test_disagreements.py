@@ -200,10 +200,10 @@ def test_the_attempt_that_was_complete_first_is_kept_else_the_furthest() -> None
     first, later = life(0.5, "a"), life(0.7, "a", hours=1)
     for one, other in ((first, later), (later, first)):
         kept = attempt(*one)
-        kept.add(attempt(*other))
+        kept.merge(attempt(*other))
         assert kept.dev["dev at step 10"] == 0.5
     short, long = first[:-2], later[:-1]
     for one, other in ((short, long), (long, short)):
         kept = attempt(*one)
-        kept.add(attempt(*other))
+        kept.merge(attempt(*other))
         assert kept.dev["dev at step 10"] == 0.7
