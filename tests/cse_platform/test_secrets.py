@@ -313,8 +313,8 @@ def test_options_and_their_variables_are_expanded_to_the_store_in_that_folder(ho
     @click.command()
     @store_options
     @click.argument("file", type=UserPath())
-    def show(place: StoreOptions, file: Path) -> None:
-        click.echo(f"{place.url} {file}")
+    def show(stores: StoreOptions, file: Path) -> None:
+        click.echo(f"{stores.url} {file}")
 
     def shown(*words: str) -> str:
         return CliRunner().invoke(show, words).output.strip()
