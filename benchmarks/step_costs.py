@@ -26,7 +26,8 @@ from console import options, say
 from evaluation_cost import DATA
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
-from cse_methods.data.corpora import Corpus, load_corpus
+from cse_methods.data.corpora import load_corpus
+from cse_methods.data.corpus import Corpus
 from cse_methods.data.corpus_spec import CorpusSpec
 from cse_methods.data.dev_selection import DevSelection
 from cse_methods.encoders.encoder import Encoder

@@ -9,8 +9,8 @@ from cse_methods.contract import Method as Method
 from cse_methods.contract import Paper as Paper
 from cse_methods.contract import PublishedSettings as PublishedSettings
 from cse_methods.contract import Run as Run
-from cse_methods.data.corpora import Corpus as Corpus
 from cse_methods.data.corpora import load_corpus as load_corpus
+from cse_methods.data.corpus import Corpus as Corpus
 from cse_methods.encoders.edits import Edits as Edits
 from cse_methods.encoders.encoder import Encoder as Encoder
 from cse_methods.encoders.loading import load_encoder as load_encoder

@@ -24,7 +24,7 @@ from cse_methods.registry import get_method
 
 ROOMS = (
     *("papers", "losses", "augmentation", "training", "encoders", "metrics", "transfer"),
-    *("sentence_transformers_trainer", "referenced_tasks", "data.language"),
+    *("sentence_transformers_trainer", "referenced_tasks", "data.language", "randomness"),
 )
 """The parts of this package that a trial's numbers follow from. The trial's key covers all else by
 its content: settings with their defaults, sentences as they are read, gold scores, weights."""

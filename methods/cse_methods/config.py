@@ -2,27 +2,21 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BeforeValidator, Field, ValidationError, model_validator
 
+from cse_methods.data.corpus import Corpus
 from cse_methods.data.corpus_spec import Corpora, CorpusSpec
 from cse_methods.data.dev_selection import DevSelection
+from cse_methods.encoders.poolers import Pooler
 from cse_methods.entry_points import blame
 from cse_methods.errors import BrokenMethodError, CseError, SettingError, TrainingError
-from cse_methods.precision import auto_precision
+from cse_methods.precision import Arithmetic, Precision, auto_precision
 from cse_methods.reports import real_number
 from cse_methods.setting_text import yaml_text
 from cse_methods.settings import Positive, Settings, setting
 
-if TYPE_CHECKING:
-    from cse_methods.data.corpora import Corpus
-
-Pooler = Literal["cls", "avg", "avg_top2", "avg_first_last", "mask"]
-Precision = Literal["fp32", "bf16", "fp16"]
-Arithmetic = Literal["fp32", "tf32", "bf16", "fp16"]
-"""What products of matrices are computed in. In TF32 a GPU's factors keep ten of float32's 23 bits
-of fraction, and sums are float32; on a CPU it is fp32."""
 OptimizerName = Literal["adamw", "adamw_without_bias_correction", "bert_adamw", "rmsprop"]
 LearningRateSchedule = (
     Literal["linear", "constant"] | dict[Annotated[int, Field(ge=0)], Annotated[float, Field(ge=0)]]
@@ -211,7 +205,7 @@ class MethodConfig(Settings):
                     "or train st, which has the losses of sentence-transformers",
                 )
 
-    def check_data(self, corpus: "Corpus") -> None:
+    def check_data(self, corpus: Corpus) -> None:
         """Raise CseError if the rows of the corpus cannot be trained on."""
         del corpus
 

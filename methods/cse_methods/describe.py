@@ -129,7 +129,7 @@ def _make_description(method: Method) -> Description:
             for column in method.published
         ),
         throughout={name: yaml_text(value) for name, value in throughout.items()},
-        searched=tuple(_list_searched(method.published)),
+        searched=tuple(_list_searched_settings(method.published)),
         departures=departures(method.name),
     )
 
@@ -138,7 +138,7 @@ def setting_rows(
     config: type[MethodConfig], published: Sequence[PublishedSettings] = ()
 ) -> list[SettingRow]:
     """Make a row for each setting, in order; published values show what defaults follow."""
-    followed, rows = _find_followed(config, published), []
+    followed, rows = _find_followed_settings(config, published), []
     filled = config.dependent_defaults({})
     for name, field in config.model_fields.items():
         extra = field.json_schema_extra if isinstance(field.json_schema_extra, dict) else {}
@@ -179,7 +179,7 @@ def _group_settings(method: Method) -> Iterator[SettingGroup]:
     yield from (SettingGroup(title, tuple(rows)) for title, rows in groups.items() if rows)
 
 
-def _find_followed(
+def _find_followed_settings(
     config: type[MethodConfig], published: Sequence[PublishedSettings]
 ) -> dict[str, dict[str, None]]:
     """Map each setting to those that its default depends on, found by trying their values."""
@@ -199,7 +199,7 @@ def _format_variant(column: PublishedSettings) -> str:
     return ", ".join(f"{name}: {yaml_text(value)}" for name, value in column.variant.items())
 
 
-def _list_searched(published: Sequence[PublishedSettings]) -> Iterator[SearchedSetting]:
+def _list_searched_settings(published: Sequence[PublishedSettings]) -> Iterator[SearchedSetting]:
     by_setting: dict[str, dict[str, list[PublishedSettings]]] = {}
     for column in published:
         for name, space in column.searched.items():

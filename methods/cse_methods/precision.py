@@ -1,8 +1,12 @@
-"""Resolve `precision: auto`: bf16 where there are units for it, else fp32."""
+"""The precisions of computing. `auto` is bf16 where there are units for it, else fp32."""
 
 from pathlib import Path
 from typing import Literal
 
+Precision = Literal["fp32", "bf16", "fp16"]
+Arithmetic = Literal["fp32", "tf32", "bf16", "fp16"]
+"""What products of matrices are computed in. In TF32 a GPU's factors keep ten of float32's 23 bits
+of fraction, and sums are float32; on a CPU it is fp32."""
 _CPU_INFO = Path("/proc/cpuinfo")
 _UNITS = {"amx_bf16", "avx512_bf16", "bf16"}
 """The flags of processors that multiply bfloat16 themselves: those of x86, then that of Arm."""

@@ -79,7 +79,7 @@ def enter_method(
 
     @wraps(train)
     def train_seeded(config: Any, run: Run) -> dict[str, float]:
-        from cse_methods.training.randomness import seeded  # NumPy; names need none
+        from cse_methods.randomness import seeded  # NumPy; names need none
 
         with seeded(run.seed):
             return train(config, run)

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypeVar, get_args
 
-from cse_methods.data.own.spec import OwnPairs, is_pairs_file
 from cse_methods.errors import EvaluationError, nearest_hint
 from cse_methods.files.named import expand
-from cse_methods.referenced_tasks.reference import Reference, is_reference, parse_reference
+from cse_methods.own_pairs import OwnPairs, is_pairs_file
+from cse_methods.task_reference import Reference, is_reference, parse_reference
 
 TransferTask = Literal["mr", "cr", "subj", "mpqa", "sst2", "trec", "mrpc"]
 ReviewTask = Literal["yelp", "imdb"]

@@ -66,7 +66,7 @@ class RecordedRun:
             step > before,
             f"step {step} is reported after step {before}: steps rise, or a sweep loses the score",
         )
-        self.curve[step] = _without_perf(metrics)
+        self.curve[step] = _drop_perf_metrics(metrics)
         if self._copy is not None:
             self._copy()
             self._copy = None
@@ -160,7 +160,7 @@ def progress_ends_at_one(trained: TrainedOnce) -> None:
 
 def training_changes_the_encoder(trained: TrainedOnce) -> None:
     """Step 0 is the untrained backbone, and every later dev point differs."""
-    untrained = _dev_scores(trained, _load_untrained(trained.config))
+    untrained = _score_on_dev(trained, _load_untrained(trained.config))
     _assert_equal(trained.run.curve[0], untrained, "the dev point of step 0")
     # All dev metrics: a rank correlation alone can stay the same after a small step.
     curve = trained.run.curve.values()
@@ -174,13 +174,15 @@ def keeps_the_best_step(trained: TrainedOnce) -> None:
     points = [metrics for step, metrics in trained.run.curve.items() if step > 0]
     values = [dev.with_means(metrics)[dev_metric(dev.checkpoint_name)] for metrics in points]
     best = points[values.index(max(values))]  # the earliest of equals
-    _assert_equal(_without_perf(trained.returned), best, "what is returned")
+    _assert_equal(_drop_perf_metrics(trained.returned), best, "what is returned")
     folder = trained.run.folder / str(trained.steps[-1]) / BEST_FOLDER
     if trained.config.by_library:
         kept: SentenceEncoder = load_library_encoder(resolve_backbone(str(folder)), folder, {})
     else:
         kept = load_encoder(str(folder))
-    _assert_equal(_dev_scores(trained, kept), _dev_part(best), "the scores of the kept encoder")
+    _assert_equal(
+        _score_on_dev(trained, kept), _select_dev_metrics(best), "the scores of the kept encoder"
+    )
 
 
 def reads_its_settings(trained: TrainedOnce) -> None:
@@ -221,11 +223,13 @@ def resumes_as_if_never_stopped(trained: TrainedOnce) -> None:
         later_points = {s: metrics for s, metrics in trained.run.curve.items() if s > step}
         _assert_equal(run.curve, later_points, f"the curve after step {step}")
         _assert_equal(
-            _dev_part(returned), _dev_part(trained.returned), "what the resumed trial returns"
+            _select_dev_metrics(returned),
+            _select_dev_metrics(trained.returned),
+            "what the resumed trial returns",
         )
         for later in later_points:
-            _same_weights(run.folder / str(later), trained.run.folder / str(later))
-            _same_state(run.folder / str(later), trained.run.folder / str(later))
+            _assert_same_weights(run.folder / str(later), trained.run.folder / str(later))
+            _assert_same_state(run.folder / str(later), trained.run.folder / str(later))
 
 
 CHECKS: tuple[Callable[[TrainedOnce], None], ...] = (
@@ -242,11 +246,11 @@ CHECKS: tuple[Callable[[TrainedOnce], None], ...] = (
 """Each takes a `TrainedOnce` and raises an AssertionError that says what is wrong."""
 
 
-def _without_perf(metrics: Mapping[str, float]) -> dict[str, float]:
+def _drop_perf_metrics(metrics: Mapping[str, float]) -> dict[str, float]:
     return {name: value for name, value in metrics.items() if not name.startswith("perf/")}
 
 
-def _dev_part(metrics: Mapping[str, float]) -> dict[str, float]:
+def _select_dev_metrics(metrics: Mapping[str, float]) -> dict[str, float]:
     return {name: value for name, value in metrics.items() if name.startswith("dev/")}
 
 
@@ -261,7 +265,7 @@ def _load_untrained(config: MethodConfig) -> SentenceEncoder:
     return load_encoder(config.backbone, pooler=pooler, prompt=config.test_prompt())
 
 
-def _dev_scores(trained: TrainedOnce, encoder: SentenceEncoder) -> dict[str, float]:
+def _score_on_dev(trained: TrainedOnce, encoder: SentenceEncoder) -> dict[str, float]:
     config = trained.config
     suite = DevSuite(
         config.dev, data=config.data, arithmetic=config.arithmetic, widths=config.dev_widths
@@ -269,7 +273,7 @@ def _dev_scores(trained: TrainedOnce, encoder: SentenceEncoder) -> dict[str, flo
     return suite.evaluate(encoder)
 
 
-def _same_weights(first: Path, second: Path) -> None:
+def _assert_same_weights(first: Path, second: Path) -> None:
     """Assert that the kept encoders have the same files of weights, tensor by tensor."""
     kept = [one / BEST_FOLDER for one in (first, second)]
     files = [sorted(file.relative_to(one) for file in one.rglob("*.safetensors")) for one in kept]
@@ -281,7 +285,7 @@ def _same_weights(first: Path, second: Path) -> None:
         _assert_true(not unlike, f"resumed weights differ: {', '.join(unlike[:3])}")
 
 
-def _same_state(first: Path, second: Path) -> None:
+def _assert_same_state(first: Path, second: Path) -> None:
     """Assert that what PyTorch saved beside the kept weights is the same, if there is any."""
     for file in sorted(second.glob("*.pt")):
         ours, theirs = (

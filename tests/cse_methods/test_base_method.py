@@ -15,7 +15,7 @@ from torch.testing import assert_close
 
 from cse_methods.code_hash import code_hashes
 from cse_methods.config import MethodConfig, TwoViewConfig
-from cse_methods.data.corpora import Corpus
+from cse_methods.data.corpus import Corpus
 from cse_methods.describe import describe_method
 from cse_methods.errors import TrainingError
 from cse_methods.losses.info_nce import info_nce

@@ -17,7 +17,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from pyarrow.parquet import write_table
 
-from cse_methods.data.corpora import KNOWN, Corpus, load_corpus, missing_corpora
+from cse_methods.data.corpora import KNOWN, load_corpus, missing_corpora
+from cse_methods.data.corpus import Corpus
 from cse_methods.data.corpus_spec import CorpusSpec
 from cse_methods.data.source import HubFile, data_source
 from cse_methods.errors import CseError, DataError

@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from cse_methods.data.corpora import Corpus, load_corpus
+from cse_methods.data.corpora import load_corpus
+from cse_methods.data.corpus import Corpus
 from cse_methods.data.corpus_spec import CorpusSpec
 from cse_methods.data.language.cutting import cut_sentences, load_tokenizer
 from cse_methods.encoders.encoder import Encoder

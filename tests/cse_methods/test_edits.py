@@ -9,11 +9,12 @@ from some_sentences import THREE as SENTENCES
 from torch import Tensor
 from torch.testing import assert_close
 
-from cse_methods.config import Pooler, TrainingConfig
+from cse_methods.config import TrainingConfig
 from cse_methods.encoders.edits import UNEDITED, Edits
 from cse_methods.encoders.encoder import Encoder
 from cse_methods.encoders.families import FAMILIES
 from cse_methods.encoders.loading import load_encoder
+from cse_methods.encoders.poolers import Pooler
 from cse_methods.training.student import Student
 
 POOLERS: tuple[Pooler, ...] = ("cls", "avg", "avg_first_last")

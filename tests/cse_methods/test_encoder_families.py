@@ -9,10 +9,10 @@ from some_sentences import THREE as SENTENCES
 from torch import nn
 from transformers import AutoModel, AutoTokenizer
 
-from cse_methods.config import Pooler
 from cse_methods.encoders.backbones import weights_sha256
 from cse_methods.encoders.families import FAMILIES
 from cse_methods.encoders.loading import load_encoder
+from cse_methods.encoders.poolers import Pooler
 from cse_methods.encoders.post_pooling import TrainingHead
 from cse_methods.training.student import Student, dropout_views
 

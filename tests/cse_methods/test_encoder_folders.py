@@ -12,7 +12,7 @@ from torch import Tensor
 from transformers import AutoModel, AutoTokenizer, BertModel
 
 from cse_methods.config import TrainingConfig
-from cse_methods.data.corpora import Corpus
+from cse_methods.data.corpus import Corpus
 from cse_methods.encoders.backbones import (
     _KNOWN,
     Backbone,

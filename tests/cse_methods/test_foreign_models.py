@@ -16,7 +16,7 @@ from sentence_transformers.sentence_transformer.modules import StaticEmbedding
 from torch import Tensor
 from transformers import AutoConfig, AutoModel
 
-from cse_methods.data.corpora import Corpus
+from cse_methods.data.corpus import Corpus
 from cse_methods.data.dev_selection import DevSelection
 from cse_methods.encoders.backbones import weights_sha256
 from cse_methods.encoders.encoder_check import check_encoder

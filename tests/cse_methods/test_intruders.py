@@ -10,7 +10,7 @@ import torch
 from started_papers import BUILTIN
 
 from cse_methods.config import TrainingConfig
-from cse_methods.data.corpora import Corpus
+from cse_methods.data.corpus import Corpus
 from cse_methods.encoders.loading import load_encoder
 from cse_methods.errors import BackboneError, CheckpointError
 from cse_methods.training.checkpoint import STATE_FILE, Best, load_checkpoint

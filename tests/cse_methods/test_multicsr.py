@@ -6,7 +6,7 @@ import pytest
 import torch
 from started_papers import NUMBERED, configured
 
-from cse_methods.data.corpora import Corpus
+from cse_methods.data.corpus import Corpus
 from cse_methods.encoders.loading import load_encoder
 from cse_methods.losses.debiased import debiased_loss, noise_logits
 from cse_methods.papers.multicsr import MultiCSR, weigh_triples

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from cse_methods.data.corpora import Corpus
+from cse_methods.data.corpus import Corpus
 from cse_methods.data.language import negations
 from cse_methods.data.language.lexicon_tagger import LexiconTagger
 from cse_methods.data.language.negations import find_tagger, negate, negations_of, read_negations

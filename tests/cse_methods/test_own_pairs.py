@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 from pyarrow import parquet
 
 from cse_methods.data.own.reading import describe_own_pairs, load_own_pairs, with_checksum
-from cse_methods.data.own.spec import OwnPairs
 from cse_methods.errors import DataError
 from cse_methods.files.cells import NO_TEXTS
+from cse_methods.own_pairs import OwnPairs
 
 Rows = list[tuple[str, str, float]]
 ROWS: Rows = [(f"猫 {n}, ok", f'Ein "Hund" {n}', n / 2) for n in range(11)]

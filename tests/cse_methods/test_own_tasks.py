@@ -21,9 +21,9 @@ from cse_methods.errors import DataError, EvaluationError
 from cse_methods.evaluation.evaluate import evaluate
 from cse_methods.referenced_tasks.dev_set import ReferencedSet
 from cse_methods.referenced_tasks.ranking import RankedDocuments, find_measure
-from cse_methods.referenced_tasks.reference import parse_reference
 from cse_methods.referenced_tasks.snapshots import with_snapshot
 from cse_methods.registry import get_method
+from cse_methods.task_reference import parse_reference
 from cse_methods.tasks import Tasks, split_tasks
 from cse_methods.training.checkpoint import STATE_FILE
 from cse_methods.training.dev_evaluation import DevSuite

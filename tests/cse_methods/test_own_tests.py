@@ -6,7 +6,6 @@ from processes import python
 from scipy.stats import spearmanr
 
 from cse_methods.data.own.reading import load_own_pairs, refuse_dev_as_test, with_checksum
-from cse_methods.data.own.spec import OwnPairs
 from cse_methods.encoders.loading import load_encoder
 from cse_methods.errors import DataError, EvaluationError
 from cse_methods.evaluation.evaluate import evaluate
@@ -14,6 +13,7 @@ from cse_methods.evaluation.identity import groups_of_settings
 from cse_methods.evaluation.models import OwnModel
 from cse_methods.evaluation.test_sets.availability import missing_tests
 from cse_methods.metrics import cosines
+from cse_methods.own_pairs import OwnPairs
 from cse_methods.tasks import SENTENCE_GROUPS, STS_TASKS, parse_tasks
 
 ROWS = [f"the cat sees dog {n}\ta dog sees cat {n % 4}\t{1 + n % 5}\n" for n in range(12)]

@@ -9,7 +9,7 @@ from pydantic import ValidationError
 from started_papers import configured
 from torch.testing import assert_close
 
-from cse_methods.data.corpora import Corpus
+from cse_methods.data.corpus import Corpus
 from cse_methods.encoders.loading import load_encoder
 from cse_methods.papers.simcse import SimCSEConfig
 from cse_methods.training.teachers import teacher_vectors, weigh_similarities

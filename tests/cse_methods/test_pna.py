@@ -8,7 +8,7 @@ import torch
 from pydantic import ValidationError
 from started_papers import NUMBERED, configured
 
-from cse_methods.data.corpora import Corpus
+from cse_methods.data.corpus import Corpus
 from cse_methods.encoders.post_pooling import TrainingHead
 from cse_methods.errors import TrainingError
 from cse_methods.losses.augmented_negatives import augmented_contrast

@@ -21,8 +21,8 @@ from cse_methods.encoders.sentence_transformers_format import write_option
 from cse_methods.errors import DataError, EvaluationError
 from cse_methods.evaluation.evaluate import evaluate
 from cse_methods.evaluation.models import open_model
-from cse_methods.referenced_tasks.reference import Reference, parse_reference
 from cse_methods.referenced_tasks.snapshots import missing_references, with_snapshots
+from cse_methods.task_reference import Reference, parse_reference
 from cse_methods.tasks import parse_tasks, split_tasks
 
 REFERENCES = [f"mteb:{name}" for name in KINDS]
@@ -241,8 +241,8 @@ PROGRAM = """
 import datasets, glob, json, os, pyarrow.parquet, sys
 from cse_methods.errors import GuardError
 from cse_methods.guard import guard
-from cse_methods.referenced_tasks.reference import parse_reference
 from cse_methods.referenced_tasks.snapshots import find_snapshot, read_rows
+from cse_methods.task_reference import parse_reference
 
 SPRINT = "mteb/sprintduplicatequestions-pairclassification"
 stored = find_snapshot(parse_reference("mteb:STS17/en-en"))

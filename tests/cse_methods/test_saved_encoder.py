@@ -12,11 +12,11 @@ from some_sentences import PROMPT
 from torch import Tensor, nn
 from torch.testing import assert_close
 
-from cse_methods.config import Pooler
 from cse_methods.encoders.backbones import weights_sha256
 from cse_methods.encoders.convolution import TokenConvolution
 from cse_methods.encoders.encoder import Encoder
 from cse_methods.encoders.loading import load_encoder
+from cse_methods.encoders.poolers import Pooler
 from cse_methods.encoders.post_pooling import Dense, Normalize, TrainingHead
 from cse_methods.encoders.saved_layers import KINDS, SavedLayer, register_layer
 from cse_methods.errors import BackboneError, UnknownModelError

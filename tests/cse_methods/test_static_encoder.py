@@ -13,7 +13,7 @@ import torch
 from pyarrow import parquet
 from torch.testing import assert_close
 
-from cse_methods.data.corpora import Corpus
+from cse_methods.data.corpus import Corpus
 from cse_methods.data.dev_selection import DevSelection
 from cse_methods.data.language.cutting import load_tokenizer
 from cse_methods.encoders import short_names

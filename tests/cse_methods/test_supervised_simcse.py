@@ -9,7 +9,7 @@ from pydantic import ValidationError
 from started_papers import ON_SICK
 
 from cse_methods.contract import BEST_FOLDER
-from cse_methods.data.corpora import Corpus
+from cse_methods.data.corpus import Corpus
 from cse_methods.encoders.loading import load_encoder
 from cse_methods.losses.info_nce import info_nce
 from cse_methods.papers.simcse import SimCSEConfig, SupervisedSimCSE

@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 from started_papers import BUILTIN, ON_SICK
 from torch import Tensor
 
-from cse_methods.data.corpora import Corpus, load_corpus
+from cse_methods.data.corpora import load_corpus
+from cse_methods.data.corpus import Corpus
 from cse_methods.data.corpus_spec import CorpusSpec
 from cse_methods.encoders.loading import load_encoder
 from cse_methods.registry import get_method

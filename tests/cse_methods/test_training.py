@@ -12,7 +12,7 @@ from torch.testing import assert_close
 
 from cse_methods.config import OptimizerName, TrainingConfig
 from cse_methods.contract import BEST_FOLDER
-from cse_methods.data.corpora import Corpus
+from cse_methods.data.corpus import Corpus
 from cse_methods.data.dev_selection import DevSelection, dev_metric
 from cse_methods.data.dev_sets import load_dev_pairs
 from cse_methods.encoders.encoder import Encoder

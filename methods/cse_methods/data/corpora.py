@@ -1,7 +1,7 @@
 """Loads training corpora by name: from the grammar, a file, a folder, a data folder or the hub."""
 
 import json
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain, compress
@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from cse_methods.data.builtin.pairs import builtin_corpus
+from cse_methods.data.corpus import Corpus
 from cse_methods.data.corpus_spec import CorpusSpec
 from cse_methods.data.language.cutting import cut_sentences, load_tokenizer
 from cse_methods.data.source import DataSource, HubFile, data_source
@@ -34,31 +35,6 @@ from cse_methods.files.named import (
 )
 from cse_methods.files.tables import read_table, shorten
 from cse_methods.files.text import FileVersion, file_version, read_lines, sha256_of
-
-Label = float | tuple[float, ...]
-"""A number, or a list of them."""
-
-
-@dataclass(frozen=True)
-class Corpus:
-    """Sentences to train on, in file order."""
-
-    name: str
-    """As in the configuration; the names of joined corpora are `a+b`."""
-    sentences: Sequence[str]
-    sha256: str
-    """Checksum of the sentences, each followed by a line feed; with columns, of the JSON rows."""
-    columns: tuple[Sequence[str], ...] = ()
-    """All columns if several are named, else empty; the first one equals `sentences`."""
-    labels: Sequence[Label] = ()
-    """What stands beside the texts of each row, where a column of labels is named."""
-    parts: tuple["Corpus", ...] = ()
-    """The corpora that are joined, where they are trained on in different ways; else empty."""
-    dropped: int = 0
-    """Number of rows that were dropped because a sentence in them was empty."""
-    notes: tuple[str, ...] = ()
-    """Sentences on files that were read in a way that may not be meant, without a full stop."""
-
 
 CorpusRows = list[tuple[Any, ...]]
 """The texts of each row, and its label if there is one."""
@@ -166,7 +142,7 @@ def _join_corpora(
     weighted = len(specs) > 1 and any(spec.weight is not None for spec in specs)
     kinds = {(len(spec.columns), spec.label, spec.loss, spec.prompt) for spec in specs}
     if weighted or len(kinds) > 1:
-        parts = tuple(_read_joined((spec,), source, backbone) for spec in specs)
+        parts = tuple(_read_alike_corpora((spec,), source, backbone) for spec in specs)
         return Corpus(
             "+".join(part.name for part in parts),
             tuple(chain.from_iterable(part.sentences for part in parts)),
@@ -175,10 +151,12 @@ def _join_corpora(
             dropped=sum(part.dropped for part in parts),
             notes=tuple(note for part in parts for note in part.notes),
         )
-    return _read_joined(specs, source, backbone)
+    return _read_alike_corpora(specs, source, backbone)
 
 
-def _read_joined(specs: Sequence[CorpusSpec], source: DataSource, backbone: str | None) -> Corpus:
+def _read_alike_corpora(
+    specs: Sequence[CorpusSpec], source: DataSource, backbone: str | None
+) -> Corpus:
     """Read corpora whose rows are alike, one after the other."""
     files = [_read_corpus(spec, source) for spec in specs]
     read = [
@@ -226,14 +204,14 @@ def _read_corpus(spec: CorpusSpec, source: DataSource) -> list[CorpusFile]:
         return [CorpusFile([(sentence,) for sentence in builtin_corpus()], 0)]
     paths = [file.fetch() if isinstance(file, HubFile) else file for file in located]
     if known := KNOWN.get(spec.name):
-        return [_read_known(spec, known, paths)]
+        return [_read_known_corpus(spec, known, paths)]
     return [
         read_corpus_file(path, spec, name=f"{spec.short_name}/{path.name}" if paths[1:] else None)
         for path in paths
     ]
 
 
-def _read_known(spec: CorpusSpec, known: _Known, paths: Sequence[Path]) -> CorpusFile:
+def _read_known_corpus(spec: CorpusSpec, known: _Known, paths: Sequence[Path]) -> CorpusFile:
     if known.columns and not spec.named_columns:
         raise DataError(
             f"corpus {spec.name!r} is a table; name its columns: {{name: {spec.name}, columns: "
@@ -253,17 +231,6 @@ def _read_known(spec: CorpusSpec, known: _Known, paths: Sequence[Path]) -> Corpu
         sentences = [line for line in lines if line and not (line[0] == line[-1] == "=")]
         return CorpusFile([(line,) for line in sentences], 0)
     return CorpusFile(*without_empty(lines, paths[0], drop=spec.drop_empty))
-
-
-def refuse_lacking(corpus: Corpus, present: Collection[str], file: Path, way: str) -> None:
-    """Raise a DataError if a sentence of a corpus is not among those that a file speaks of."""
-    known = set(present)
-    lacking = [sentence for sentence in corpus.sentences if sentence not in known]
-    if lacking:
-        raise DataError(
-            f"{file} lacks {len(lacking)} of the {len(corpus.sentences)} sentences of corpus "
-            f"{corpus.name}, the first is {lacking[0][:80]!r}; add a line for each, or {way}"
-        )
 
 
 def handed_out_texts(spec: CorpusSpec, source: DataSource) -> Path:

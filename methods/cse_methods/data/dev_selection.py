@@ -8,8 +8,8 @@ from pydantic import ValidationInfo, field_validator, model_validator
 
 from cse_methods.data.own.naming import register_own_set
 from cse_methods.errors import nearest_hint
-from cse_methods.referenced_tasks.reference import Reference
 from cse_methods.settings import Settings, setting
+from cse_methods.task_reference import Reference
 from cse_methods.tasks import MAIN_SCORE, OwnSet
 
 DevTask = Literal["stsb", "sickr", "transfer_dev"]

@@ -12,7 +12,6 @@ from typing import NamedTuple
 from cse_methods.data.builtin.pairs import builtin_pairs
 from cse_methods.data.dev_selection import DEV_TASKS, DevSelection, DevTask
 from cse_methods.data.own.reading import load_own_pairs
-from cse_methods.data.own.spec import OwnPairs
 from cse_methods.data.pairs import (
     GradedPair,
     PairSet,
@@ -29,13 +28,14 @@ from cse_methods.data.transfer_sets import load_transfer_set, missing_transfer_s
 from cse_methods.errors import DataError
 from cse_methods.files.text import read_columns, sha256_of
 from cse_methods.guard import is_test_file
-from cse_methods.referenced_tasks.reference import RANKED_KINDS
+from cse_methods.own_pairs import OwnPairs
 from cse_methods.referenced_tasks.snapshots import (
     library_version,
     missing_references,
     read_rows,
     with_snapshot,
 )
+from cse_methods.task_reference import RANKED_KINDS
 from cse_methods.tasks import TRANSFER_TASKS, OwnSet
 
 _log = logging.getLogger(__name__)

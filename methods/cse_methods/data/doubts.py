@@ -4,7 +4,7 @@ import reprlib
 from collections.abc import Iterator
 from itertools import chain
 
-from cse_methods.data.corpora import Corpus
+from cse_methods.data.corpus import Corpus
 from cse_methods.data.language.cutting import load_tokenizer
 from cse_methods.encoders.backbones import explain_foreign, locate_backbone, resolve_backbone
 from cse_methods.files.cells import NO_TEXTS

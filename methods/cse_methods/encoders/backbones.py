@@ -10,8 +10,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TypeVar, cast
 
-from cse_methods.config import Pooler
 from cse_methods.encoders.families import first_position, refuse_other_families
+from cse_methods.encoders.poolers import Pooler
 from cse_methods.encoders.sentence_transformers_format import (
     LIBRARY_KINDS,
     Pooling,

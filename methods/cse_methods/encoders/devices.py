@@ -8,8 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from cse_methods.config import Arithmetic
 from cse_methods.errors import BackboneError, CseError
+from cse_methods.precision import Arithmetic
 
 
 def default_device() -> torch.device:

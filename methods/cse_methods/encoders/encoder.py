@@ -8,11 +8,11 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 
-from cse_methods.config import Pooler
 from cse_methods.encoders.devices import memory_advice, send_tensor
 from cse_methods.encoders.edits import UNEDITED, Edits, edited, piece_positions
 from cse_methods.encoders.families import encoder_family, first_position
 from cse_methods.encoders.packing import PACKED, hidden_states, read_one_piece, spread_mask
+from cse_methods.encoders.poolers import Pooler
 from cse_methods.encoders.reading import quiet
 from cse_methods.encoders.saved_layers import SavedLayer, TokenLayer, last_width, write_layers
 from cse_methods.encoders.sentence_transformers_format import Pooling, write_format

@@ -180,10 +180,10 @@ def check_library_reading(source: Backbone, folder: Path, options: ReadingOption
     positions = getattr(config, "max_position_embeddings", None)
     known = [length] if length else [positions, tokenizer.model_max_length]
     limit = min((one for one in known if isinstance(one, int)), default=None)
-    _refuse_longer(options.get("max_length"), limit, name)
+    _refuse_longer_texts(options.get("max_length"), limit, name)
 
 
-def _refuse_longer(asked: int | None, limit: int | None, name: str) -> None:
+def _refuse_longer_texts(asked: int | None, limit: int | None, name: str) -> None:
     """Raise BackboneError for a length above what an encoder reads; None is no limit."""
     if asked is not None and limit is not None and asked > limit:
         raise BackboneError(
@@ -223,7 +223,7 @@ def load_library_encoder(
         raise BackboneError(
             f"backbone {source.name!r} is read by sentence-transformers, which says: {reason}"
         ) from error
-    _refuse_longer(options.get("max_length"), encoder.limit, source.name)
+    _refuse_longer_texts(options.get("max_length"), encoder.limit, source.name)
     if not encoder.encode(["A sentence of some words."]).isfinite().all():
         raise BackboneError(f"backbone {source.name!r}: its vectors hold NaN; take another copy")
     return encoder

@@ -7,8 +7,6 @@ from typing import Any, Unpack
 import torch
 from torch import Tensor, nn
 
-from cse_methods.config import Pooler
-
 # Importing the modules of layers registers these.
 from cse_methods.encoders import convolution as convolution
 from cse_methods.encoders import flow as flow
@@ -23,6 +21,7 @@ from cse_methods.encoders.encoder import Encoder
 from cse_methods.encoders.families import encoder_family
 from cse_methods.encoders.library_encoder import LibraryEncoder, load_library_encoder
 from cse_methods.encoders.packing import register_packed_attention
+from cse_methods.encoders.poolers import Pooler
 from cse_methods.encoders.post_pooling import Dense, Truncate
 from cse_methods.encoders.reading import (
     ReadingOptions,

@@ -12,7 +12,6 @@ from tokenizers import Tokenizer
 from transformers import AutoConfig, AutoTokenizer
 from transformers.utils import logging
 
-from cse_methods.config import Pooler
 from cse_methods.encoders.backbones import (
     Backbone,
     adapted_folder,
@@ -28,6 +27,7 @@ from cse_methods.encoders.families import (
     refuse_other_families,
     refuse_other_positions,
 )
+from cse_methods.encoders.poolers import Pooler
 from cse_methods.encoders.sentence_transformers_format import (
     Pooling,
     read_options,

@@ -15,7 +15,7 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, get_args
 
-from cse_methods.config import Pooler
+from cse_methods.encoders.poolers import Pooler
 from cse_methods.errors import BackboneError, UnknownModelError
 from cse_methods.files.text import explain_pointer
 
@@ -84,7 +84,7 @@ def read_pooling(folder: Path) -> Pooling | None:
     UnknownModelError if its pooling or one of its modules is not supported here. BackboneError if
     the file cannot be read.
     """
-    modules, file, options = read_modules(folder), _pooling_file(folder), read_options(folder)
+    modules, file, options = read_modules(folder), _find_pooling_file(folder), read_options(folder)
     if not modules and not file.is_file():
         return None
     mode, stored = read_pooler(folder), _read_json(file)
@@ -102,7 +102,7 @@ def read_pooling(folder: Path) -> Pooling | None:
 
 def read_pooler(folder: Path) -> Pooler | None:
     """Read the pooler of a saved encoder; None if it has another or says none. Errors as above."""
-    file = _pooling_file(folder)
+    file = _find_pooling_file(folder)
     if not file.is_file() and not list_modules(folder):
         return None
     try:
@@ -239,7 +239,7 @@ def read_options(folder: Path) -> dict[str, Any]:
         )
     given = {"prompt": known.get(chosen), "truncate_dim": kept}
     options = {name: value for name, value in given.items() if value}
-    pooled = _read_json(_pooling_file(folder)).get("include_prompt", True)
+    pooled = _read_json(_find_pooling_file(folder)).get("include_prompt", True)
     return options if pooled else {**options, "include_prompt": False}
 
 
@@ -342,7 +342,7 @@ def write_option(folder: Path, name: str, value: Any) -> None:
     write_json(folder / _OPTIONS_FILE, _read_json(folder / _OPTIONS_FILE) | {name: value})
 
 
-def _pooling_file(folder: Path) -> Path:
+def _find_pooling_file(folder: Path) -> Path:
     """Return the file with the settings of a saved encoder's pooler."""
     modules = list_modules(folder)
     pooler = next((module.path for module in modules if module.kind == "Pooling"), _POOLING_FOLDER)

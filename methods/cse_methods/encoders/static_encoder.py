@@ -35,7 +35,7 @@ def load_word_vectors(path: Path) -> Any:
 
     BackboneError if it cannot be read.
     """
-    words, vectors = read_glove_text(path) if is_glove_text(path) else _read_packaged(path)
+    words, vectors = read_glove_text(path) if is_glove_text(path) else _read_packaged_table(path)
     from sentence_transformers import SentenceTransformer
     from sentence_transformers.sentence_transformer.modules import Pooling, WordEmbeddings
     from sentence_transformers.sentence_transformer.modules.tokenizer import WhitespaceTokenizer
@@ -44,7 +44,7 @@ def load_word_vectors(path: Path) -> Any:
     return SentenceTransformer(modules=[table, Pooling(vectors.shape[1], "mean")], device="cpu")
 
 
-def _read_packaged(path: Path) -> tuple[list[str], Tensor]:
+def _read_packaged_table(path: Path) -> tuple[list[str], Tensor]:
     try:
         words = [word for (word,) in read_columns(path / PACKAGED_WORDS, "index")]
         vectors = torch.from_numpy(np.load(path / PACKAGED_VECTORS).astype(np.float32))

@@ -75,14 +75,16 @@ def count_contamination(
         ("test", task): {*map(sentence_key, sentences)} - {""} for task, sentences in tests.items()
     }
     wanted = of_tests | {("dev", name): keys for name, keys in dev.items()}
-    yield from _count_in(_IN_CORPUS, training.corpora, training, wanted)
+    yield from _count_in_corpora(_IN_CORPUS, training.corpora, training, wanted)
     declared = [declared_training(teacher) for teacher in training.teachers]
     known = dict.fromkeys(one.corpus for one in declared if one and one.corpus)
     taught = tuple(CorpusSpec(name=name, columns=KNOWN[name].columns) for name in known)
-    yield from _count_in(_IN_TEACHERS, taught, training, wanted)
+    yield from _count_in_corpora(_IN_TEACHERS, taught, training, wanted)
     own = sorted(name for name in training.dev.tasks if name in training.dev.files)
     if own and dev.keys() >= set(own):
-        yield from _count_seen(_IN_DEV, own, set().union(*(dev[name] for name in own)), of_tests)
+        yield from _count_seen_sentences(
+            _IN_DEV, own, set().union(*(dev[name] for name in own)), of_tests
+        )
 
 
 def _list_dev_texts(training: TrainingData, name: str) -> list[str]:
@@ -92,7 +94,7 @@ def _list_dev_texts(training: TrainingData, name: str) -> list[str]:
     return [*pairs.first, *pairs.second]
 
 
-def _count_in(
+def _count_in_corpora(
     metric: str,
     corpora: tuple[CorpusSpec, ...],
     training: TrainingData,
@@ -115,10 +117,10 @@ def _count_in(
     except DataError as problem:
         _log.warning("test and dev sentences in %s are not counted: %s", "+".join(names), problem)
         return
-    yield from _count_seen(metric, names, seen, wanted)
+    yield from _count_seen_sentences(metric, names, seen, wanted)
 
 
-def _count_seen(
+def _count_seen_sentences(
     metric: str, names: list[str], seen: AbstractSet[str], wanted: Mapping[SetName, set[str]]
 ) -> Iterator[Contamination]:
     for (split, task), keys in wanted.items():

@@ -47,9 +47,9 @@ from cse_methods.evaluation.test_sets.transfer import TransferTest, load_transfe
 from cse_methods.metrics import cosines
 from cse_methods.referenced_tasks.adapter import TaskEncoder
 from cse_methods.referenced_tasks.library import describe_protocol, load_task
-from cse_methods.referenced_tasks.reference import Reference
 from cse_methods.referenced_tasks.scoring import score_task
 from cse_methods.referenced_tasks.snapshots import with_snapshots
+from cse_methods.task_reference import Reference
 from cse_methods.tasks import (
     AVG_STS,
     AVG_TRANSFER,

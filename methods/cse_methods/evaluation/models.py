@@ -6,12 +6,12 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
-from cse_methods.config import Pooler
 from cse_methods.encoders.backbones import fetch_backbone, resolve_backbone
 from cse_methods.encoders.devices import default_device
 from cse_methods.encoders.encoder import Encoder
 from cse_methods.encoders.library_encoder import AT_ONCE, LibraryEncoder, load_library_encoder
 from cse_methods.encoders.loading import SentenceEncoder, load_sentence_encoder
+from cse_methods.encoders.poolers import Pooler
 from cse_methods.encoders.post_pooling import Dense, Normalize, Truncate
 from cse_methods.encoders.reading import lower_cases
 from cse_methods.encoders.sentence_transformers_format import PromptKind, read_side_prompts

@@ -34,10 +34,11 @@ def dimension_contrast(first: Tensor, second: Tensor, *, temperature: float) -> 
     """
     check_temperature("temperature", temperature)
     check_views(first, second)
-    logits = _standardise(first).T @ _standardise(second) / (len(first) * temperature)  # (D, D)
+    first, second = _standardise_coordinates(first), _standardise_coordinates(second)
+    logits = first.T @ second / (len(first) * temperature)  # (D, D)
     return find_positive(logits)
 
 
-def _standardise(rows: Tensor) -> Tensor:
+def _standardise_coordinates(rows: Tensor) -> Tensor:
     variance, mean = torch.var_mean(rows, dim=0, correction=0)
     return (rows - mean) / torch.sqrt(variance + VARIANCE_FLOOR)

@@ -17,7 +17,7 @@ from torch import Tensor
 from cse_methods.augmentation.pieces import list_heavy_starts, mask_span, measure_nested_spans
 from cse_methods.augmentation.registry import draw_index
 from cse_methods.config import TwoViewConfig
-from cse_methods.data.corpora import Corpus
+from cse_methods.data.corpus import Corpus
 from cse_methods.encoders.edits import Edits
 from cse_methods.errors import SettingError
 from cse_methods.losses.arc_con import arc_con, masking_triplet

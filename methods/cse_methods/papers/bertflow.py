@@ -19,12 +19,14 @@ import torch
 from pydantic import model_validator
 from torch import Tensor
 
-from cse_methods.config import Pooler, TrainingConfig
+from cse_methods.config import TrainingConfig
 from cse_methods.contract import Run
-from cse_methods.data.corpora import Corpus, load_corpus
+from cse_methods.data.corpora import load_corpus
+from cse_methods.data.corpus import Corpus
 from cse_methods.encoders.devices import send_tensor
 from cse_methods.encoders.encoder import Encoder
 from cse_methods.encoders.flow import Flow
+from cse_methods.encoders.poolers import Pooler
 from cse_methods.errors import SettingError, TrainingError
 from cse_methods.losses.likelihood import bits_per_dimension, log_likelihood
 from cse_methods.registry import register

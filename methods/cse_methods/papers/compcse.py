@@ -15,10 +15,12 @@ import numpy as np
 from pydantic import model_validator
 from torch import Tensor, nn
 
-from cse_methods.config import Conditions, Pooler, TrainingConfig
+from cse_methods.config import Conditions, TrainingConfig
 from cse_methods.contract import Run
-from cse_methods.data.corpora import Corpus, load_corpus
+from cse_methods.data.corpora import load_corpus
+from cse_methods.data.corpus import Corpus
 from cse_methods.data.language.phrases import Subsampling, composition_examples
+from cse_methods.encoders.poolers import Pooler
 from cse_methods.encoders.word_pieces import cut_parts
 from cse_methods.errors import SettingError, TrainingError
 from cse_methods.files.text import sha256_of

@@ -14,8 +14,9 @@ from typing import Any, ClassVar, Literal
 
 from torch import Tensor
 
-from cse_methods.config import Conditions, Pooler, TwoViewConfig
-from cse_methods.data.corpora import Corpus
+from cse_methods.config import Conditions, TwoViewConfig
+from cse_methods.data.corpus import Corpus
+from cse_methods.encoders.poolers import Pooler
 from cse_methods.losses.nt_xent import nt_xent
 from cse_methods.settings import released, setting
 from cse_methods.training.augmented_view import encode_view

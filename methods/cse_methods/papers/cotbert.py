@@ -14,7 +14,7 @@ from typing import Any, Self
 from pydantic import model_validator
 from torch import Tensor
 
-from cse_methods.data.corpora import Corpus
+from cse_methods.data.corpus import Corpus
 from cse_methods.encoders.template import SENTENCE, STOPPED_SENTENCE, Template, prompt_problem
 from cse_methods.errors import SettingError
 from cse_methods.losses.augmented_negatives import augmented_contrast

@@ -21,9 +21,10 @@ from numpy.typing import NDArray
 from pydantic import model_validator
 from torch import Tensor, nn
 
-from cse_methods.config import Conditions, Pooler, TrainingConfig
-from cse_methods.data.corpora import Corpus
+from cse_methods.config import Conditions, TrainingConfig
+from cse_methods.data.corpus import Corpus
 from cse_methods.encoders.encoder import Encoder
+from cse_methods.encoders.poolers import Pooler
 from cse_methods.errors import SettingError
 from cse_methods.losses.similarity import Reduction, reduce
 from cse_methods.losses.tension import build_pairs, contrastive_tension, in_batch_tension

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from cse_methods.config import TwoViewConfig
-from cse_methods.data.corpora import Corpus
+from cse_methods.data.corpus import Corpus
 from cse_methods.encoders.devices import send_tensor
 from cse_methods.encoders.loading import load_encoder, read_pooling_layer
 from cse_methods.encoders.post_pooling import TrainingHead

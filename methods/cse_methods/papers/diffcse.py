@@ -17,13 +17,14 @@ import torch
 from torch import Tensor, nn
 
 from cse_methods.augmentation.replaced_pieces import Replaced, hide_pieces, replace_pieces
-from cse_methods.config import Pooler, TwoViewConfig
-from cse_methods.data.corpora import Corpus
+from cse_methods.config import TwoViewConfig
+from cse_methods.data.corpus import Corpus
 from cse_methods.encoders.backbones import locate_backbone, resolve_backbone
 from cse_methods.encoders.devices import computing_in
 from cse_methods.encoders.edits import Edits
 from cse_methods.encoders.encoder import Encoder
 from cse_methods.encoders.masked_lm import check_masked_lm, load_masked_lm
+from cse_methods.encoders.poolers import Pooler
 from cse_methods.encoders.post_pooling import BatchNormHead, TrainingHead
 from cse_methods.encoders.reading import read_tokenizer
 from cse_methods.encoders.saved_layers import TokenLayer

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from cse_methods.config import TwoViewConfig
-from cse_methods.data.corpora import Corpus
+from cse_methods.data.corpus import Corpus
 from cse_methods.encoders.devices import send_tensor
 from cse_methods.errors import TrainingError
 from cse_methods.losses.group_shuffling import group_ends, shuffle_by_rank, shuffle_ranks

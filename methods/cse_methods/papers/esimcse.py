@@ -16,10 +16,11 @@ import torch
 from torch import Tensor
 from transformers import AutoModel
 
-from cse_methods.config import Pooler, TwoViewConfig
-from cse_methods.data.corpora import Corpus
+from cse_methods.config import TwoViewConfig
+from cse_methods.data.corpus import Corpus
 from cse_methods.encoders.devices import send_tensor
 from cse_methods.encoders.encoder import Encoder
+from cse_methods.encoders.poolers import Pooler
 from cse_methods.encoders.template import SPECIAL_PIECES
 from cse_methods.encoders.word_pieces import RepetitionBounds, most_repeats, repeat_pieces
 from cse_methods.losses.info_nce import NegativesFrom, info_nce

@@ -10,7 +10,7 @@ from typing import Any
 from torch import Tensor
 
 from cse_methods.config import TwoViewConfig
-from cse_methods.data.corpora import Corpus
+from cse_methods.data.corpus import Corpus
 from cse_methods.losses.focal_info_nce import focal_info_nce
 from cse_methods.settings import released
 from cse_methods.training.loop import register_objective

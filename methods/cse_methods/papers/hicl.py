@@ -14,9 +14,10 @@ from typing import Any, ClassVar, Literal, Self, get_args
 from pydantic import model_validator
 from torch import Tensor
 
-from cse_methods.config import Conditions, Pooler
-from cse_methods.data.corpora import Corpus
+from cse_methods.config import Conditions
+from cse_methods.data.corpus import Corpus
 from cse_methods.data.language.negations import negations_of
+from cse_methods.encoders.poolers import Pooler
 from cse_methods.encoders.template import SPECIAL_PIECES
 from cse_methods.errors import SettingError
 from cse_methods.losses.info_nce import NegativesFrom

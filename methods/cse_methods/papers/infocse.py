@@ -21,12 +21,13 @@ from torch.nn.utils.rnn import pad_sequence
 from transformers import AutoModel
 
 from cse_methods.augmentation.replaced_pieces import hide_pieces
-from cse_methods.config import Above, Conditions, Pooler, TwoViewConfig
-from cse_methods.data.corpora import Corpus
+from cse_methods.config import Above, Conditions, TwoViewConfig
+from cse_methods.data.corpus import Corpus
 from cse_methods.encoders.devices import computing_in, send_tensor
 from cse_methods.encoders.encoder import Encoder
 from cse_methods.encoders.masked_lm import load_masked_lm
 from cse_methods.encoders.packing import spread_mask
+from cse_methods.encoders.poolers import Pooler
 from cse_methods.encoders.post_pooling import BatchNormHead
 from cse_methods.errors import TrainingError
 from cse_methods.losses.info_nce import info_nce

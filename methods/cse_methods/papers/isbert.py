@@ -16,10 +16,11 @@ from typing import Annotated, ClassVar, Literal, Self
 from pydantic import AfterValidator, Field, model_validator
 from torch import Tensor
 
-from cse_methods.config import Pooler, TrainingConfig
-from cse_methods.data.corpora import Corpus
+from cse_methods.config import TrainingConfig
+from cse_methods.data.corpus import Corpus
 from cse_methods.encoders.convolution import TokenConvolution
 from cse_methods.encoders.encoder import Encoder
+from cse_methods.encoders.poolers import Pooler
 from cse_methods.errors import SettingError
 from cse_methods.losses.mutual_information import mutual_information
 from cse_methods.settings import released, setting

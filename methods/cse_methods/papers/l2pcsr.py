@@ -15,7 +15,7 @@ from torch import Tensor
 
 from cse_methods.augmentation.learned_masks import fuse_masks, learn_masks, make_masks
 from cse_methods.config import TrainingConfig
-from cse_methods.data.corpora import Corpus
+from cse_methods.data.corpus import Corpus
 from cse_methods.encoders.edits import Edits
 from cse_methods.losses.info_nce import info_nce
 from cse_methods.settings import released, setting

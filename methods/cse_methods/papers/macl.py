@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from cse_methods.config import TwoViewConfig
-from cse_methods.data.corpora import Corpus
+from cse_methods.data.corpus import Corpus
 from cse_methods.errors import TrainingError
 from cse_methods.losses.info_nce import info_nce
 from cse_methods.losses.reweighted_contrast import alignment_temperature, reweighted_contrast

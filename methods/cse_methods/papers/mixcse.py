@@ -12,7 +12,7 @@ from typing import Any
 from torch import Tensor
 
 from cse_methods.config import TwoViewConfig
-from cse_methods.data.corpora import Corpus
+from cse_methods.data.corpus import Corpus
 from cse_methods.losses.mixed_negatives import MixedSides, Suppressed, mixed_negatives_loss
 from cse_methods.papers.simcse import SimCSE
 from cse_methods.settings import released

@@ -18,11 +18,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from cse_methods.config import Pooler, TrainingConfig
-from cse_methods.data.corpora import Corpus
+from cse_methods.config import TrainingConfig
+from cse_methods.data.corpus import Corpus
 from cse_methods.encoders.devices import send_tensor
 from cse_methods.encoders.encoder import Encoder
 from cse_methods.encoders.loading import read_pooling_layer
+from cse_methods.encoders.poolers import Pooler
 from cse_methods.errors import TrainingError
 from cse_methods.losses.info_nce import info_nce
 from cse_methods.settings import released, setting

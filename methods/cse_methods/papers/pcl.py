@@ -16,10 +16,11 @@ from pydantic import Field, model_validator
 from torch import Tensor
 
 from cse_methods.augmentation.registry import AugmentationName, change_pieces
-from cse_methods.config import Conditions, Pooler, TwoViewConfig
-from cse_methods.data.corpora import Corpus
+from cse_methods.config import Conditions, TwoViewConfig
+from cse_methods.data.corpus import Corpus
 from cse_methods.encoders.encoder import Encoder
 from cse_methods.encoders.loading import load_encoder, read_pooling_layer
+from cse_methods.encoders.poolers import Pooler
 from cse_methods.encoders.post_pooling import TrainingHead
 from cse_methods.errors import SettingError, TrainingError
 from cse_methods.losses.peer_contrast import peer_contrast

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from cse_methods.config import TwoViewConfig
-from cse_methods.data.corpora import Corpus
+from cse_methods.data.corpus import Corpus
 from cse_methods.data.corpus_spec import CorpusSpec
 from cse_methods.encoders.devices import send_tensor
 from cse_methods.errors import SettingError, TrainingError

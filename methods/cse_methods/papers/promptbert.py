@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from cse_methods.config import Conditions
-from cse_methods.data.corpora import Corpus
+from cse_methods.data.corpus import Corpus
 from cse_methods.encoders.devices import send_tensor
 from cse_methods.encoders.edits import Edits
 from cse_methods.encoders.template import SENTENCE, STOPPED_SENTENCE, Template

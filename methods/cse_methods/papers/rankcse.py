@@ -17,7 +17,7 @@ from pydantic import BeforeValidator, Field, model_validator
 from torch import Tensor
 
 from cse_methods.config import Conditions
-from cse_methods.data.corpora import Corpus
+from cse_methods.data.corpus import Corpus
 from cse_methods.encoders.devices import send_tensor
 from cse_methods.errors import SettingError
 from cse_methods.losses.info_nce import info_nce

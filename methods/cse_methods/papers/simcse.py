@@ -13,7 +13,7 @@ from torch import Tensor
 
 from cse_methods.augmentation.registry import AUGMENTATIONS, AugmentationName, rate_setting
 from cse_methods.config import Conditions, Holding, TwoViewConfig
-from cse_methods.data.corpora import Corpus
+from cse_methods.data.corpus import Corpus
 from cse_methods.losses.info_nce import NegativesFrom, info_nce
 from cse_methods.settings import setting
 from cse_methods.training.augmented_view import encode_view

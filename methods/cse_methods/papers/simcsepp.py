@@ -16,7 +16,7 @@ from pydantic import model_validator
 from torch import Tensor
 
 from cse_methods.config import Above, Conditions
-from cse_methods.data.corpora import Corpus
+from cse_methods.data.corpus import Corpus
 from cse_methods.encoders.edits import UNEDITED
 from cse_methods.errors import SettingError
 from cse_methods.losses.dimension_contrast import dimension_contrast

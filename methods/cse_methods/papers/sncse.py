@@ -11,7 +11,7 @@ from typing import Any, Self
 from pydantic import model_validator
 from torch import Tensor
 
-from cse_methods.data.corpora import Corpus
+from cse_methods.data.corpus import Corpus
 from cse_methods.data.language.negations import find_tagger, negations_of
 from cse_methods.errors import SettingError
 from cse_methods.files.text import sha256_of

@@ -20,9 +20,10 @@ import torch
 from pydantic import model_validator
 from torch import Tensor, nn
 
-from cse_methods.config import Conditions, Pooler
-from cse_methods.data.corpora import Corpus
+from cse_methods.config import Conditions
+from cse_methods.data.corpus import Corpus
 from cse_methods.encoders.encoder import Encoder
+from cse_methods.encoders.poolers import Pooler
 from cse_methods.encoders.post_pooling import Dense
 from cse_methods.encoders.whitening import (
     Rotation,

@@ -74,7 +74,7 @@ def released_encoder(
         return None
     read_as = values.get("pooler"), bool(values.get("head"))
     as_released = read_as == (row["pooler"], row["head"] == "yes")
-    return ReleasedEncoder(**_drop_empty(row)) if as_released else None
+    return ReleasedEncoder(**_drop_empty_cells(row)) if as_released else None
 
 
 def names_of_released(backbones: Collection[str]) -> list[str]:
@@ -89,7 +89,7 @@ def declared_training(encoder: str) -> DeclaredTraining | None:
     row = _read_rows("training_data").get(encoder.partition("@")[0])
     if row is None:
         return None
-    return DeclaredTraining(**_drop_empty(row) | {"pairs": row["pairs"] == "yes"})
+    return DeclaredTraining(**_drop_empty_cells(row) | {"pairs": row["pairs"] == "yes"})
 
 
 def teachers_of(values: Mapping[str, Any]) -> tuple[str, ...]:
@@ -100,7 +100,7 @@ def teachers_of(values: Mapping[str, Any]) -> tuple[str, ...]:
     )
 
 
-def _drop_empty(row: Mapping[str, str]) -> dict[str, Any]:
+def _drop_empty_cells(row: Mapping[str, str]) -> dict[str, Any]:
     return {name: value or None for name, value in row.items()}
 
 

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from cse_methods.encoders.sentence_transformers_format import PromptKind
 from cse_methods.errors import EvaluationError
-from cse_methods.training.randomness import generators_kept
+from cse_methods.randomness import generators_kept
 
 Encode = Callable[[Sequence[str]], Tensor]
 """Encodes N texts, shape (N, D), on the CPU."""

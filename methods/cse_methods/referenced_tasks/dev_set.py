@@ -11,9 +11,9 @@ from cse_methods.referenced_tasks.adapter import TaskEncoder
 from cse_methods.referenced_tasks.library import load_task, make_task
 from cse_methods.referenced_tasks.own_files import OWN_METRICS
 from cse_methods.referenced_tasks.ranking import Embed, RankedDocuments, find_measure
-from cse_methods.referenced_tasks.reference import Reference
 from cse_methods.referenced_tasks.scoring import score_task
 from cse_methods.referenced_tasks.snapshots import read_rows, with_snapshot
+from cse_methods.task_reference import Reference
 
 _TEXT_COLUMNS = ("sentence1", "sentence2", "sentences", "text")
 """Columns whose texts are encoded together with those of all dev sets; others are, when asked."""
@@ -28,7 +28,7 @@ class ReferencedSet:
     def __init__(self, reference: Reference) -> None:
         self.task, self._reference = reference.task, with_snapshot(reference)
         self._rows = read_rows(self._reference)
-        self._ranked = tuple(_list_ranked(reference, self._rows))
+        self._ranked = tuple(_list_ranked_documents(reference, self._rows))
 
     @property
     def texts(self) -> list[str]:
@@ -47,7 +47,7 @@ class ReferencedSet:
         return score_task(task, TaskEncoder(embed), splits)[0]
 
 
-def _list_ranked(
+def _list_ranked_documents(
     reference: Reference, rows: Mapping[str, Sequence[Mapping[str, Any]]]
 ) -> Iterator[RankedDocuments]:
     """Yield the documents of each subset, if the task is one that ranks single texts."""

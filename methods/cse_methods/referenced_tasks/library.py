@@ -10,7 +10,6 @@ from cse_methods.errors import CseError, DataError, EvaluationError
 from cse_methods.files.hub import explain_hub_error
 from cse_methods.referenced_tasks.adapter import progress_hidden, streams_kept
 from cse_methods.referenced_tasks.own_files import EVERY, OWN_METRICS
-from cse_methods.referenced_tasks.reference import Reference, parse_reference
 from cse_methods.referenced_tasks.snapshots import (
     Parts,
     find_snapshot,
@@ -19,6 +18,7 @@ from cse_methods.referenced_tasks.snapshots import (
     record_snapshot,
     write_snapshot,
 )
+from cse_methods.task_reference import Reference, parse_reference
 
 HUB_SECONDS = 5.0
 """Timeout in seconds of the first request for a data set; the library's own take half a minute."""
@@ -63,7 +63,7 @@ def make_task(reference: Reference) -> Any:
         with streams_kept():
             task = mteb.get_task(reference.name)
     except KeyError as error:
-        raise _unknown("task", error) from None
+        raise _make_unknown_name_error("task", error) from None
     if task.is_aggregate or task.metadata.modalities != ["text"]:
         raise EvaluationError(
             f"{reference.task}: expected a single task on texts; name the parts of an aggregate "
@@ -150,7 +150,7 @@ def fetch_snapshot(reference: Reference) -> Reference:
     task.filter_eval_splits(wanted)
     place = task.metadata.dataset
     with (
-        _explained(reference, place["path"]),
+        _hub_errors_explained(reference, place["path"]),
         _own_datasets_cache(),
         streams_kept(),
         progress_hidden(),
@@ -243,7 +243,7 @@ def _list_members(benchmark: Reference) -> list[str]:
         with streams_kept():
             tasks = list(mteb.get_benchmark(benchmark.name).tasks)
     except KeyError as error:
-        raise _unknown("benchmark", error) from None
+        raise _make_unknown_name_error("benchmark", error) from None
     names = []
     for task in tasks:
         subsets, all_subsets = sorted(task.hf_subsets), sorted(task.metadata.hf_subsets)
@@ -252,7 +252,7 @@ def _list_members(benchmark: Reference) -> list[str]:
     return names
 
 
-def _unknown(what: str, error: KeyError) -> EvaluationError:
+def _make_unknown_name_error(what: str, error: KeyError) -> EvaluationError:
     said = str(error.args[0]).removeprefix("KeyError: ")
     return EvaluationError(f"no such {what} in mteb {library_version()}: {said}")
 
@@ -279,7 +279,7 @@ def _list_parts(task: Any, splits: Sequence[str]) -> Parts:
 
 
 @contextmanager
-def _explained(reference: Reference, repository: str) -> Iterator[None]:
+def _hub_errors_explained(reference: Reference, repository: str) -> Iterator[None]:
     """Turn errors of the hub into a DataError of one sentence."""
     try:
         yield

@@ -4,11 +4,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from cse_methods.data.own.reading import SENTENCE_NAMES
 from cse_methods.errors import DataError
 from cse_methods.files.cells import read_texts
 from cse_methods.files.tables import ABSENT, FileRow, FileTable, read_table
-from cse_methods.referenced_tasks.reference import OwnKind, Reference
+from cse_methods.own_pairs import SENTENCE_NAMES
+from cse_methods.task_reference import OwnKind, Reference
 
 _CLASSES = (("text", "label"), ("sentence", "label"))
 _COLUMNS: Mapping[OwnKind, Sequence[tuple[str, ...]]] = {
@@ -58,7 +58,7 @@ def read_own_rows(reference: Reference) -> dict[str, list[Row]]:
     return {"default/test/rows": [dict(zip(columns, row, strict=True)) for row in cells]}
 
 
-def _existing(path: Path) -> Path:
+def _require_file(path: Path) -> Path:
     if path.is_file():
         return path
     siblings = sorted(path.parent.glob(f"*{path.suffix}")) if path.parent.is_dir() else []
@@ -69,7 +69,7 @@ def _existing(path: Path) -> Path:
 
 def _read_columns(reference: Reference, path: str) -> list[FileRow]:
     """Read the columns of a table by their usual names."""
-    table = read_table(_existing(Path(path))).headed()
+    table = read_table(_require_file(Path(path))).headed()
     columns = _COLUMNS[reference.kind]  # type: ignore[index]
     found = next((names for names in columns if set(names) <= set(table.names or ())), None)
     if found is None:
@@ -161,7 +161,7 @@ def _read_folder(corpus: Path, queries: Path, qrels: Path) -> dict[str, list[Row
     documents, asked = _read_entries(corpus, titled=True), _read_entries(queries)
     relevant = dict[str, dict[str, int]]()
     columns = ("query-id", "corpus-id", "score")
-    for location, cells in read_table(_existing(qrels)).headed().select(columns):
+    for location, cells in read_table(_require_file(qrels)).headed().select(columns):
         query, document, score = (str(cell).strip() for cell in cells)
         for own, known, file in ((query, asked, queries), (document, documents, corpus)):
             if own not in known:
@@ -184,7 +184,7 @@ def _read_folder(corpus: Path, queries: Path, qrels: Path) -> dict[str, list[Row
 
 def _read_entries(file: Path, *, titled: bool = False) -> dict[str, Row]:
     """Read the queries, or the documents with their titles, by their ids."""
-    table: FileTable = read_table(_existing(file))
+    table: FileTable = read_table(_require_file(file))
     rows, entries = table.select(("_id", "text")), dict[str, Row]()
     titles = [""] * len(rows)
     if titled and "title" in (table.names or ()):

@@ -75,13 +75,13 @@ class RankedDocuments:
         if not (queries.isfinite().all() and documents.isfinite().all()):
             return math.nan
         found = {
-            own: self._rank(own, documents @ query)
+            own: self._rank_documents(own, documents @ query)
             for own, query in zip(self._queries, queries, strict=True)
         }
         values = [one[self._name] for one in self._judge.evaluate(found).values()]
         return sum(values) / len(values)
 
-    def _rank(self, query: str, similarities: Tensor) -> dict[str, float]:
+    def _rank_documents(self, query: str, similarities: Tensor) -> dict[str, float]:
         """Return the similarities of the documents that a query may find at this depth."""
         if self._candidates is not None:
             columns = torch.tensor(self._candidates[query])

@@ -20,7 +20,7 @@ from cse_methods.errors import DataError
 from cse_methods.files.cache import cache_folder, cache_key, cache_root, written_whole
 from cse_methods.files.text import sha256_of
 from cse_methods.referenced_tasks.own_files import read_own_rows
-from cse_methods.referenced_tasks.reference import Reference, parse_reference
+from cse_methods.task_reference import Reference, parse_reference
 from cse_methods.tasks import Tasks
 
 Parts = Mapping[str, Iterable[Mapping[str, Any]]]
@@ -45,18 +45,18 @@ def find_snapshot(reference: Reference) -> Reference | None:
     if reference.is_own:
         sha256 = _checksum_rows(read_own_rows(reference))
         return reference.model_copy(update={"sha256": sha256})
-    file = _record_file(reference)
+    file = _locate_record(reference)
     try:
         found = Reference.model_validate(json.loads(file.read_text("utf-8"))["reference"])
     except (OSError, ValueError, KeyError):  # there is no record, or it was damaged since
         return None
-    there = found.kind == "benchmark" or _snapshot_folder(found).is_dir()
+    there = found.kind == "benchmark" or _locate_snapshot(found).is_dir()
     return found if there else None
 
 
 def record_snapshot(reference: Reference, source: Mapping[str, Any]) -> None:
     """Note the snapshot of a reference, and where its rows come from, such as a revision."""
-    file = _record_file(reference)
+    file = _locate_record(reference)
     file.parent.mkdir(parents=True, exist_ok=True)
     record = {"reference": reference.model_dump(mode="json"), "source": dict(source)}
     with written_whole(file, file.with_suffix(".partial")) as stream:
@@ -97,7 +97,7 @@ def write_snapshot(parts: Parts, reference: Reference) -> str:
 
     DataError if they are not text and numbers, or cannot be stored.
     """
-    root = cache_folder(_kind(reference))
+    root = cache_folder(_name_cache(reference))
     partial = root / ".partial"
     try:
         root.mkdir(parents=True, exist_ok=True)
@@ -132,7 +132,7 @@ def read_rows(reference: Reference) -> dict[str, list[dict[str, Any]]]:
                 f"expected {str(reference.sha256)[:12]}; restore it, or start another sweep with it"
             )
         return own
-    folder = _snapshot_folder(reference)
+    folder = _locate_snapshot(reference)
     rows, checksums = dict[str, list[dict[str, Any]]](), dict[str, str]()
     for file in sorted(folder.rglob("*.jsonl")):
         name = str(file.relative_to(folder).with_suffix(""))
@@ -140,7 +140,7 @@ def read_rows(reference: Reference) -> dict[str, list[dict[str, Any]]]:
         checksums[name] = hashlib.sha256(content).hexdigest()
         rows[name] = [json.loads(line) for line in content.splitlines()]
     if not rows:
-        raise _absent(reference)
+        raise _make_absent_error(reference)
     if _join_checksums(checksums) != reference.sha256:
         raise DataError(f"{folder}: its rows were changed; delete it, and fetch the task again")
     return rows
@@ -154,29 +154,29 @@ def with_snapshot(reference: Reference) -> Reference:
         return reference
     found = find_snapshot(reference)
     if found is None:
-        raise _absent(reference)
+        raise _make_absent_error(reference)
     return found
 
 
-def _absent(reference: Reference) -> DataError:
+def _make_absent_error(reference: Reference) -> DataError:
     return DataError(
         f"{reference.task}: its data is not in the cache {cache_root()}; cse-evaluate or the "
         "start of a sweep fetches it, and all nodes need the same CSE_CACHE"
     )
 
 
-def _kind(reference: Reference) -> str:
-    """Name the kind of cache; the guard of trials closes that of test splits by its name."""
+def _name_cache(reference: Reference) -> str:
+    """Name the cache of the data; the guard of trials closes that of test splits by its name."""
     return "test-tasks" if reference.split is None else "dev-tasks"
 
 
-def _record_file(reference: Reference) -> Path:
+def _locate_record(reference: Reference) -> Path:
     named = {"task": reference.task, "split": reference.split, "mteb": library_version()}
-    return cache_folder(_kind(reference)) / "references" / f"{cache_key(named)}.json"
+    return cache_folder(_name_cache(reference)) / "references" / f"{cache_key(named)}.json"
 
 
-def _snapshot_folder(reference: Reference) -> Path:
-    return cache_folder(_kind(reference)) / (reference.sha256 or "absent")
+def _locate_snapshot(reference: Reference) -> Path:
+    return cache_folder(_name_cache(reference)) / (reference.sha256 or "absent")
 
 
 def _write_rows(file: Path, rows: Iterable[Mapping[str, Any]]) -> str:

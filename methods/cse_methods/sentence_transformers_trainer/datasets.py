@@ -14,7 +14,7 @@ from sentence_transformers.base.sampler import (
 )
 from torch.utils.data import RandomSampler
 
-from cse_methods.data.corpora import Corpus
+from cse_methods.data.corpus import Corpus
 from cse_methods.errors import TrainingError
 from cse_methods.sentence_transformers_trainer.losses import LOSSES, read_labels
 from cse_methods.sentence_transformers_trainer.settings import StSettings

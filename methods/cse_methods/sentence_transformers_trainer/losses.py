@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic.fields import FieldInfo
 
-from cse_methods.data.corpora import Corpus
+from cse_methods.data.corpus import Corpus
 from cse_methods.errors import DataError
 from cse_methods.sentence_transformers_trainer.library import loss_parameters
 from cse_methods.settings import setting

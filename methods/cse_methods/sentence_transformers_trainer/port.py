@@ -123,12 +123,12 @@ class _Port(TrainerCallback):  # type: ignore[misc]
         step = state.global_step
         if step % self.config.eval_steps and step < state.max_steps:
             return
-        trained = self._training_metrics(step, state.max_steps)
+        trained = self._measure_training(step, state.max_steps)
         scores, encoder = self.evaluate()
         metrics = trained | scores
         self.best.consider(step, metrics, encoder)
         last = self.best.is_final(step, state.max_steps, self.config)
-        gather = partial(self._gather, state, others["optimizer"], others["lr_scheduler"])
+        gather = partial(self._gather_state, state, others["optimizer"], others["lr_scheduler"])
         save = SaveCheckpoint(gather, self.best, last)
         self.run.report(step=step, metrics=metrics, save=save)
         control.should_training_stop = last
@@ -157,7 +157,7 @@ class _Port(TrainerCallback):  # type: ignore[misc]
         if self._length is not None:  # an encoder that is scored reads as far as it can
             self._model.max_seq_length = self._length
 
-    def _training_metrics(self, step: int, max_steps: int) -> dict[str, float]:
+    def _measure_training(self, step: int, max_steps: int) -> dict[str, float]:
         steps = step - self._first
         losses = self._watch.means(steps)
         seconds = time.perf_counter() - self._started
@@ -168,7 +168,7 @@ class _Port(TrainerCallback):  # type: ignore[misc]
             "perf/sentences_per_second": steps * self._batch_size / seconds,
         }
 
-    def _gather(self, state: Any, optimizer: Any, scheduler: Any) -> dict[str, Any]:
+    def _gather_state(self, state: Any, optimizer: Any, scheduler: Any) -> dict[str, Any]:
         return {
             "fingerprint": fingerprint(self.config, self.run.seed),
             "trained": _collect_trained(self._trained),

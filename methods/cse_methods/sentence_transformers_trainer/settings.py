@@ -6,7 +6,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import BeforeValidator, Field, create_model, model_validator
 
 from cse_methods.config import Above, Conditions, Holding, TrainingConfig
-from cse_methods.data.corpora import Corpus
+from cse_methods.data.corpus import Corpus
 from cse_methods.data.corpus_spec import CorpusSpec
 from cse_methods.errors import SettingError, TrainingError, nearest_hint
 from cse_methods.precision import auto_precision
@@ -20,6 +20,7 @@ from cse_methods.sentence_transformers_trainer.losses import (
     read_labels,
     settings_of,
 )
+from cse_methods.sentence_transformers_trainer.trial_process import ask_for_steps
 from cse_methods.settings import Settings, setting
 
 _GUIDED: tuple[LossName, ...] = ("gist", "cached_gist")
@@ -125,9 +126,7 @@ class StSettings(LibraryConfig):
     @classmethod
     def try_steps(cls, configs: Sequence[Self]) -> list[str | None]:
         """Take a step of each on the packaged encoder, in a process of its own."""
-        from cse_methods.sentence_transformers_trainer.trial_step import try_steps
-
-        return try_steps(configs)
+        return ask_for_steps([config.model_dump(mode="json") for config in configs])
 
     def ingredients(self) -> dict[str, str]:
         """Return the libraries, and how each corpus is trained on."""
@@ -176,9 +175,11 @@ class StSettings(LibraryConfig):
     def _find_inactive(self) -> dict[str, tuple[str, tuple[Any, ...] | Above | Holding]]:
         """Leave out what the loss of a corpus takes, if `loss` does not."""
         inactive = super()._find_inactive().items()
-        return {name: (by, losses) for name, (by, losses) in inactive if not self._some_of(losses)}
+        return {
+            name: (by, losses) for name, (by, losses) in inactive if not self._trains_any_of(losses)
+        }
 
-    def _some_of(self, losses: Container[object]) -> bool:
+    def _trains_any_of(self, losses: Container[object]) -> bool:
         return any(loss in losses for loss in self.losses)
 
     @model_validator(mode="after")
@@ -187,7 +188,7 @@ class StSettings(LibraryConfig):
         if None in weights and any(weights):
             raise SettingError("corpus", "either every corpus has a weight, or none")
         for name, losses in (("guide", _GUIDED), ("teacher", _TAUGHT)):
-            if self._some_of(losses) and getattr(self, name) is None:
+            if self._trains_any_of(losses) and getattr(self, name) is None:
                 raise SettingError(
                     "loss", f"{' and '.join(losses)} read another encoder; name it, {name}: …"
                 )

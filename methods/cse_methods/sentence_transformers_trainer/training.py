@@ -21,7 +21,6 @@ from sentence_transformers import (
 )
 from transformers.trainer_callback import PrinterCallback
 
-from cse_methods.config import Arithmetic
 from cse_methods.contract import Run
 from cse_methods.data.corpora import load_corpus
 from cse_methods.encoders.devices import (
@@ -33,6 +32,7 @@ from cse_methods.encoders.devices import (
 from cse_methods.encoders.library_encoder import LibraryEncoder
 from cse_methods.encoders.reading import quiet
 from cse_methods.errors import TrainingError
+from cse_methods.precision import Arithmetic
 from cse_methods.sentence_transformers_trainer.datasets import (
     WeightedBatchSampler,
     make_batches,
@@ -77,12 +77,12 @@ def train_by_library(config: StSettings, run: Run) -> dict[str, float]:
     with (
         deterministic_algorithms(config.deterministic),
         computing_in(arithmetic, default_device()),
-        _own_environment(),
+        _accelerate_variables_hidden(),
         TemporaryDirectory(prefix="cse-st-") as folder,
         quiet(),
         memory_advice(doing, way_out, TrainingError),
     ):
-        return _train(config, run, Path(folder))
+        return _train_student(config, run, Path(folder))
 
 
 class _Trainer(SentenceTransformerTrainer):  # type: ignore[misc]
@@ -93,7 +93,7 @@ class _Trainer(SentenceTransformerTrainer):  # type: ignore[misc]
 
 
 @contextmanager
-def _own_environment() -> Iterator[None]:
+def _accelerate_variables_hidden() -> Iterator[None]:
     """Hide the environment's settings of accelerate, and restore them afterwards."""
     before = {name: os.environ[name] for name in os.environ if name.startswith(_ENVIRONMENT)}
 
@@ -109,7 +109,7 @@ def _own_environment() -> Iterator[None]:
         os.environ.update(before)
 
 
-def _train(config: StSettings, run: Run, folder: Path) -> dict[str, float]:
+def _train_student(config: StSettings, run: Run, folder: Path) -> dict[str, float]:
     torch.manual_seed(run.seed)
     corpus = load_corpus(config.corpus, config.data, backbone=config.backbone)
     schedule = Schedule.of(config, sentences=len(corpus.sentences))
@@ -124,9 +124,9 @@ def _train(config: StSettings, run: Run, folder: Path) -> dict[str, float]:
         at_test = partial(twin.updated, model)
     losses = build_losses(config, model, sets)
     if config.arithmetic == "tf32":  # which rounds too much for what losses compare
-        model.forward = _computed_in("tf32", model.forward)
+        model.forward = _make_forward_in("tf32", model.forward)
         for loss in losses.values():
-            loss.forward = _computed_in("fp32", loss.forward)
+            loss.forward = _make_forward_in("fp32", loss.forward)
     arguments = _make_arguments(config, run.seed, schedule, student, sets, folder)
     model.max_seq_length = config.max_length
     trainer = _Trainer(model=model, args=arguments, train_dataset=sets, loss=losses)
@@ -134,7 +134,7 @@ def _train(config: StSettings, run: Run, folder: Path) -> dict[str, float]:
     return report_to_cse(trainer, config, run, at_test=at_test, widths=config.dev_widths)
 
 
-def _computed_in(arithmetic: Arithmetic, forward: Callable[..., Any]) -> Callable[..., Any]:
+def _make_forward_in(arithmetic: Arithmetic, forward: Callable[..., Any]) -> Callable[..., Any]:
     """Make a forward pass that multiplies in the given arithmetic."""
 
     @wraps(forward)

@@ -1,56 +1,19 @@
 """Takes one step of each configuration on the packaged encoder, to find what no signature says.
 
 It is run as a process of its own: JSON configurations on its standard input, and on its output for
-each what the library says against it, or null. The process that asks need not import the library.
+each what the library says against it, or null.
 """
 
 import json
-import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
-from cse_methods.errors import TrainingError
 from cse_methods.sentence_transformers_trainer.losses import LOSSES, LossName
 from cse_methods.sentence_transformers_trainer.settings import StConfig, StSettings
+from cse_methods.sentence_transformers_trainer.trial_process import WIDTH
 
-TRIED_ON = "mini"
-WIDTH = 192
-"""Of the vectors of `mini`."""
 _TEXTS = ("A nurse reads.", "The pilot sleeps.", "Rain falls.", "Two men play chess.")
-
-
-def try_steps(configs: Sequence[StSettings]) -> list[str | None]:
-    """Find out for each configuration what the library says against a step; None if nothing.
-
-    TrainingError if the library cannot be tried.
-    """
-    asked = [config.model_dump(mode="json") | _small_settings(config) for config in configs]
-    tried = subprocess.run(
-        [sys.executable, "-m", __name__],
-        input=json.dumps(asked),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if tried.returncode:
-        reason = (tried.stderr.strip().splitlines() or ["it ended without a word"])[-1]
-        raise TrainingError(f"sentence-transformers cannot be tried: {reason}")
-    answers: list[str | None] = json.loads(tried.stdout.splitlines()[-1])
-    return answers
-
-
-def _small_settings(config: StSettings) -> dict[str, Any]:
-    """Return the settings that are replaced to fit the packaged encoder."""
-    changes: dict[str, Any] = {
-        "backbone": TRIED_ON,
-        "max_length": 32,
-        "guide": config.guide and TRIED_ON,
-        "teacher": config.teacher and TRIED_ON,
-    }
-    if config.matryoshka is not None:
-        changes["matryoshka"] = [WIDTH - number for number in range(len(config.matryoshka))]
-    return changes
 
 
 def _take_step(config: StSettings) -> None:

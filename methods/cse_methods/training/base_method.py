@@ -18,7 +18,7 @@ from torch import Tensor
 
 from cse_methods.config import Conditions, TrainingConfig, TwoViewConfig
 from cse_methods.contract import Method
-from cse_methods.data.corpora import Corpus
+from cse_methods.data.corpus import Corpus
 from cse_methods.encoders.encoder import Encoder
 from cse_methods.errors import SettingError, TrainingError, UnknownMethodError
 from cse_methods.registry import available_methods, get_method

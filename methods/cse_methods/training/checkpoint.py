@@ -106,13 +106,13 @@ class SaveCheckpoint:
     """Whether the trial ends with this dev point."""
 
     def __call__(self, folder: Path) -> None:
-        _write_checkpoint(self._gather_all(), self.best.folder, folder)
+        _write_checkpoint(self._gather_state(), self.best.folder, folder)
 
     def copied(self) -> Callable[[Path], None]:
         """Copy all state that training changes. Returns a function that writes it in any thread."""
-        return partial(_write_checkpoint, copy_to_host(self._gather_all()), self.best.folder)
+        return partial(_write_checkpoint, copy_to_host(self._gather_state()), self.best.folder)
 
-    def _gather_all(self) -> dict[str, Any]:
+    def _gather_state(self) -> dict[str, Any]:
         numpy: Any = np.random.get_state()
         kind, words, *others = numpy
         return {

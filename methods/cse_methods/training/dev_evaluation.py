@@ -6,7 +6,6 @@ from typing import Any
 
 from torch import Tensor
 
-from cse_methods.config import Arithmetic
 from cse_methods.data.dev_selection import DevSelection, dev_metric, width_metric
 from cse_methods.data.dev_sets import load_dev_pairs
 from cse_methods.data.pairs import PairSet
@@ -15,6 +14,7 @@ from cse_methods.encoders.devices import computing_in, default_device, send_tens
 from cse_methods.encoders.loading import SentenceEncoder
 from cse_methods.errors import EvaluationError
 from cse_methods.metrics import alignment, cosines, spearman, uniformity
+from cse_methods.precision import Arithmetic
 from cse_methods.referenced_tasks.dev_set import ReferencedSet
 from cse_methods.tasks import TRANSFER_TASKS
 from cse_methods.transfer.folds import task_accuracies
@@ -78,7 +78,7 @@ class DevSuite:
             `dev/stsb_sickr_mean`.
         """
         metrics: dict[str, float] = {}
-        embeddings = self._embed(encoder)
+        embeddings = self._encode_sentences(encoder)
         for dev, first, second, every in self._split_pairs(embeddings):
             metrics[dev_metric(dev.task)] = spearman(cosines(first, second), dev.gold)
             for width in self.widths:
@@ -103,13 +103,13 @@ class DevSuite:
 
     def similarities(self, encoder: SentenceEncoder) -> dict[str, Tensor]:
         """Compute the cosine of each pair, shape (pairs,), by the name of the set."""
-        embeddings = self._embed(encoder)
+        embeddings = self._encode_sentences(encoder)
         return {
             dev.task: cosines(first, second)
             for dev, first, second, _ in self._split_pairs(embeddings)
         }
 
-    def _embed(self, encoder: SentenceEncoder) -> Tensor:
+    def _encode_sentences(self, encoder: SentenceEncoder) -> Tensor:
         """Encode each distinct sentence of all sets once, shape (sentences, D)."""
         with computing_in(self.arithmetic, encoder.device):
             if self._read is None or self._read[0] != encoder.reading_key:

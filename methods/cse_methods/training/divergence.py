@@ -96,10 +96,10 @@ class DivergenceWatch:
             parts = {name: value for _, name, value in row}
             loss = sum(parts.values())
             if not math.isfinite(loss):
-                raise TrainingError(self._explain(step, loss, parts))
+                raise TrainingError(self._explain_divergence(step, loss, parts))
             self._finite = [*self._finite[:1], (step, loss)]
 
-    def _explain(self, step: int, loss: float, parts: Mapping[str, float]) -> str:
+    def _explain_divergence(self, step: int, loss: float, parts: Mapping[str, float]) -> str:
         """Say which part of the loss is not finite, and what can help.
 
         The learning rate is blamed only if the loss rose, or if there was no time to see it.

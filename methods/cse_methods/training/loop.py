@@ -13,7 +13,8 @@ from torch import Tensor
 from cse_methods.allocator import keep_freed_memory
 from cse_methods.config import TrainingConfig
 from cse_methods.contract import Paper, PublishedSettings, Run
-from cse_methods.data.corpora import Corpus, load_corpus
+from cse_methods.data.corpora import load_corpus
+from cse_methods.data.corpus import Corpus
 from cse_methods.data.dev_selection import dev_metric
 from cse_methods.encoders.devices import (
     computing_in,

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from cse_methods.data.corpora import Corpus
+from cse_methods.data.corpus import Corpus
 from cse_methods.encoders.devices import default_device, memory_advice
 from cse_methods.errors import BackboneError
 from cse_methods.files.cache import cache_folder, cache_key, written_once

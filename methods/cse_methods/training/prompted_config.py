@@ -4,7 +4,8 @@ from typing import Self
 
 from pydantic import model_validator
 
-from cse_methods.config import Pooler, TwoViewConfig
+from cse_methods.config import TwoViewConfig
+from cse_methods.encoders.poolers import Pooler
 from cse_methods.encoders.template import prompt_problem
 from cse_methods.errors import SettingError
 from cse_methods.settings import released

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from cse_methods.config import Arithmetic, TrainingConfig
-from cse_methods.data.corpora import Corpus
+from cse_methods.config import TrainingConfig
+from cse_methods.data.corpus import Corpus
 from cse_methods.encoders.devices import computing_in, send_tensor
 from cse_methods.encoders.edits import UNEDITED, Edits
 from cse_methods.encoders.encoder import Encoder
@@ -19,6 +19,7 @@ from cse_methods.encoders.families import refuse_half_precision
 from cse_methods.encoders.loading import load_encoder
 from cse_methods.encoders.post_pooling import TrainingHead
 from cse_methods.encoders.template import Template
+from cse_methods.precision import Arithmetic
 from cse_methods.training.tokenized_corpus import TokenizedCorpus
 
 Layers = tuple[Encoder] | tuple[Encoder, nn.Module]

@@ -2,7 +2,7 @@
 
 from torch import Tensor
 
-from cse_methods.data.corpora import Corpus
+from cse_methods.data.corpus import Corpus
 from cse_methods.encoders.encoder import Encoder
 from cse_methods.encoders.post_pooling import TrainingHead
 from cse_methods.training.objective import TwoViewObjective, TwoViews

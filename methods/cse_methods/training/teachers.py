@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 from pydantic import model_validator
 from torch import Tensor
 
-from cse_methods.config import Pooler
-from cse_methods.data.corpora import Corpus
+from cse_methods.data.corpus import Corpus
 from cse_methods.encoders.backbones import (
     fetch_backbone,
     own_pooling,
@@ -21,6 +20,7 @@ from cse_methods.encoders.backbones import (
 )
 from cse_methods.encoders.devices import default_device
 from cse_methods.encoders.loading import load_sentence_encoder
+from cse_methods.encoders.poolers import Pooler
 from cse_methods.errors import BackboneError
 from cse_methods.files.cache import cache_folder, cache_key, written_once
 from cse_methods.losses.similarity import cosine_matrix

@@ -9,7 +9,7 @@ from typing import IO
 import numpy as np
 from numpy.typing import NDArray
 
-from cse_methods.data.corpora import Corpus
+from cse_methods.data.corpus import Corpus
 from cse_methods.encoders.encoder import Encoder
 from cse_methods.encoders.template import Template
 from cse_methods.errors import TrainingError
@@ -45,7 +45,7 @@ class TokenizedCorpus:
         TrainingError if the file of the word pieces cannot be written.
         """
         if template not in self._known:
-            self._known[template] = self._read_or_cut(template)
+            self._known[template] = self._read_or_cut_sentences(template)
         pieces, ends = self._known[template]
         starts = np.where(rows == 0, 0, ends[rows - 1])
         return [pieces[a:b].tolist() for a, b in zip(starts, ends[rows], strict=True)]
@@ -62,7 +62,7 @@ class TokenizedCorpus:
             self._others[key] = TokenizedCorpus(encoder, texts, max_length=max_length)
         return self._others[key]
 
-    def _read_or_cut(self, template: Template) -> CorpusPieces:
+    def _read_or_cut_sentences(self, template: Template) -> CorpusPieces:
         tokenizer = self._encoder.tokenizer.backend_tokenizer
         tokenizer.no_truncation()  # an earlier call may have set a truncation
         parts = {

@@ -16,7 +16,7 @@ from cse_platform.cli.common import (
 from cse_platform.standard_streams import announce
 
 if TYPE_CHECKING:
-    from cse_methods.config import Pooler
+    from cse_methods.encoders.poolers import Pooler
     from cse_methods.tasks import Tasks
 
 POOLERS = ("cls", "avg", "avg_top2", "avg_first_last")
@@ -131,7 +131,7 @@ def main(
 
 def _parse_tasks(texts: Sequence[str]) -> "Tasks":
     """Parse lists of tasks; own files in their kinds stand in braces, as in a sweep file."""
-    from cse_methods.referenced_tasks.reference import parse_reference
+    from cse_methods.task_reference import parse_reference
     from cse_methods.tasks import parse_tasks, split_tasks
     from cse_platform.sweep.yaml_file import UnreadableYamlError, read_yaml
 

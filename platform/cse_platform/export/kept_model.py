@@ -6,7 +6,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import cast
 
-from cse_methods.config import Arithmetic
 from cse_methods.data.dev_selection import sets_in
 from cse_methods.data.dev_sets import load_dev_pairs
 from cse_methods.data.shared_sentences import group_by_sentence
@@ -15,6 +14,7 @@ from cse_methods.encoders.devices import default_device
 from cse_methods.encoders.loading import load_sentence_encoder
 from cse_methods.encoders.sentence_transformers_format import read_pooling
 from cse_methods.errors import DataError
+from cse_methods.precision import Arithmetic
 from cse_methods.training.dev_evaluation import DevSuite
 from cse_platform.errors import NoStoreError, NotFoundError, OutputError
 from cse_platform.export.folders import make_empty

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from cse_methods.referenced_tasks.library import make_task
-from cse_methods.referenced_tasks.reference import is_reference, parse_reference
 from cse_methods.referenced_tasks.scoring import compute_statistic
+from cse_methods.task_reference import is_reference, parse_reference
 from cse_platform.errors import NotFoundError, QueryError
 from cse_platform.export.folders import make_empty
 from cse_platform.leaderboard.api import Leaderboard, open_leaderboard

@@ -7,7 +7,7 @@ from typing import Any
 
 from cse_methods.errors import EvaluationError
 from cse_methods.referenced_tasks.library import find_test_splits, import_mteb, make_task
-from cse_methods.referenced_tasks.reference import parse_reference
+from cse_methods.task_reference import parse_reference
 from cse_methods.tasks import MAIN_SCORE
 from cse_platform.databases import expand_url
 from cse_platform.errors import ImportRefusedError

@@ -81,8 +81,8 @@ def parse_conditions(text: str) -> tuple[Condition, ...]:
     conditions, unread = dict[str, Condition](), text.strip()
     if len(unread) > LONGEST:
         raise ValueError(
-            f"{format_value(unread)} is not a condition: together conditions have at most {LONGEST} "
-            f"characters, got {len(unread)}"
+            f"{format_value(unread)} is not a condition: together conditions have at most "
+            f"{LONGEST} characters, got {len(unread)}"
         )
     while unread:
         try:

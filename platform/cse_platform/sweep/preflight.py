@@ -17,11 +17,11 @@ from pydantic import SecretStr
 
 from cse_methods.config import MethodConfig, TrainingConfig
 from cse_methods.contract import Method
-from cse_methods.data.corpora import Corpus, load_corpus, missing_corpora
+from cse_methods.data.corpora import load_corpus, missing_corpora
+from cse_methods.data.corpus import Corpus
 from cse_methods.data.dev_sets import missing_dev_data
 from cse_methods.data.doubts import corpus_doubts
 from cse_methods.data.own.reading import describe_own_pairs, refuse_dev_as_test, with_checksum
-from cse_methods.data.own.spec import OwnPairs
 from cse_methods.data.source import data_source
 from cse_methods.encoders.backbones import (
     Backbone,
@@ -31,9 +31,10 @@ from cse_methods.encoders.backbones import (
     resolve_backbone,
 )
 from cse_methods.errors import CseError
-from cse_methods.referenced_tasks.reference import Reference
+from cse_methods.own_pairs import OwnPairs
 from cse_methods.referenced_tasks.snapshots import find_snapshot, library_version, read_rows
 from cse_methods.setting_text import yaml_text
+from cse_methods.task_reference import Reference
 from cse_methods.tasks import OwnSet
 from cse_methods.training.schedule import Schedule
 from cse_platform.errors import NotInstalledError, SweepRefusedError

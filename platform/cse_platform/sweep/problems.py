@@ -15,9 +15,9 @@ from typing import Any, TypeVar, get_args
 from pydantic import BaseModel, BeforeValidator, RootModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from cse_methods.data.own.spec import OwnPairs
 from cse_methods.errors import CseError, SettingError, nearest_names
 from cse_methods.files.text import read_own_table
+from cse_methods.own_pairs import OwnPairs
 from cse_platform.errors import NotInstalledError
 from cse_platform.secrets import mask_values
 

@@ -14,7 +14,7 @@ from cse_methods.data.corpus_spec import CorpusSpec
 from cse_methods.data.source import data_source
 from cse_methods.encoders.backbones import backbone_width
 from cse_methods.errors import TrainingError
-from cse_methods.referenced_tasks.reference import is_reference
+from cse_methods.task_reference import is_reference
 from cse_platform.databases import sqlite_url
 from cse_platform.sweep.blocks import Resources, Search, StoreUrls
 from cse_platform.sweep.conditions import SIGNS, Condition

@@ -7,7 +7,7 @@ from own_tasks import write_folder
 
 from cse_methods.data.dev_selection import DevSelection
 from cse_methods.data.own.reading import load_own_pairs, with_checksum
-from cse_methods.data.own.spec import OwnPairs
+from cse_methods.own_pairs import OwnPairs
 from cse_methods.referenced_tasks.snapshots import find_snapshot
 from cse_methods.registry import get_method
 from cse_platform.export.sweep_file import sweep_text

@@ -4,6 +4,7 @@ import shutil
 import sqlite3
 import zlib
 from contextlib import closing
+from math import isnan
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs
@@ -120,6 +121,24 @@ def test_where_nothing_chose_all_seeds_count(uri) -> None:
     known = runs_in(uri)["s1"].data.metrics
     assert known["confirmed/stsb_spearman"] == pytest.approx(0.6)
     assert known["confirmed/seeds"] == 3 and "confirmed/chosen_by" not in known
+
+
+def test_an_estimate_is_withdrawn_once_the_configuration_is_one_of_several(uri) -> None:
+    """As in a loop of recorded runs: each is of the search, and the sweep ends after each."""
+    events = list[Event]()
+    for number, (configuration, seed) in enumerate((("a", 0), ("a", 1), ("b", 0), ("b", 1))):
+        start, *rest = trial(number, 0.5 + number / 10)
+        of = {"configuration": configuration, "seed": seed}
+        ended = sweep_finished(100 * number + 50)
+        events += [sweep_started(spec=SPEC), start.model_copy(update=of), *rest, ended]
+    mirrored(uri, *events[:10])
+    known = runs_in(uri)["s1"].data
+    assert known.metrics["confirmed/stsb_spearman"] == pytest.approx(0.55)
+    mirrored(uri, *events, start=10)
+    known = runs_in(uri)["s1"].data
+    for name in ("stsb_spearman", "stsb_spearman_std", "seeds"):
+        assert isnan(known.metrics[f"confirmed/{name}"])
+    assert "confirmed_configuration" not in known.tags
 
 
 def test_only_settings_that_cannot_change_are_parameters_of_the_sweep_s_run(uri) -> None:

@@ -8,7 +8,7 @@ from itertools import islice
 from pathlib import Path
 from typing import IO
 
-from cse_methods.data.corpora import Corpus, refuse_lacking
+from cse_methods.data.corpus import Corpus, refuse_lacking
 from cse_methods.data.language.lexicon_tagger import LexiconTagger
 from cse_methods.data.language.tagging import SpacyTagger, Word
 from cse_methods.errors import DataError

@@ -5,7 +5,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Literal
 
-from cse_methods.data.corpora import Corpus, refuse_lacking
+from cse_methods.data.corpus import Corpus, refuse_lacking
 from cse_methods.errors import DataError
 from cse_methods.files.text import read_lines, sha256_of
 

@@ -6,9 +6,9 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from cse_methods.data.own.spec import OwnPairs, is_pairs_file
 from cse_methods.errors import EvaluationError, SettingError
-from cse_methods.referenced_tasks.reference import Reference, is_reference, parse_reference
+from cse_methods.own_pairs import OwnPairs, is_pairs_file
+from cse_methods.task_reference import Reference, is_reference, parse_reference
 from cse_methods.tasks import own_name_problem
 
 

@@ -6,14 +6,14 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from cse_methods.data.own.spec import OwnPairs
 from cse_methods.data.pairs import HIGHEST, GradedPair, PairSet
 from cse_methods.data.source import HubFile
 from cse_methods.errors import DataError
 from cse_methods.files.cells import is_id, parse_number, read_texts
 from cse_methods.files.named import nearest_file_hint
 from cse_methods.files.tables import FileRow, FileTable, read_table, shorten
-from cse_methods.referenced_tasks.reference import Reference
+from cse_methods.own_pairs import SENTENCE_NAMES, OwnPairs
+from cse_methods.task_reference import Reference
 
 FEWEST_PAIRS = 10
 """Minimum number of pairs; of fewer, a correlation says nothing."""
@@ -164,16 +164,6 @@ def _find_scale(golds: Sequence[float], path: Path) -> Scale:
     return (1 if lowest >= 1 and high > 1 else 0), high
 
 
-SENTENCE_NAMES = (
-    ("sentence1", "sentence2"),
-    ("sentence_A", "sentence_B"),
-    ("text1", "text2"),
-    ("text_a", "text_b"),
-    ("sent1", "sent2"),
-    ("s1", "s2"),
-    ("question1", "question2"),
-)
-"""Usual names of the sentence columns; case and punctuation do not matter."""
 SCORE_NAMES = ("score", "similarity", "similarity_score", "relatedness_score", "gold", "label")
 """Usual names of the score column; if a table has several, the first of these is used."""
 _WAY_OUT = (

@@ -36,9 +36,11 @@ def score_rankings(
     similarities, labels = np.asarray(cosines), np.asarray(gold)
     lists = [(similarities[own], labels[own]) for own in queries(first, second).values()]
     return {
-        "kcc": _average_known([kendall(*each) for each in lists]),
-        "ndcg": _average_known([ndcg(*each) for each in lists]),
-        "ndcg_exponential": _average_known([ndcg(*each, gain="exponential") for each in lists]),
+        "kcc": _average_known_values([kendall(*each) for each in lists]),
+        "ndcg": _average_known_values([ndcg(*each) for each in lists]),
+        "ndcg_exponential": _average_known_values(
+            [ndcg(*each, gain="exponential") for each in lists]
+        ),
     }
 
 
@@ -98,6 +100,6 @@ def ndcg(predicted: ArrayLike, gold: ArrayLike, *, gain: Gain = "linear") -> flo
     return float(gained / best) if best > 0 else float("nan")
 
 
-def _average_known(values: Sequence[float]) -> float:
+def _average_known_values(values: Sequence[float]) -> float:
     known = [value for value in values if not np.isnan(value)]
     return float(np.mean(known)) if known else float("nan")

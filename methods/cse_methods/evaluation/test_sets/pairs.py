@@ -139,11 +139,11 @@ def hand_out_texts(corpora: Iterable[CorpusSpec], data: str | None) -> None:
             texts = "".join(f"{text}\n" for text in chain.from_iterable(pairs)).encode()
             written_once(
                 file,
-                read=partial(_read_same, texts),
+                read=partial(_read_same_texts, texts),
                 write=methodcaller("write", texts),
                 what="the texts of test sets",
             )
 
 
-def _read_same(texts: bytes, stored: Path) -> bytes | None:
+def _read_same_texts(texts: bytes, stored: Path) -> bytes | None:
     return texts if stored.is_file() and stored.read_bytes() == texts else None

@@ -1,7 +1,8 @@
 """Builds all metrics and parameters that the mirror writes to MLflow."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime
+from math import nan
 from statistics import fmean, stdev
 
 from mlflow.entities import Metric, Param
@@ -13,6 +14,8 @@ from cse_platform.tracking.history import TRAIN_MINUTES, order_metrics
 
 _FOLDERS = {"test": "test", "dev": "evaluation"}
 """Metric prefixes by split; `dev/…` is used for the dev curve, which has another protocol."""
+ESTIMATE = "confirmed/"
+"""Prefix of the metrics of a sweep's best configuration over seeds that did not choose it."""
 SPACE = "space."
 """Prefix of the parameters that describe the search space in a sweep's run."""
 
@@ -72,12 +75,18 @@ def estimate_metrics(
     seeds: Mapping[int, float], *, dev_search: str, time: datetime, chosen_by: float | None
 ) -> list[Metric]:
     """Build the dev score of a sweep's best configuration over the further seeds of it."""
-    name = dev_metric(dev_search).replace("dev/", "confirmed/", 1)
+    name = dev_metric(dev_search).replace("dev/", ESTIMATE, 1)
     values = {name: fmean(seeds.values()), f"{name}_std": stdev(seeds.values())}
-    values["confirmed/seeds"] = len(seeds)
+    values[f"{ESTIMATE}seeds"] = len(seeds)
     if chosen_by is not None:
-        values["confirmed/chosen_by"] = chosen_by
+        values[f"{ESTIMATE}chosen_by"] = chosen_by
     return _build_metrics(values, time, 0)
+
+
+def withdrawn_metrics(logged: Iterable[str], time: datetime) -> list[Metric]:
+    """Build NaN for each metric of an estimate that is logged; MLflow cannot remove one."""
+    names = (name for name in logged if name.startswith(ESTIMATE))
+    return _build_metrics(dict.fromkeys(names, nan), time, 0)
 
 
 def reused_metrics(event: events.TrialReused, *, dev_search: str) -> list[Metric]:

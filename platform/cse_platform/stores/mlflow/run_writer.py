@@ -26,6 +26,7 @@ from cse_platform.stores.mlflow.metrics import (
     best_metric,
     best_so_far_metrics,
     estimate_metrics,
+    withdrawn_metrics,
 )
 from cse_platform.stores.mlflow.tags import VIEW, VIEW_OFFERED, clean_name, milliseconds
 from cse_platform.tracking import events
@@ -49,6 +50,8 @@ def write_annotation(client: Any, experiment: str, event: AnnotationWritten) -> 
             client.delete_tag(run.info.run_id, name)
 
 
+CONFIRMED_CONFIGURATION = "confirmed_configuration"
+"""Tag of a sweep's run: the configuration that its estimate is of."""
 VIEW_TAG = f"mlflow.sharedViewState.{VIEW}"
 """Tag of the experiment with the saved view; ignored by MLflow before 3.17."""
 
@@ -295,7 +298,11 @@ class RunWriter:
                 seed = int(run.data.params["seed"])
                 seeds[run.data.tags["configuration"]][seed] = run.data.metrics[score]
         known = {name: scores for name, scores in seeds.items() if len(scores) >= LEAST_FURTHER}
-        if not known:
+        logged = self._read_run(run_id).data
+        if not known:  # earlier, when the sweep ended with fewer trials, there may have been one
+            self._client.log_batch(run_id, metrics=withdrawn_metrics(logged.metrics, time))
+            if CONFIRMED_CONFIGURATION in logged.tags:
+                self._client.delete_tag(run_id, CONFIRMED_CONFIGURATION)
             return
         best = max(known, key=lambda name: (fmean(known[name].values()), name))
         of_best = f"{ended} AND tags.role = 'search' AND tags.configuration = '{best}'"
@@ -303,7 +310,7 @@ class RunWriter:
         points = estimate_metrics(
             known[best], dev_search=dev_search, time=time, chosen_by=next(iter(chose), None)
         )
-        tag = RunTag("confirmed_configuration", best)
+        tag = RunTag(CONFIRMED_CONFIGURATION, best)
         self._client.log_batch(run_id, metrics=points, tags=[tag])
 
     def _start_trial(self, event: events.TrialStarted) -> None:

@@ -21,7 +21,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.orm import Session
 from sqlalchemy.sql.dml import Insert
 
-from cse_methods.referenced_tasks.reference import is_reference
+from cse_methods.task_reference import is_reference
 from cse_platform.errors import StoreLostError
 from cse_platform.secrets import mask_text
 from cse_platform.stores.sql import tables

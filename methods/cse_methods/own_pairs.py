@@ -7,8 +7,19 @@ from pydantic import field_validator
 
 from cse_methods.files.named import bare_name, is_file_name
 from cse_methods.files.table_settings import ColumnName, TableSettings
-from cse_methods.referenced_tasks.reference import is_reference
 from cse_methods.settings import setting
+from cse_methods.task_reference import is_reference
+
+SENTENCE_NAMES = (
+    ("sentence1", "sentence2"),
+    ("sentence_A", "sentence_B"),
+    ("text1", "text2"),
+    ("text_a", "text_b"),
+    ("sent1", "sent2"),
+    ("s1", "s2"),
+    ("question1", "question2"),
+)
+"""Usual names of the sentence columns; case and punctuation do not matter."""
 
 
 class OwnPairs(TableSettings):
