@@ -173,7 +173,7 @@ def _begun(drive: Drive, trials: int) -> list[str]:
 
 def _report(drive: Drive, key: str, step: int, value: float) -> None:
     metrics = dict.fromkeys(METRICS, value) | {"dev/stsb_spearman": value + step / 1000}
-    sent = Report(attempt=key[:12], step=step, metrics=metrics, checkpoint=step or None)
+    sent = Report(attempt=key[:12], step=step, metrics=metrics, checkpoint_step=step or None)
     if step:
         folder = checkpoint_location(drive.state.folders.checkpoints, sent.attempt, step)
         Path(folder, "best").mkdir(parents=True)

@@ -103,7 +103,7 @@ def measure(app: Flask, listed: list[tuple[Address, tuple[str, ...]]], *, repeat
     table = Table(*heads, title=f"limit of a page: {LIMIT} s")
     for address, parts in listed:
         for place, path in enumerate(
-            [address.link(), *(address.under(f"/parts/{p}") for p in parts)]
+            [address.link(), *(address.part_link(f"/parts/{p}") for p in parts)]
         ):
             first, then, busy, size = seconds(app, path, repeats=repeats)
             slow = " (too slow)" if not place and then > LIMIT else ""

@@ -16,7 +16,7 @@ from urllib.parse import quote, urlencode
 
 import click
 
-sys.path += [str(Path(__file__).parents[1] / place) for place in ("tests/fixtures", "chaos")]
+sys.path += [str(Path(__file__).parents[1] / folder) for folder in ("tests/fixtures", "chaos")]
 
 from browser import chromium, dashboard, settled
 from mlflow import MlflowClient

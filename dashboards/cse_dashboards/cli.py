@@ -8,7 +8,7 @@ import click
 from cse_platform.cli.common import (
     CONTEXT,
     CommandGroup,
-    LeaderboardPlace,
+    StoreOptions,
     UserPath,
     UserUrl,
     published_option,
@@ -64,7 +64,7 @@ def main(
     mlflow: str | None,
     allow_control: bool,
     published_files: tuple[Path, ...],
-    place: LeaderboardPlace,
+    stores: StoreOptions,
 ) -> None:
     """Show the leaderboard on a web page, or export its figures.
 
@@ -83,8 +83,8 @@ def main(
     from cse_dashboards.page.app import serve
     from cse_dashboards.page.control import Control
 
-    url = place.url
-    control = Control(place.folder) if allow_control else None
+    url = stores.url
+    control = Control(stores.folder) if allow_control else None
     serve(url, host=host, port=port, mlflow=mlflow, published=published_files, control=control)
 
 
@@ -101,6 +101,7 @@ def main(
 )
 @click.option(
     "--beside",
+    "references",
     metavar="ROW",
     multiple=True,
     help="Compare the sweep's best row with this one, not with the best of each other method: "
@@ -125,7 +126,7 @@ def export_figures(
     sweep: str,
     folder: Path,
     published_files: tuple[Path, ...],
-    place: LeaderboardPlace,
+    stores: StoreOptions,
     **choices: Any,
 ) -> None:
     """Write all figures of SWEEP into DIR, a new or empty folder.
@@ -143,5 +144,5 @@ def export_figures(
     from cse_dashboards.export import export_sweep
     from cse_platform.leaderboard import open_leaderboard
 
-    with open_leaderboard(place.url, published=published_files) as reader:
+    with open_leaderboard(stores.url, published=published_files) as reader:
         export_sweep(reader, sweep, folder, **choices)

@@ -32,7 +32,7 @@ def export_sweep(
     folder: Path,
     *,
     form: str,
-    beside: Sequence[str] = (),
+    references: Sequence[str] = (),
     **choices: Any,
 ) -> None:
     """Write `report.html`, and into `figures/` a file with each figure and one with its data.
@@ -47,7 +47,7 @@ def export_sweep(
         ImageError: if `form` is an image, and the program that renders it is missing.
     """
     overview = reader.sweep(sweep)  # an unknown name leaves no folder behind
-    rows_of(reader, sweep, beside)
+    rows_of(reader, sweep, references)
     made: list[Chapter] = []
     console = Terminal(stderr=True, highlight=False)
     if not console.is_interactive:  # which shows no status
@@ -57,7 +57,10 @@ def export_sweep(
         embeddings = Embeddings(
             reader, progress=lambda what, done, total: status.update(f"{what}: {done} of {total}")
         )
-        for chapter in chapters(reader, sweep, beside=beside, embeddings=embeddings, **choices):
+        made_chapters = chapters(
+            reader, sweep, references=references, embeddings=embeddings, **choices
+        )
+        for chapter in made_chapters:
             made.append(chapter)
             for picture in chapter.pictures:
                 status.update(f"{chapter.title}: {picture.title}")

@@ -50,7 +50,7 @@ def chapters(
     reader: Leaderboard,
     sweep: str,
     *,
-    beside: Sequence[str] = (),
+    references: Sequence[str] = (),
     embeddings: "Embeddings | None" = None,
     sentences: Sequence[str] = (),
     query: str | None = None,
@@ -60,9 +60,9 @@ def chapters(
     Args:
         reader: the leaderboard.
         sweep: its name.
-        beside: rows shown with the sweep's best configuration: METHOD, METHOD@CONFIGURATION or the
-            beginning of a key; by default the best of each other method with the same backbone and
-            dev sets.
+        references: of rows shown with the sweep's best configuration: METHOD, METHOD@CONFIGURATION
+            or the beginning of a key; by default the best of each other method with the same
+            backbone and dev sets.
         embeddings: an encoder; without it, the figures that need one are left out.
         sentences: those of the heat map; by default, it chooses its own.
         query: of the case study, a sentence of STS-B dev; by default, it chooses its own.
@@ -71,7 +71,7 @@ def chapters(
         StoreError: if the sweep does not exist, or the database fails.
         QueryError: if a chosen row is not exactly one.
     """
-    overview, rows = reader.sweep(sweep), rows_of(reader, sweep, beside)
+    overview, rows = reader.sweep(sweep), rows_of(reader, sweep, references)
     search = StudiedSearch(reader.search(sweep))
     papers = reader.published(backbone=overview.backbone)
     board = to_html(board_tables(Board(rows, family=family_of(rows))))
@@ -90,8 +90,10 @@ def chapters(
         yield Chapter("Embeddings", list(made))
 
 
-def rows_of(reader: Leaderboard, sweep: str, beside: Sequence[str] = ()) -> list[LeaderboardRow]:
-    """Return the sweep's best configuration, then the best of each other method, or `beside`.
+def rows_of(
+    reader: Leaderboard, sweep: str, references: Sequence[str] = ()
+) -> list[LeaderboardRow]:
+    """Return the sweep's best row, then those of `references`, or the best of each other method.
 
     They have the scores of the main families or, if the sweep has none, of mteb's tasks or of own
     test sets. Empty until a trial of the sweep is complete. Raises StoreError for an unknown sweep.
@@ -103,10 +105,10 @@ def rows_of(reader: Leaderboard, sweep: str, beside: Sequence[str] = ()) -> list
             break
     if not own:
         return []
-    if beside:
+    if references:
         return own + [
             reader.row(reference, Filters(backbone=own[0].backbone), tasks=tasks or "sts")[1]
-            for reference in beside
+            for reference in references
         ]
     rivals = reader.rows(Filters(backbone=own[0].backbone), tasks=tasks, ranked=False)
     return own + [

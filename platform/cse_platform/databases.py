@@ -56,8 +56,8 @@ def expand_url(written: str) -> str:
 
     Raises DataError if a variable is not set.
     """
-    scheme, mark, rest = written.partition(":///")
-    path, question, options = rest.partition("?")
+    scheme, mark, remainder = written.partition(":///")
+    path, question, options = remainder.partition("?")
     if not (path and scheme.startswith("sqlite")):
         return expand(written)
     return f"{scheme}{mark}{expand(unquote(path)).translate(_QUOTED)}{question}{options}"
@@ -78,16 +78,16 @@ def explain_denial(url: str, error: Exception) -> str | None:
     if not url.startswith("sqlite") or not any(text in str(error) for text in _DENIALS):
         return None
     file = sqlite_file(url).absolute()
-    for place in (file, *file.parents):
-        if os.access(place, os.F_OK):
-            is_folder = place.is_dir()
-            if not os.access(place, os.W_OK | (os.X_OK if is_folder else os.R_OK)):
+    for path in (file, *file.parents):
+        if os.access(path, os.F_OK):
+            is_folder = path.is_dir()
+            if not os.access(path, os.W_OK | (os.X_OK if is_folder else os.R_OK)):
                 try:
-                    owner = place.owner()
+                    owner = path.owner()
                 except KeyError:
-                    owner = f"user {place.stat().st_uid}"
+                    owner = f"user {path.stat().st_uid}"
                 return (
-                    f"this user has no permission to write to {place}, which belongs to {owner}; "
+                    f"this user has no permission to write to {path}, which belongs to {owner}; "
                     "get it, or copy the runs folder and name the copy with --runs"
                 )
             if is_folder:

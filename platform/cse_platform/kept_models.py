@@ -167,7 +167,7 @@ def wait_for_room(
     `waiting` is called before each wait, which takes at most ten seconds.
     """
 
-    def say(state: RetryCallState) -> None:
+    def report_wait(state: RetryCallState) -> None:
         if state.attempt_number == 1:
             _log.warning("no room on the disk for %s; it will be written when there is room", what)
         waiting()
@@ -175,7 +175,7 @@ def wait_for_room(
     retrying = Retrying(
         retry=retry_if_exception(is_full),
         wait=wait_exponential(multiplier=0.2, max=10),
-        before_sleep=say,
+        before_sleep=report_wait,
         reraise=True,
     )
     return retrying(write)

@@ -48,9 +48,9 @@ def short_settings(values: Mapping[str, Any]) -> str:
     return " ".join(f"{name}={short_value(value)}" for name, value in values.items())
 
 
-def format_count(number: int, thing: str) -> str:
+def format_count(number: int, noun: str) -> str:
     """Format a number of things, e.g. `1 trial` or `2 trials`."""
-    return f"{number} {thing}{'s' * (number != 1)}"
+    return f"{number} {noun}{'s' * (number != 1)}"
 
 
 def format_size(size: int) -> str:
@@ -68,18 +68,18 @@ def clock(seconds: float | None) -> str:
     whole = round(seconds)
     if whole < 60:
         return f"{whole} s"
-    minutes, rest = divmod(whole, 60)
+    minutes, left_over = divmod(whole, 60)
     hours, minutes = divmod(minutes, 60)
     if hours >= 48:
         return f"{hours // 24} days {hours % 24} h"
-    return f"{hours} h {minutes:02} min" if hours else f"{minutes} min {rest:02} s"
+    return f"{hours} h {minutes:02} min" if hours else f"{minutes} min {left_over:02} s"
 
 
 def stopwatch(seconds: float) -> str:
     """Format a running duration: `2:05:20` or `3:20`."""
-    minutes, rest = divmod(round(seconds), 60)
+    minutes, left_over = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+    return f"{hours}:{minutes:02}:{left_over:02}" if hours else f"{minutes}:{left_over:02}"
 
 
 def utc(time: datetime) -> str:

@@ -133,9 +133,9 @@ class OwnFolders:
             raise self._storage_error("read", error) from error
 
     def _storage_error(self, what: str, error: Exception) -> SweepRefusedError:
-        where, why = mask_url(self._owner_file), mask_text(str(error) or repr(error))
+        file, why = mask_url(self._owner_file), mask_text(str(error) or repr(error))
         return SweepRefusedError(
-            f"{where}, which says whose sweep this is, cannot be {what}: {why}; name another "
+            f"{file}, which says whose sweep this is, cannot be {what}: {why}; name another "
             "storage by --set storage=OTHER"
         )
 
@@ -167,8 +167,8 @@ class OwnFolders:
         try:
             listed = files.get_file_info(FileSelector(path, allow_not_found=True, recursive=True))
         except OSError as error:
-            where = mask_url(self.checkpoints)
-            _log.warning("%s cannot be read: %s", where, mask_text(str(error)))
+            folder = mask_url(self.checkpoints)
+            _log.warning("%s cannot be read: %s", folder, mask_text(str(error)))
             return
         kept = {find_below(self._real_checkpoints, location) for location in needed}
         inside = re.compile(re.escape(path) + r"(/[^/]+/checkpoint_[^/]+)")

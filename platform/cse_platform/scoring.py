@@ -74,8 +74,8 @@ def record_test_access(
                     )
 
         def record(evaluation: Evaluation) -> list[SinkHealth]:
-            of = {"sweep": trial.sweep, "trial": trial.key, "source": source_name(data)}
-            recorder.record(evaluation_event(**of, evaluation=evaluation))
+            fields = {"sweep": trial.sweep, "trial": trial.key, "source": source_name(data)}
+            recorder.record(evaluation_event(**fields, evaluation=evaluation))
             return [sink for sink in recorder.flush(FLUSH_SECONDS) if sink.behind]
 
         yield record
@@ -108,13 +108,13 @@ def score_model(request: ScoringRequest, *, leaderboard: str, runs: Path) -> Eva
     Raises:
         NoStoreError: if the model is a trial's and the leaderboard does not exist.
     """
-    held = tuple(with_checksum(own) for own in request.tasks.own)
+    own_sets = tuple(with_checksum(own) for own in request.tasks.own)
     missing = missing_references(request.tasks.referenced)
     for line in missing:
         echo(f"to fetch: {line}", err=True)
     if missing:
         fetch_references(request.tasks.referenced)
-    request = replace(request, tasks=with_snapshots(replace(request.tasks, own=held)))
+    request = replace(request, tasks=with_snapshots(replace(request.tasks, own=own_sets)))
     key = _find_reference(request.model, leaderboard)
     if key is None:
         return _run_evaluation(request, open_model(request.model, **request.reading))

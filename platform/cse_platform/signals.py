@@ -77,7 +77,7 @@ def grace_after_sigterm(seconds: float) -> Iterator[Grace]:
         grace.end()
 
 
-def heed_sigterm() -> None:
+def interrupt_on_sigterm() -> None:
     """Make SIGTERM, which a preempted job gets, do what Ctrl-C does from now on.
 
     Call this again after code that sets its own handler, as Ray does.

@@ -136,7 +136,7 @@ def _make_dropping(stream: TextIO) -> TextIO | None:
 
 
 @unwritable_dropped("stdout")
-def say(stage: str, *, log: Literal["stdout", "stderr"] | None = None) -> None:
+def announce(stage: str, *, log: Literal["stdout", "stderr"] | None = None) -> None:
     """Print on a terminal what the command is doing now.
 
     Without a terminal, commands that run for long print it to `log`, which would otherwise stay

@@ -65,7 +65,7 @@ def test_links_name_what_is_chosen_and_forms_may_repeat_it() -> None:
     changed = address.link(backbone=None, sort="rank", every=True)
     assert changed == "/?since=2026-01-02&sort=rank&every=yes"
     assert SweepAddress(name="a/b c").link(x="tau2") == "/sweeps/a%2Fb%20c?x=tau2"
-    assert SweepAddress(name="s").under("/parts/live") == "/parts/live/sweeps/s"
+    assert SweepAddress(name="s").part_link("/parts/live") == "/parts/live/sweeps/s"
     query = [("rows", "a"), ("rows", "b,c"), ("rows", "a"), ("rows", "")]
     address = CompareAddress.read(query)
     assert address.rows == ("a", "b", "c")

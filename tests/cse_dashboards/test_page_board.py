@@ -15,7 +15,7 @@ from sweep_events import sweep_started, trial_life
 
 from cse_dashboards.page.address import ROWS_COMPARED
 from cse_dashboards.page.app import create_app
-from cse_dashboards.page.words import reference
+from cse_dashboards.page.words import row_reference
 from cse_methods.names import PAPER_PAGES, method_name
 from cse_methods.tasks import STS_TASKS
 from cse_platform.leaderboard import Filters, Leaderboard
@@ -130,11 +130,11 @@ def test_published_rows_stand_beside_ours(lab: Leaderboard, client: FlaskClient)
 def test_a_released_encoder_is_compared_by_the_trial_that_scored_it() -> None:
     heads = ["method", "configuration"]
     ours, theirs = ((Cell(name), Cell("dddddddd")) for name in ("simcse", "diffcse (released)"))
-    assert reference(heads, ours) == "simcse@dddddddd"
-    assert reference(heads, theirs) == "untrained@dddddddd"
+    assert row_reference(heads, ours) == "simcse@dddddddd"
+    assert row_reference(heads, theirs) == "untrained@dddddddd"
     knowing = (Cell("consert (transductive)"), Cell("dddddddd"))
-    assert reference(heads, knowing) == "consert@dddddddd"
-    assert reference(heads, (Cell("diffcse"), Cell(""))) is None
+    assert row_reference(heads, knowing) == "consert@dddddddd"
+    assert row_reference(heads, (Cell("diffcse"), Cell(""))) is None
 
 
 def test_clean_scores_stand_on_the_page_when_asked_for(cleaned: Path) -> None:

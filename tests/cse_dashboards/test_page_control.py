@@ -206,7 +206,7 @@ def test_a_note_tags_and_a_star_are_kept_shown_and_taken_away(owner, control, tm
     post(owner, f"/trials/{KEY}/configuration/annotation", control, star="yes", tags="odd")
     assert "★" in owner.get("/").text
     with open_leaderboard(tmp_path) as board:
-        assert board.trial(KEY).of_configuration.words == ("odd",)
+        assert board.trial(KEY).of_configuration.tag_names == ("odd",)
     table = owner.get("/parts/trials/sweeps/first").text
     row = next(one for one in table.split("<tr>") if KEY[:8] in one)
     assert "★" in row and "odd" in row and EVIL not in table

@@ -19,7 +19,7 @@ def test_a_result_is_computed_once_for_its_source() -> None:
     assert memory.ask("question", 1, lambda: "one") == "one"
     assert memory.ask("question", 1, lambda: "never") == "one"
     assert memory.ask("question", 2, lambda: "two") == "two"
-    assert memory.known("question", 1) is None
+    assert memory.recall("question", 1) is None
 
 
 def test_who_asks_the_same_at_once_waits_for_one_answer() -> None:

@@ -149,8 +149,8 @@ def test_a_submission_says_how_its_job_stands(typed, write, monkeypatch) -> None
     ):
         info = SimpleNamespace(status=status, driver_exit_code=ended_with, message="never started")
         server = MagicMock(spec=JobServer, url="http://head:8265")
-        server.running.return_value, server.python.return_value = None, "python"
-        server.states.return_value = iter([(info, lines)])
+        server.find_job.return_value, server.find_python.return_value = None, "python"
+        server.follow_states.return_value = iter([(info, lines)])
         monkeypatch.setattr("cse_platform.launch.submit.JobServer", lambda _, one=server: one)
         words = ("--address", "head", "--runs", "/lab/runs", "--no-ship")
         done = typed("submit", write(), *words, code=code)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from sqlalchemy import make_url
 
 from cse_methods.errors import CseError
-from cse_platform.cli.common import LeaderboardPlace, UserPath, shows_errors, store_options
+from cse_platform.cli.common import StoreOptions, UserPath, shows_errors, store_options
 from cse_platform.databases import expand_url, sqlite_file, sqlite_url
 from cse_platform.errors import SweepFileError
 from cse_platform.leaderboard import open_leaderboard
@@ -313,8 +313,8 @@ def test_options_and_their_variables_are_expanded_to_the_store_in_that_folder(ho
     @click.command()
     @store_options
     @click.argument("file", type=UserPath())
-    def show(place: LeaderboardPlace, file: Path) -> None:
-        click.echo(f"{place.url} {file}")
+    def show(stores: StoreOptions, file: Path) -> None:
+        click.echo(f"{stores.url} {file}")
 
     def shown(*words: str) -> str:
         return CliRunner().invoke(show, words).output.strip()

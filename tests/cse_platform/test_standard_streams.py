@@ -20,7 +20,7 @@ from cse_platform.errors import StoreError
 from cse_platform.presentation.tables import text_table
 from cse_platform.presentation.terminal import Terminal, print_page, progress_bar, progress_lines
 from cse_platform.signals import interrupt, interrupt_handler_kept
-from cse_platform.standard_streams import echo, escape_controls, say, unwritable_dropped
+from cse_platform.standard_streams import announce, echo, escape_controls, unwritable_dropped
 from cse_platform.tracking.submission import ORDER_FILE, SUBMISSION
 
 
@@ -29,7 +29,7 @@ def test_only_data_that_cannot_be_written_is_an_error(lost, monkeypatch) -> None
     @click.command()
     @shows_errors
     def shown() -> None:
-        say("reading", log="stdout")
+        announce("reading", log="stdout")
         click.echo("a note", err=True)
         with unwritable_dropped("stdout", "stderr"):
             Console().print("a trial")
@@ -76,7 +76,7 @@ def test_a_closed_stream_is_the_null_device(gone, monkeypatch) -> None:
     @click.command()
     @shows_errors
     def shown() -> None:
-        say("reading", log="stdout")
+        announce("reading", log="stdout")
         echo("a note", err=True)
         echo("data")
         print_page([text_table(("a",), [("b",)])])
@@ -197,14 +197,14 @@ def test_the_log_of_a_submitted_sweep_has_no_controls(tmp_path, capsys, monkeypa
 
 HIT_IN_A_FINALISER = """
 import signal, threading
-from cse_platform.signals import heed_sigterm
+from cse_platform.signals import interrupt_on_sigterm
 
 class Hit:
     def __del__(self):
         signal.raise_signal(signal.SIGINT)
 
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a script's background job ignores it
-heed_sigterm()
+interrupt_on_sigterm()
 try:
     hit = Hit()
     del hit
@@ -217,14 +217,14 @@ except KeyboardInterrupt:
 HIT_WHILE_A_CONNECTION_CLOSES = """
 import signal, sqlite3
 from sqlalchemy import create_engine
-from cse_platform.signals import heed_sigterm
+from cse_platform.signals import interrupt_on_sigterm
 
 class Hit(sqlite3.Connection):
     def close(self):
         signal.raise_signal(signal.SIGINT)
 
 signal.signal(signal.SIGINT, signal.default_int_handler)
-heed_sigterm()
+interrupt_on_sigterm()
 engine = create_engine("sqlite://", creator=lambda: sqlite3.connect(":memory:", factory=Hit))
 engine.connect().close()
 try:

@@ -121,7 +121,7 @@ def test_conditions_narrow_and_order_goes_both_ways(lab) -> None:
     for where, expected in CONDITIONS.items():
         conditions = parse_conditions(where)
         assert parse_conditions(format_conditions(conditions)) == conditions
-        found = lab.search("all", where=conditions).trials
+        found = lab.search("all", conditions=conditions).trials
         assert [one.number for one in found] == expected, where
     for sort, (up, down) in ORDERS.items():
         assert numbers(lab, sort=sort) == up, sort

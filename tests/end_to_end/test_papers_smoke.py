@@ -51,7 +51,7 @@ def _check_lines(board: Leaderboard, rehearsal: Rehearsal) -> int:
     scored = {name for row in rows for name, of in row.scores.items() if math.isfinite(of.mean)}
     found = 0
     for point, dev, test, costs in _promised(original):
-        there = spec.space.active(rehearsal.replace_point(point))
+        there = spec.space.select_active(rehearsal.replace_point(point))
         values = spec.config(there).hyperparameters()
         found_later = find_stage_references(spec.fixed).keys() | {
             name for name, value in spec.fixed.items() if any(find_best_references(value))

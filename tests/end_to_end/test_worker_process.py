@@ -57,7 +57,7 @@ def run(trials: list[Trial], folder: Path, *, reuse: bool) -> Kept:
     """Run trials one after another; one whose setting `stop` is true is stopped like a pruned."""
     from ray import tune
 
-    from cse_platform.runner.worker import make_reusable
+    from cse_platform.runner.worker import make_reusable_trainable
 
     kept = Kept()
     stopped = {place for place, trial in enumerate(trials) if trial.get("stop")}
@@ -76,7 +76,7 @@ def run(trials: list[Trial], folder: Path, *, reuse: bool) -> Kept:
 
     how = tune.RunConfig(storage_path=str(folder), callbacks=[Listener()], verbose=0, stop=stop)
     tuner = tune.Tuner(
-        tune.with_resources(make_reusable(unpacked), ONE_AT_A_TIME),
+        tune.with_resources(make_reusable_trainable(unpacked), ONE_AT_A_TIME),
         param_space={"trial": tune.grid_search(space)},
         tune_config=tune.TuneConfig(reuse_actors=reuse, max_concurrent_trials=1),
         run_config=how,
@@ -105,9 +105,9 @@ def test_trials_of_one_process_do_not_see_each_other(joined: None, tmp_path: Pat
 
 
 def test_a_trial_that_does_not_leave_its_process_holds_up_no_other(monkeypatch) -> None:
-    from cse_platform.runner.worker import make_reusable
+    from cse_platform.runner.worker import make_reusable_trainable
 
-    worker = make_reusable(any_method)
+    worker = make_reusable_trainable(any_method)
     for is_free in (True, False):
         monkeypatch.setattr(worker.__bases__[0], "reset_config", lambda *_, free=is_free: free)
         if is_free:

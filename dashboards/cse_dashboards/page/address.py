@@ -102,7 +102,7 @@ class Address(BaseModel):
         """Return the path and query of this view, with some choices changed."""
         changed = self.model_validate({**self.model_dump(), **changes})
         texts = {}
-        for name, value in changed.chosen():
+        for name, value in changed.iterate_chosen():
             if isinstance(value, bool):
                 texts[name] = "yes" if value else "no"
             elif isinstance(value, tuple):
@@ -112,11 +112,11 @@ class Address(BaseModel):
         query = urlencode(texts, safe=":,|@")
         return changed.path + (f"?{query}" if query else "")
 
-    def under(self, prefix: str) -> str:
+    def part_link(self, prefix: str) -> str:
         """Return the link to a part of the view or to a file, with the same choices."""
         return prefix + self.link()
 
-    def chosen(self) -> Iterator[tuple[str, Any]]:
+    def iterate_chosen(self) -> Iterator[tuple[str, Any]]:
         """Yield the query parameters whose values differ from the defaults."""
         for name, field in type(self).model_fields.items():
             value = getattr(self, name)

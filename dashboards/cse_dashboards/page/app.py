@@ -23,7 +23,7 @@ from cse_dashboards.page.control import Control
 from cse_dashboards.page.site import (
     OpenLeaderboard,
     Site,
-    admitted,
+    admitted_control,
     end_reading,
     frame,
     pages,
@@ -126,7 +126,7 @@ def create_app(
     app.jinja_env.globals |= GLOBALS
     addresses = {name: f"/static/{digest}/{name}" for name, (digest, *_) in assets.items()}
     app.jinja_env.globals |= {"assets": addresses, "library": LIBRARY}
-    app.context_processor(lambda: {"frame": frame(), "site": site(), "control": admitted()})
+    app.context_processor(lambda: {"frame": frame(), "site": site(), "control": admitted_control()})
     app.register_blueprint(pages)
     app.register_blueprint(controls)
     if control is not None:

@@ -24,7 +24,7 @@ class Memory(Generic[T]):
         self._renewing: set[Hashable] = set()
         self._behind = ThreadPoolExecutor(max_workers=1, thread_name_prefix="renew")
 
-    def known(self, question: Hashable, source: Any) -> T | None:
+    def recall(self, question: Hashable, source: Any) -> T | None:
         """Return the cached result if it was computed from an equal `source`, else None."""
         with self._lock:
             kept = self._kept.get(question)
@@ -35,12 +35,12 @@ class Memory(Generic[T]):
 
         Concurrent callers with the same question wait for the one that computes it.
         """
-        if (result := self.known(question, source)) is not None:
+        if (result := self.recall(question, source)) is not None:
             return result
         with self._lock:
             computing = self._computing.setdefault(question, threading.Lock())
         with computing:
-            if (result := self.known(question, source)) is not None:
+            if (result := self.recall(question, source)) is not None:
                 return result
             return self.keep(question, source, compute())
 

@@ -163,7 +163,7 @@ def end_reading(_error: BaseException | None) -> None:
         g.reading.close()
 
 
-def admitted() -> Control | None:
+def admitted_control() -> Control | None:
     """Return the access control if the request may change something, else None."""
     control = site().control
     return control if control is not None and control.admits(request) else None

@@ -51,21 +51,21 @@ def arrange_columns(table: Table, *, front: Sequence[str]) -> Table:
         return table
     last = max(names.index(name) for name in ("backbone", "95 % interval", "rank") if name in names)
     heads = list(enumerate(table.heads))
-    ranked = next(at for at, head in heads if head.align == "right")  # the first number
+    ranked = next(i for i, head in heads if head.align == "right")  # the first number
     scores = [
-        at
-        for at, head in heads
-        if at > last and (head.sort in SCORE_COLUMNS or head.sort not in ("", *ORDERS))
+        i
+        for i, head in heads
+        if i > last and (head.sort in SCORE_COLUMNS or head.sort not in ("", *ORDERS))
     ]
-    first = [at for name in front for at, head in heads if name in (head.name, head.sort)]
-    first += [ranked, *[at for at, name in enumerate(names) if name == "95 % interval"]]
-    rest = [*range(last + 1), names.index("n"), *scores, *range(len(names))]
-    order = list(dict.fromkeys([*first, *rest]))
-    groups = (tuple(tuple(row[at] for at in order) for row in group) for group in table.groups)
-    return replace(table, heads=tuple(table.heads[at] for at in order), groups=tuple(groups))
+    first = [i for name in front for i, head in heads if name in (head.name, head.sort)]
+    first += [ranked, *[i for i, name in enumerate(names) if name == "95 % interval"]]
+    others = [*range(last + 1), names.index("n"), *scores, *range(len(names))]
+    order = list(dict.fromkeys([*first, *others]))
+    groups = (tuple(tuple(row[i] for i in order) for row in group) for group in table.groups)
+    return replace(table, heads=tuple(table.heads[i] for i in order), groups=tuple(groups))
 
 
-def direction(column: str) -> str:
+def sort_direction(column: str) -> str:
     """Return the sort direction of a column as an ARIA value."""
     return "ascending" if column in RISING else "descending"
 
@@ -75,7 +75,7 @@ def leads_to(head: str, text: str) -> str | None:
     return _LEADS[head].format(quote(text, safe="")) if head in _LEADS and text else None
 
 
-def reference(heads: list[str], row: TableRow) -> str | None:
+def row_reference(heads: list[str], row: TableRow) -> str | None:
     """Return METHOD@CONFIGURATION of one of our rows, or None if it has no configuration."""
     cells = {head: cell.text for head, cell in zip(heads, row, strict=True)}
     configuration = cells.get("configuration")
@@ -112,8 +112,8 @@ def table_colours(tables: Iterable[Table]) -> dict[str, str]:
 def cell_name(head: str, text: str) -> str:
     """Format a cell under a head, with methods, backbones and tasks by their display names."""
     if head == "method":
-        name, space, rest = text.partition(" ")
-        return method_name(name) + space + rest
+        name, space, suffix = text.partition(" ")
+        return method_name(name) + space + suffix
     if head == "task":
         return task_words(text)
     return backbone_name(text) if head == "backbone" else text
@@ -134,7 +134,7 @@ def first_line(text: str | None) -> str:
 
 FILTERS: dict[str, Callable[..., str]] = {
     "percent": percent,
-    "measured": lambda value, of: percent(value) if of.factor == 100 else number(value),
+    "measured": lambda value, quantity: percent(value) if quantity.factor == 100 else number(value),
     "clock": clock,
     "moment": moment,
     "one_line": values_line,
@@ -145,7 +145,7 @@ FILTERS: dict[str, Callable[..., str]] = {
     "value_text": value_text,
 }
 _FUNCTIONS: tuple[Callable[..., Any], ...] = (
-    *(backbone_name, cell_name, direction, head_name, leads_to, method_colours, method_name),
-    *(reference, table_colours, task_words),
+    *(backbone_name, cell_name, sort_direction, head_name, leads_to, method_colours, method_name),
+    *(row_reference, table_colours, task_words),
 )
-GLOBALS: dict[str, Any] = {of.__name__: of for of in _FUNCTIONS} | {"navigation": NAVIGATION}
+GLOBALS: dict[str, Any] = {each.__name__: each for each in _FUNCTIONS} | {"navigation": NAVIGATION}

@@ -2,7 +2,7 @@
 
 import click
 
-from cse_platform.cli.common import LeaderboardPlace, store_options
+from cse_platform.cli.common import StoreOptions, store_options
 from cse_platform.standard_streams import echo
 
 
@@ -22,7 +22,7 @@ def annotate_command(
     tags: tuple[str, ...],
     untags: tuple[str, ...],
     star: bool | None,
-    place: LeaderboardPlace,
+    stores: StoreOptions,
 ) -> None:
     """Add a note, tags or a star to SUBJECT.
 
@@ -44,8 +44,8 @@ def annotate_command(
     from cse_platform.control.annotations import annotate
 
     target, lacking = annotate(
-        place.url_beside_runs,
-        place.folder,
+        stores.url_beside_runs,
+        stores.folder,
         subject,
         note=note,
         star=star,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import click
 
 from cse_platform.cli.common import (
-    LeaderboardPlace,
+    StoreOptions,
     format_options,
     print_document,
     published_option,
@@ -28,7 +28,7 @@ def audit_command(
     paper: str | None,
     published_files: tuple[Path, ...],
     format: "Format",
-    place: LeaderboardPlace,
+    stores: StoreOptions,
 ) -> None:
     """Check whether the papers' claims exceed the noise.
 
@@ -49,7 +49,7 @@ def audit_command(
     from cse_platform.presentation.audit import audit_document
 
     try:
-        with open_leaderboard(place.url, published=published_files) as board:
+        with open_leaderboard(stores.url, published=published_files) as board:
             audit = board.audit(paper)
     except NoStoreError as error:
         echo(f"{error}; using the spreads over seeds that the papers print", err=True)

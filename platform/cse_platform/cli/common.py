@@ -134,9 +134,9 @@ class CommandGroup(ShowingGroup):
                 parser = click.Command(None, params=[*options]).make_parser(context)
                 parser.allow_interspersed_args = False
                 with suppress(click.UsageError):
-                    _, rest, _ = parser.parse_args(list(args))
-                    if rest and rest[0] == word:
-                        return [word, *args[: len(args) - len(rest)], *rest[1:]]
+                    _, remaining, _ = parser.parse_args(list(args))
+                    if remaining and remaining[0] == word:
+                        return [word, *args[: len(args) - len(remaining)], *remaining[1:]]
         return args
 
 
@@ -158,7 +158,7 @@ def version_option(command: Callable[_P, _R]) -> Callable[_P, _R]:
 
 
 @dataclass(frozen=True)
-class LeaderboardPlace:
+class StoreOptions:
     """The leaderboard and the runs folder that `--runs`, `--store` and CSE_STORE name."""
 
     runs: Path | None
@@ -231,7 +231,7 @@ def print_json(value: Any) -> None:
 
 
 def store_options(command: Callable[..., _R]) -> Callable[..., _R]:
-    """Add `--runs` and `--store`, which the command gets as `place`."""
+    """Add `--runs` and `--store`, which the command gets as `stores`."""
 
     @click.option(
         "--runs",
@@ -248,8 +248,8 @@ def store_options(command: Callable[..., _R]) -> Callable[..., _R]:
     )
     @wraps(command)
     def call(*args: Any, runs: Path | None, store: str | None, **given: Any) -> _R:
-        place = LeaderboardPlace(runs, store, _is_typed("store"))
-        return command(*args, place=place, **given)
+        stores = StoreOptions(runs, store, _is_typed("store"))
+        return command(*args, stores=stores, **given)
 
     return call
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Literal
 import click
 
 from cse_platform.cli.common import (
-    LeaderboardPlace,
+    StoreOptions,
     filter_options,
     format_options,
     print_document,
@@ -47,7 +47,7 @@ def compare_command(
     on: Literal["test", "dev"],
     filters: "Filters",
     format: "Format",
-    place: LeaderboardPlace,
+    stores: StoreOptions,
 ) -> None:
     """Compare A with B, or if you name none, every row with every other.
 
@@ -72,7 +72,7 @@ def compare_command(
 
     family: FamilyName = tasks or "sts"
     with (
-        open_leaderboard(place.url) as reader,
+        open_leaderboard(stores.url) as reader,
         progress_bar("resampling") as move,
     ):
 

@@ -209,13 +209,13 @@ def overlap(files: tuple[Path, ...], table_format: "TableFormat | None") -> None
         in_sweep, option = "state format: unquoted (with its separator:)", "add --format unquoted"
         raise DataError(str(error).replace(in_sweep, option)) from None
     rows = []
-    for key, ours, theirs in zip(("sentences", "pairs"), a, b, strict=True):
-        for name, here, there in ((files[0], ours, theirs), (files[1], theirs, ours)):
+    for kind, ours, theirs in zip(("sentences", "pairs"), a, b, strict=True):
+        for name, keys, other_keys in ((files[0], ours, theirs), (files[1], theirs, ours)):
             if ours and theirs:
-                known = set(there)
-                shared = sum(key in known for key in here)
+                others = set(other_keys)
+                shared = sum(key in others for key in keys)
                 rows.append(
-                    (key, str(name), f"{len(here):,}", f"{shared:,}", f"{shared / len(here):.1%}")
+                    (kind, str(name), f"{len(keys):,}", f"{shared:,}", f"{shared / len(keys):.1%}")
                 )
     print_table(
         ("what", "of", "there are", "also in the other", "share"),

@@ -7,13 +7,13 @@ import click
 
 from cse_platform.cli.common import (
     CONTEXT,
-    LeaderboardPlace,
+    StoreOptions,
     print_json,
     shows_errors,
     store_options,
     version_option,
 )
-from cse_platform.standard_streams import say
+from cse_platform.standard_streams import announce
 
 if TYPE_CHECKING:
     from cse_methods.encoders.poolers import Pooler
@@ -79,7 +79,7 @@ def main(
     max_length: int | None,
     slicing_length: int | None,
     classifier: Literal["pytorch", "scikit-learn"],
-    place: LeaderboardPlace,
+    stores: StoreOptions,
     as_json: bool,
 ) -> None:
     """Score an encoder on test sets.
@@ -95,7 +95,7 @@ def main(
         cse-evaluate quickstart-simcse#3 --tasks sts,transfer,ranking,geometry
         cse-evaluate ./simcse-mini --json
     """
-    say(f"reading {model}", log="stderr")  # torch takes seconds
+    announce(f"reading {model}", log="stderr")  # torch takes seconds
     from cse_methods.transfer.protocol import TransferProtocol
     from cse_platform.scoring import ScoringRequest, score_model
 
@@ -116,7 +116,7 @@ def main(
         dims=tuple(sorted({int(word) for word in words})),
         protocol=TransferProtocol(classifier=classifier),
     )
-    url, folder = place.url_beside_runs, place.folder
+    url, folder = stores.url_beside_runs, stores.folder
     evaluation = score_model(request, leaderboard=url, runs=folder)
     if as_json:
         from cse_platform.presentation.evaluation import evaluation_record

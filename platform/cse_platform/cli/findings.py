@@ -4,7 +4,7 @@ from dataclasses import asdict
 
 import click
 
-from cse_platform.cli.common import LeaderboardPlace, print_json, store_options
+from cse_platform.cli.common import StoreOptions, print_json, store_options
 from cse_platform.standard_streams import echo
 
 MOST = 10_000
@@ -15,7 +15,7 @@ MOST = 10_000
 @click.argument("sweep")
 @store_options
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, scores as fractions.")
-def search_command(sweep: str, place: LeaderboardPlace, as_json: bool) -> None:
+def search_command(sweep: str, stores: StoreOptions, as_json: bool) -> None:
     """Show what SWEEP's search found, and how reliable it is.
 
     Shows the best score that fewer trials would have reached on average; how much of the best score
@@ -31,7 +31,7 @@ def search_command(sweep: str, place: LeaderboardPlace, as_json: bool) -> None:
     from cse_platform.leaderboard.statistics.searches import LEAST_SEARCHED
     from cse_platform.search.findings import format_findings, search_findings
 
-    with open_leaderboard(place.url) as board:
+    with open_leaderboard(stores.url) as board:
         findings = search_findings(board.search(sweep, limit=MOST))
     if findings is None:
         raise QueryError(

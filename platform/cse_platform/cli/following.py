@@ -6,7 +6,7 @@ from contextlib import suppress
 from datetime import datetime, timedelta
 from pathlib import Path
 
-from cse_platform.cli.common import LeaderboardPlace
+from cse_platform.cli.common import StoreOptions
 from cse_platform.errors import StoreDownError
 from cse_platform.export.journal_files import find_output
 from cse_platform.launch.outcome import explain_no_result, outcome_lines, state_line
@@ -17,30 +17,30 @@ from cse_platform.leaderboard.records import Trial
 from cse_platform.leaderboard.sweeps import SweepOverview
 from cse_platform.numbers import clock, stopwatch
 from cse_platform.presentation.terminal import Terminal
-from cse_platform.signals import exit_code, heed_sigterm
+from cse_platform.signals import exit_code, interrupt_on_sigterm
 from cse_platform.standard_streams import echo
 from cse_platform.stores.sql.store import Store, open_for_reading
 from cse_platform.sweep.stores import errors_folder
 from cse_platform.tracking.events import DriverMessage
 from cse_platform.tracking.output import read_output
 
-_LOOK_SECONDS = 1.0
+_TICK_SECONDS = 1.0
 _KNOWN_AGAIN = 1000
 """The number of last characters shown by which their position in a changed text is found."""
 _OVERLAP = timedelta(minutes=1)
 """How far messages of the driver's threads may be stored out of order."""
 
 
-def print_logs(place: LeaderboardPlace, sweep: str) -> None:
+def print_logs(stores: StoreOptions, sweep: str) -> None:
     """Print everything that a sweep's drivers have said since its first start, then its outcome."""
-    with open_for_reading(place.url) as board:
+    with open_for_reading(stores.url) as board:
         followed = FollowedSweep(board, sweep)
         for line in followed.new_lines():
             echo(line.text)
         overview = followed.overview
         echo(state_line(sweep, overview.state.lower(), overview.counts))
-        outcome = outcome_lines(Leaderboard(board), sweep, runs=place.folder, options=place.options)
-        for text in outcome:
+        reader, options = Leaderboard(board), stores.options
+        for text in outcome_lines(reader, sweep, runs=stores.folder, options=options):
             echo(text)
 
 
@@ -50,9 +50,9 @@ def print_output(url: str, trial: str, *, runs: Path, follow: bool) -> None:
     `runs` is a runs folder that may contain the sweep. Raises NotFoundError if the output is
     somewhere else.
     """
-    heed_sigterm()
+    interrupt_on_sigterm()
     with open_leaderboard(url) as board:
-        details, shown, runs_on = board.trial(trial), "", follow
+        details, shown, is_running = board.trial(trial), "", follow
         while True:
             file = find_output(details, runs)
             text = "" if file is None else read_output(file)
@@ -63,12 +63,14 @@ def print_output(url: str, trial: str, *, runs: Path, follow: bool) -> None:
                 new = text.rpartition(last)[2] if last in text else text
             echo(new, nl=False)
             shown = text
-            if not (runs_on and details.state == "RUNNING"):
+            if not (is_running and details.state == "RUNNING"):
                 break
-            time.sleep(_LOOK_SECONDS)
+            time.sleep(_TICK_SECONDS)
             with suppress(StoreDownError):
                 details = board.trial(trial)
-                runs_on = any(board.sweep(each.sweep).state == "RUNNING" for each in details.sweeps)
+                is_running = any(
+                    board.sweep(each.sweep).state == "RUNNING" for each in details.sweeps
+                )
     if not shown:
         yet = " yet" if details.state == "RUNNING" else ""
         echo(f"trial {trial} has no output{yet}", err=True)
@@ -79,18 +81,18 @@ def follow(url: str, sweep: str) -> int:
 
     A Ctrl-C or SIGTERM ends only the display.
     """
-    heed_sigterm()
+    interrupt_on_sigterm()
     console = Terminal(markup=False, highlight=False)
     with open_for_reading(url) as board:
         followed = FollowedSweep(board, sweep)
         followed.new_lines()  # skip earlier lines, which `logs` without `--follow` shows
         try:
-            looks = _iter_looks(followed)
+            ticks = _iter_ticks(followed)
             if console.is_interactive:
-                show_live(followed, console, looks)
+                show_live(followed, console, ticks)
             elif followed.overview.state == "RUNNING":  # else its summary below is all there is
                 console.print(followed.summary(), soft_wrap=True)
-                print_texts(lambda: [line.text for line in followed.new_lines()], console, looks)
+                print_texts(lambda: [line.text for line in followed.new_lines()], console, ticks)
         except KeyboardInterrupt:
             echo(f"sweep {sweep!r} is still running; end it with cse-sweep stop {sweep}", err=True)
             return exit_code()
@@ -108,12 +110,12 @@ def follow(url: str, sweep: str) -> int:
     return exit_code()
 
 
-def _iter_looks(followed: "FollowedSweep") -> Iterator[None]:
+def _iter_ticks(followed: "FollowedSweep") -> Iterator[None]:
     """Yield once a second, until the sweep has ended."""
     while followed.overview.state == "RUNNING":
         yield
         if followed.overview.state == "RUNNING":
-            time.sleep(_LOOK_SECONDS)
+            time.sleep(_TICK_SECONDS)
 
 
 class FollowedSweep(SweepView):
@@ -149,7 +151,7 @@ class FollowedSweep(SweepView):
                 None if overview.holder is None else errors_folder(Path(overview.holder.folder))
             )
             self._lines = SweepLines(errors=errors)
-        lines = self._lines.new(trials, self.messages)
+        lines = self._lines.list_new(trials, self.messages)
         times = [line.time for line in lines] + ([self._newest] if self._newest else [])
         self._newest = max(times, default=None)
         return lines

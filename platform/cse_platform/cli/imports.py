@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from cse_platform.cli.common import LeaderboardPlace, UserPath, store_options
+from cse_platform.cli.common import StoreOptions, UserPath, store_options
 from cse_platform.standard_streams import echo
 
 
@@ -13,9 +13,7 @@ from cse_platform.standard_streams import echo
 @click.option("--sweep", help="The name that the trials come under.")
 @click.option("--trial", help="The trial that a folder with mteb's results is about.")
 @store_options
-def import_command(
-    file: Path, sweep: str | None, trial: str | None, place: LeaderboardPlace
-) -> None:
+def import_command(file: Path, sweep: str | None, trial: str | None, stores: StoreOptions) -> None:
     """Import runs from a table: CSV, JSON lines or Parquet. Or attach mteb's results to a trial.
 
     A row is a run or, with a step, a dev point of one. The columns are run, method, backbone, seed,
@@ -37,12 +35,13 @@ def import_command(
     if trial is not None:
         from cse_platform.imports.mteb_results import import_mteb_results
 
-        store = place.url_beside_runs
-        new, known, claimed = import_mteb_results(file, trial=trial, runs=place.folder, store=store)
+        new, known, claimed = import_mteb_results(
+            file, trial=trial, runs=stores.folder, store=stores.url_beside_runs
+        )
         mark = ", marked as claimed" * claimed
         echo(f"Scores: {new} new, {known} already here{mark}")
         return
     assert sweep is not None
     from cse_platform.imports.runs import import_runs
 
-    echo(str(import_runs(file, sweep=sweep, runs=place.folder, store=place.url_beside_runs)))
+    echo(str(import_runs(file, sweep=sweep, runs=stores.folder, store=stores.url_beside_runs)))

@@ -12,7 +12,7 @@ from cse_platform.cli.audit import audit_command
 from cse_platform.cli.common import (
     CONTEXT,
     CommandGroup,
-    LeaderboardPlace,
+    StoreOptions,
     filter_options,
     format_options,
     print_document,
@@ -90,7 +90,7 @@ def main(
     format: "Format",
     show: tuple[str, ...],
     wide: bool,
-    place: LeaderboardPlace,
+    stores: StoreOptions,
 ) -> None:
     """Rank methods by their mean test score over seeds, or if there is none, by dev.
 
@@ -121,7 +121,7 @@ def main(
     paper_tables = tuple(published.split(",")) if published else ()
     backbone, method = filters.backbone, filters.method
     try:
-        reader = open_leaderboard(place.url, published=published_files)
+        reader = open_leaderboard(stores.url, published=published_files)
     except NoStoreError as error:
         if against or published is None:
             raise
@@ -189,13 +189,13 @@ def main(
     print_document(board_document(board, tables, wide=wide), format=format, wide=wide)
 
 
-def _explain_no_rows(filters: "Filters", there: Mapping[str, Sequence[str]]) -> str:
+def _explain_no_rows(filters: "Filters", known: Mapping[str, Sequence[str]]) -> str:
     given = {name: value for name, value in asdict(filters).items() if value}
     since = given.pop("since", None)
     named = [f"{name} {value!r}" for name, value in given.items()]
     if since:
         named.append(f"{since:%Y-%m-%d %H:%M} or later")
-    listed = [f"{name} {', '.join(values)}" for name, values in there.items() if values]
+    listed = [f"{name} {', '.join(values)}" for name, values in known.items() if values]
     return (
         f"No complete trial{' of ' + ', '.join(named) if named else ''}. "
         f"On this leaderboard: {'; '.join(listed) if listed else 'nothing yet'}."

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 import click
 
 from cse_platform.cli.common import (
-    LeaderboardPlace,
+    StoreOptions,
     format_options,
     print_document,
     published_option,
     store_options,
 )
-from cse_platform.standard_streams import echo, say
+from cse_platform.standard_streams import announce, echo
 
 if TYPE_CHECKING:
     from cse_platform.presentation.formats import Format
@@ -30,7 +30,7 @@ def paper_command(
     table: str | None,
     published_files: tuple[Path, ...],
     format: "Format",
-    place: LeaderboardPlace,
+    stores: StoreOptions,
 ) -> None:
     """List the papers' tables and figures with your progress, or show one table.
 
@@ -59,9 +59,9 @@ def paper_command(
 
     shown: PaperTable | list[PaperProgress]
     if table is None:
-        say("reading the papers' sweep files")
+        announce("reading the papers' sweep files")
     try:
-        with open_leaderboard(place.url, published=published_files) as board:
+        with open_leaderboard(stores.url, published=published_files) as board:
             shown = board.papers() if table is None else board.paper_table(name or "", table)
     except NoStoreError as error:
         echo(f"{error}; no table has trials of yours yet", err=True)

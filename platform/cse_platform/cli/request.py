@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 import click
 
-from cse_platform.cli.common import LeaderboardPlace, store_options
+from cse_platform.cli.common import StoreOptions, store_options
 from cse_platform.standard_streams import echo
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def about_sweep(metavar: str) -> Callable[[Callable[_P, _R]], click.Command]:
     metavar="N",
     help="Stop only this trial of SWEEP; can be repeated.",
 )
-def stop(sweep: str, place: LeaderboardPlace, numbers: tuple[int, ...]) -> None:
+def stop(sweep: str, stores: StoreOptions, numbers: tuple[int, ...]) -> None:
     """Stop SWEEP as one Ctrl-C would, or stop only TRIAL.
 
     TRIAL is SWEEP#N, or a trial's key or its first 6 digits. Run the sweep's command again to
@@ -47,12 +47,12 @@ def stop(sweep: str, place: LeaderboardPlace, numbers: tuple[int, ...]) -> None:
         cse-sweep stop rankcse-bert-base#7
         cse-sweep stop rankcse-bert-base --trial 7 --trial 9
     """
-    _send_request(place.url, sweep, "stop", numbers=numbers)
+    _send_request(stores.url, sweep, "stop", numbers=numbers)
 
 
 @about_sweep("SWEEP|TRIAL")
 @click.argument("numbers", nargs=-1, type=int, metavar="[N]...")
-def retry(sweep: str, place: LeaderboardPlace, numbers: tuple[int, ...]) -> None:
+def retry(sweep: str, stores: StoreOptions, numbers: tuple[int, ...]) -> None:
     """Retry all failed trials of SWEEP, only its trials with the numbers N, or only TRIAL.
 
     TRIAL is SWEEP#N, or a trial's key or its first 6 digits. A pruned trial is retried only if you
@@ -64,7 +64,7 @@ def retry(sweep: str, place: LeaderboardPlace, numbers: tuple[int, ...]) -> None
         cse-sweep retry rankcse-bert-base#3
         cse-sweep retry rankcse-bert-base 3 7
     """
-    _send_request(place.url, sweep, "retry", numbers=numbers)
+    _send_request(stores.url, sweep, "retry", numbers=numbers)
 
 
 @about_sweep("SWEEP")
@@ -76,7 +76,7 @@ def retry(sweep: str, place: LeaderboardPlace, numbers: tuple[int, ...]) -> None
     metavar="NAME=VALUE",
     help="Value of a hyperparameter; can be repeated.",
 )
-def enqueue(sweep: str, place: LeaderboardPlace, settings: tuple[str, ...]) -> None:
+def enqueue(sweep: str, stores: StoreOptions, settings: tuple[str, ...]) -> None:
     """Let SWEEP try a configuration of your own next.
 
     The sampler draws the hyperparameters that you leave out. A configuration that SWEEP has already
@@ -86,12 +86,12 @@ def enqueue(sweep: str, place: LeaderboardPlace, settings: tuple[str, ...]) -> N
     Example:
         cse-sweep enqueue rankcse-bert-base --set learning_rate=3e-5 --set tau2=0.05
     """
-    _send_request(place.url, sweep, "enqueue", settings=settings)
+    _send_request(stores.url, sweep, "enqueue", settings=settings)
 
 
 @about_sweep("SWEEP")
 @click.argument("count", metavar="N|none")
-def limit(sweep: str, place: LeaderboardPlace, count: str) -> None:
+def limit(sweep: str, stores: StoreOptions, count: str) -> None:
     """Let SWEEP, which is running, run at most N trials at once, or `none` for every free slot.
 
     With a smaller N, the trials that run go on, and the sweep gives up the slots of those that end.
@@ -107,7 +107,7 @@ def limit(sweep: str, place: LeaderboardPlace, count: str) -> None:
             f"expected a number from 1, or none, got {count!r}", param_hint="N"
         )
     at_most = None if count == "none" else int(count)
-    _send_request(place.url, sweep, "limit", at_most=at_most)
+    _send_request(stores.url, sweep, "limit", at_most=at_most)
 
 
 @about_sweep("SWEEP|TRIAL")
@@ -119,7 +119,7 @@ def limit(sweep: str, place: LeaderboardPlace, count: str) -> None:
     help="Print the output of this trial of SWEEP.",
 )
 @click.option("--follow", is_flag=True, help="Show the progress until the sweep or trial ends.")
-def logs(sweep: str, place: LeaderboardPlace, number: int | None, follow: bool) -> None:
+def logs(sweep: str, stores: StoreOptions, number: int | None, follow: bool) -> None:
     """Print the messages of SWEEP so far, or the output of TRIAL.
 
     TRIAL is SWEEP#N, or a trial's key or its first 6 digits. Of a sweep, prints the driver's
@@ -138,18 +138,18 @@ def logs(sweep: str, place: LeaderboardPlace, number: int | None, follow: bool) 
         cse-sweep logs rankcse-bert-base --store postgresql+psycopg://lab@db.lab/leaderboard
     """
     from cse_platform.cli import following
-    from cse_platform.leaderboard.trials import find_place
+    from cse_platform.leaderboard.trials import find_sweep_and_number
     from cse_platform.stores.sql.store import open_for_reading
 
     if number is None:
-        with open_for_reading(place.url) as board, board.session() as session:
-            sweep, number = find_place(session, sweep)
+        with open_for_reading(stores.url) as board, board.session() as session:
+            sweep, number = find_sweep_and_number(session, sweep)
     if number is not None:
-        following.print_output(place.url, f"{sweep}#{number}", runs=place.folder, follow=follow)
+        following.print_output(stores.url, f"{sweep}#{number}", runs=stores.folder, follow=follow)
     elif follow:
-        raise click.exceptions.Exit(following.follow(place.url, sweep))
+        raise click.exceptions.Exit(following.follow(stores.url, sweep))
     else:
-        following.print_logs(place, sweep)
+        following.print_logs(stores, sweep)
 
 
 def _send_request(url: str, sweep: str, action: "SweepAction", **content: Any) -> None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from cse_platform.cli.common import LeaderboardPlace, UserPath, store_options
+from cse_platform.cli.common import StoreOptions, UserPath, store_options
 from cse_platform.standard_streams import echo
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def rebuild_command(
     without: tuple[str, ...],
     only: tuple[str, ...],
     dry_run: bool,
-    place: LeaderboardPlace,
+    stores: StoreOptions,
 ) -> None:
     """Rebuild the stores from the journals.
 
@@ -86,7 +86,7 @@ def rebuild_command(
 
     if missing := [str(other) for other in others if not other.is_dir()]:
         raise JournalError(f"--from: no folder {', '.join(missing)}; name a runs folder")
-    url, folder = place.url_beside_runs, place.folder
+    url, folder = stores.url_beside_runs, stores.folder
     folders, parts = [folder, *others], only or ("leaderboard", "search", "mlflow")
     if dry_run and "leaderboard" not in parts:
         raise click.UsageError("--dry-run covers the leaderboard alone; add --only leaderboard")
@@ -138,8 +138,8 @@ def _print_rebuilt(done: "Rebuilt", *, prefers_theirs: bool, dry_run: bool) -> N
     if (more := len(done.disagreements) - _MOST_NAMED) > 0:
         echo(f"… and {more} more")
     if done.disagreements:
-        way = "leave out --prefer theirs" if prefers_theirs else "add --prefer theirs"
-        echo(f"To keep the other results instead, {way}")
+        wayout = "leave out --prefer theirs" if prefers_theirs else "add --prefer theirs"
+        echo(f"To keep the other results instead, {wayout}")
     for line in describe_lost(done.lost):
         echo(f"{'Would lose' if dry_run else 'Left out'}: {line}")
     counts = ", ".join(

@@ -13,7 +13,7 @@ from cse_methods.errors import nearest_names
 from cse_platform.cli.common import (
     CONTEXT,
     CommandGroup,
-    LeaderboardPlace,
+    StoreOptions,
     UserPath,
     print_json,
     store_options,
@@ -22,7 +22,7 @@ from cse_platform.cli.common import (
 from cse_platform.cli.request import enqueue, limit, logs, retry, stop
 from cse_platform.cli.upkeep import clean, delete
 from cse_platform.launch import RUNS
-from cse_platform.standard_streams import echo, say
+from cse_platform.standard_streams import announce, echo
 
 _SECTIONS = {
     "Daily": "run status logs stop enqueue retry limit submit describe new-method",
@@ -135,7 +135,7 @@ def run(
     if offline:
         os.environ.update(HF_HUB_OFFLINE="1", TRANSFORMERS_OFFLINE="1", HF_DATASETS_OFFLINE="1")
     # This takes seconds, because methods import torch.
-    say(f"reading {file} and loading its methods", log=None if dry_run else "stdout")
+    announce(f"reading {file} and loading its methods", log=None if dry_run else "stdout")
     from cse_platform.sweep.file import read_draft
 
     draft = read_draft(file, overrides=overrides)
@@ -190,7 +190,7 @@ def submit(
         cse-sweep submit sweeps/rankcse.yaml --address http://head.lab:8265 \\
             --runs /lab/runs --trials 60
     """
-    say(f"reading {file} and loading its methods")
+    announce(f"reading {file} and loading its methods")
     from cse_platform.launch.submit import submit_sweep
 
     submit_sweep(file, address=address, runs=runs, overrides=overrides, ship=not no_ship)
@@ -206,7 +206,7 @@ for command in (stop, retry, enqueue, limit, logs, delete, clean):
 @click.option(
     "--json", "as_json", is_flag=True, help="Print JSON: one object per sweep, scores as fractions."
 )
-def status(sweep: str | None, place: LeaderboardPlace, as_json: bool) -> None:
+def status(sweep: str | None, stores: StoreOptions, as_json: bool) -> None:
     """List sweeps and their progress, most recently started first.
 
     A sweep whose driver was killed is INTERRUPTED, and one that ended without a complete trial is
@@ -225,12 +225,12 @@ def status(sweep: str | None, place: LeaderboardPlace, as_json: bool) -> None:
     from cse_platform.presentation.sweeps import sweep_page, sweeps_table
     from cse_platform.presentation.terminal import print_page
 
-    with open_leaderboard(place.url) as board:
+    with open_leaderboard(stores.url) as board:
         overviews = board.sweeps() if sweep is None else [board.sweep(sweep)]
         if as_json:
             print_json([overview.as_record() for overview in overviews])
         elif sweep is not None:
-            outcome = outcome_lines(board, sweep, runs=place.folder, options=place.options)
+            outcome = outcome_lines(board, sweep, runs=stores.folder, options=stores.options)
             print_page(sweep_page(overviews[0], board.running(sweep), board.messages(sweep)))
             for line in outcome:
                 echo(line)

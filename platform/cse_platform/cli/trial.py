@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from cse_platform.cli.common import LeaderboardPlace, UserPath, print_json, store_options
+from cse_platform.cli.common import StoreOptions, UserPath, print_json, store_options
 from cse_platform.standard_streams import echo
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 )
 def show_command(
     trial: str,
-    place: LeaderboardPlace,
+    stores: StoreOptions,
     as_json: bool,
     shows_code: bool,
     other: str | None,
@@ -49,15 +49,15 @@ def show_command(
     """
     if as_json + shows_code + (other is not None) > 1:
         raise click.UsageError("--json, --code and --diff exclude each other")
-    details = _load_details(trial, place)
+    details = _load_details(trial, stores)
     if shows_code or other is not None:
         from cse_platform.export.trial_code import format_code, format_code_changes, trial_code
 
-        code = trial_code(details, runs=place.folder)
+        code = trial_code(details, runs=stores.folder)
         if other is None:
             echo(format_code(code), nl=False)
             return
-        before = trial_code(_load_details(other, place), runs=place.folder)
+        before = trial_code(_load_details(other, stores), runs=stores.folder)
         echo(format_code_changes(before, code), nl=False)
     elif as_json:
         print_json(details.as_record())
@@ -66,8 +66,8 @@ def show_command(
         from cse_platform.presentation.terminal import print_page
         from cse_platform.presentation.trial import trial_page
 
-        is_kept = has_output(details, place.folder)
-        print_page(trial_page(details, options=place.options, has_output=is_kept))
+        is_kept = has_output(details, stores.folder)
+        print_page(trial_page(details, options=stores.options, has_output=is_kept))
 
 
 @click.command()
@@ -79,7 +79,7 @@ def show_command(
     help="New or empty folder.  [default: reproduce-KEY, with 8 digits of the key]",
 )
 @store_options
-def reproduce_command(trial: str, folder: Path | None, place: LeaderboardPlace) -> None:
+def reproduce_command(trial: str, folder: Path | None, stores: StoreOptions) -> None:
     """Write a folder that reproduces TRIAL.
 
     TRIAL is named as for `show`. The folder contains a sweep file, the versions of the packages,
@@ -92,9 +92,9 @@ def reproduce_command(trial: str, folder: Path | None, place: LeaderboardPlace) 
     """
     from cse_platform.export.reproduction import write_reproduction
 
-    details = _load_details(trial, place)
+    details = _load_details(trial, stores)
     folder = folder or Path(f"reproduce-{details.key[:8]}")
-    files, unknowns = write_reproduction(details, folder, runs=place.folder)
+    files, unknowns = write_reproduction(details, folder, runs=stores.folder)
     echo(f"{folder}: {', '.join(files)}")
     for unknown in unknowns:
         echo(f"note: {unknown}", err=True)
@@ -110,9 +110,7 @@ def reproduce_command(trial: str, folder: Path | None, place: LeaderboardPlace) 
     help="Write the scores on tasks of mteb instead, as results of a model of that name.",
 )
 @store_options
-def export_command(
-    trial: str, folder: Path, model_name: str | None, place: LeaderboardPlace
-) -> None:
+def export_command(trial: str, folder: Path, model_name: str | None, stores: StoreOptions) -> None:
     """Export the model of TRIAL for sentence-transformers, or its results for mteb.
 
     Writes the model and a model card to FOLDER. TRIAL is named as for `show`: a sweep stands for
@@ -129,7 +127,7 @@ def export_command(
             raise click.BadParameter("expected LAB/MODEL", param_hint="'--results'")
         from cse_platform.export.mteb_results import write_mteb_results
 
-        written, left_out = write_mteb_results(place.url, trial, folder, model=model_name)
+        written, left_out = write_mteb_results(stores.url, trial, folder, model=model_name)
         echo(f"{folder}: results of {', '.join(written)}; mteb.ResultCache({str(folder)!r})")
         for task in left_out:
             echo(f"note: without {task}: the mean over its subsets alone is stored", err=True)
@@ -137,7 +135,7 @@ def export_command(
     from cse_platform.export import kept_model as kept
     from cse_platform.export.model_card import model_card
 
-    details = _load_details(trial, place)
+    details = _load_details(trial, stores)
     with kept.kept_model(details) as model:
         pooler = kept.pooler_of(model)
         kept.export_model(model, folder, card=model_card(details, pooler=pooler))
@@ -154,7 +152,7 @@ def export_command(
 @click.argument("trial")
 @click.argument("name")
 @store_options
-def register_command(trial: str, name: str, place: LeaderboardPlace) -> None:
+def register_command(trial: str, name: str, stores: StoreOptions) -> None:
     """Register the model of TRIAL in MLflow's model registry.
 
     TRIAL is named as for `show`. The model becomes a new version of NAME, unless NAME already has a
@@ -167,15 +165,15 @@ def register_command(trial: str, name: str, place: LeaderboardPlace) -> None:
     """
     from cse_platform.export.kept_model import register_trial
 
-    details = _load_details(trial, place)
-    version, is_new = register_trial(details, name, runs=place.folder)
+    details = _load_details(trial, stores)
+    version, is_new = register_trial(details, name, runs=stores.folder)
     is_version = "is now" if is_new else "was already registered as"
     echo(f"trial {details.key[:8]} {is_version} version {version} of {name}")
     echo(f'mlflow.sentence_transformers.load_model("models:/{name}/{version}")')
 
 
-def _load_details(trial: str, place: LeaderboardPlace) -> "TrialDetails":
+def _load_details(trial: str, stores: StoreOptions) -> "TrialDetails":
     from cse_platform.leaderboard.api import open_leaderboard
 
-    with open_leaderboard(place.url) as board:
+    with open_leaderboard(stores.url) as board:
         return board.trial(trial)

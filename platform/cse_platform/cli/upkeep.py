@@ -5,7 +5,7 @@ from contextlib import ExitStack, suppress
 
 import click
 
-from cse_platform.cli.common import LeaderboardPlace, print_table, store_options
+from cse_platform.cli.common import StoreOptions, print_table, store_options
 from cse_platform.cli.request import about_sweep
 from cse_platform.standard_streams import echo
 
@@ -16,7 +16,7 @@ _PARTS = ("what", "how much", "where")
 @about_sweep("SWEEP")
 @click.option("--dry-run", is_flag=True, help="Show what would be removed, but remove nothing.")
 @click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
-def delete(sweep: str, place: LeaderboardPlace, dry_run: bool, yes: bool) -> None:
+def delete(sweep: str, stores: StoreOptions, dry_run: bool, yes: bool) -> None:
     """Delete SWEEP from all stores, with its models and journal.
 
     The stores are the leaderboard, the search store and MLflow. The command lists what will be
@@ -33,7 +33,7 @@ def delete(sweep: str, place: LeaderboardPlace, dry_run: bool, yes: bool) -> Non
     from cse_platform.stores.sql.store import open_store
     from cse_platform.upkeep.deletion import plan_deletion
 
-    url, folder = place.url_beside_runs, place.folder
+    url, folder = stores.url_beside_runs, stores.folder
     with open_store(url, create=False) as board:
         deletion = plan_deletion(board, url, sweep, runs=folder)
         title = f"Deleting sweep {sweep} removes"
@@ -58,7 +58,7 @@ def delete(sweep: str, place: LeaderboardPlace, dry_run: bool, yes: bool) -> Non
 )
 @store_options
 @click.option("--dry-run", is_flag=True, help="Show what would be removed, but remove nothing.")
-def clean(older_than: str, place: LeaderboardPlace, dry_run: bool) -> None:
+def clean(older_than: str, stores: StoreOptions, dry_run: bool) -> None:
     """Remove old messages, jobs, Ray folders and caches.
 
     Results stay, but leaderboards that rebuild has replaced and kept go. Jobs are the folders of
@@ -83,7 +83,7 @@ def clean(older_than: str, place: LeaderboardPlace, dry_run: bool) -> None:
         raise click.UsageError(
             f"--older-than takes a number above 0 with s, min, h or d, got {older_than!r}"
         ) from None
-    url, folder = place.url_beside_runs, place.folder
+    url, folder = stores.url_beside_runs, stores.folder
     with ExitStack() as opened:
         board = None
         with suppress(NoStoreError):

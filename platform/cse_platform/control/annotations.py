@@ -15,7 +15,7 @@ from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from cse_platform.errors import AnnotationRefusedError, JournalError, StoreDownError
-from cse_platform.leaderboard.board import annotations
+from cse_platform.leaderboard.board import read_annotations
 from cse_platform.leaderboard.trials import Subject, find_subject
 from cse_platform.secrets import mask_text
 from cse_platform.stores.mlflow.mirror import MLflowMirror
@@ -108,7 +108,9 @@ def remove_annotations(
     with _open_recorder(board, runs, None) as recorder:
         for about, name in subjects:
             with board.session() as session:
-                tags = dict.fromkeys(annotations(session, about, [name])[name].words, False)
+                tags = dict.fromkeys(
+                    read_annotations(session, about, [name])[name].tag_names, False
+                )
                 time = _next_time(session, about, name)
             event = AnnotationWritten(
                 time=time,

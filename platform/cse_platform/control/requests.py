@@ -17,7 +17,7 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from cse_platform.errors import StoreError, SweepRefusedError
-from cse_platform.leaderboard.trials import find_place, read_trials
+from cse_platform.leaderboard.trials import find_sweep_and_number, read_trials
 from cse_platform.stores.sql.lease import add_request, lease_owners, waiting_requests
 from cse_platform.stores.sql.store import HANG_SECONDS, Store, open_store
 from cse_platform.stores.sql.tables import (
@@ -63,7 +63,7 @@ def send_request(
     """
     with open_store(url, create=False) as board:
         with board.session() as session:
-            sweep, number = find_place(session, reference)
+            sweep, number = find_sweep_and_number(session, reference)
             numbers = [*numbers, *([] if number is None else [number])]
             stored, lease = find_sweep(session, sweep), session.get(SweepLeaseRecord, sweep)
             if (source := stored.spec.get("source")) in UNCHECKED_DATA:
@@ -120,10 +120,10 @@ def _refuse_other_trials(
         if number not in states:
             raise SweepRefusedError(f"sweep {sweep!r} has no trial {number}")
         if states[number] not in _TAKES[action]:
-            wanted = " or ".join(_TAKES[action])
+            expected = " or ".join(_TAKES[action])
             raise SweepRefusedError(
                 f"trial {number} of sweep {sweep!r} is {states[number]}; {action} takes a trial "
-                f"that is {wanted}"
+                f"that is {expected}"
             )
     if action == "retry" and not numbers and "FAIL" not in states.values():
         raise SweepRefusedError(
@@ -158,18 +158,18 @@ def _refuse_repetition(
     if not all(name in values or spec.space.is_excluded(name, values) for name in spec.space):
         return
     settings = spec.config(values).hyperparameters()  # a None can be left out of them
-    wanted = {name: settings.get(name) for name in values}
+    searched = {name: settings.get(name) for name in values}
     for trial in read_trials(session, SweepTrialRecord.sweep_id == stored.id, space=spec.space):
-        if wanted == {name: trial.searched_values.get(name) for name in wanted}:
-            way = "seeds.confirm in its file runs further seeds of the best"
+        if searched == {name: trial.searched_values.get(name) for name in searched}:
+            wayout = "seeds.confirm in its file runs further seeds of the best"
             if trial.state in _TAKES["retry"]:
-                way = f"cse-sweep retry {stored.name} {trial.number} tries it again"
+                wayout = f"cse-sweep retry {stored.name} {trial.number} tries it again"
             raise SweepRefusedError(
                 f"trial {trial.number} of sweep {stored.name!r} has this configuration, and is "
-                f"{trial.state}; {way}"
+                f"{trial.state}; {wayout}"
             )
-    asked = select(SweepRequestRecord.event).where(SweepRequestRecord.sweep == stored.name)
-    for event in session.scalars(asked):
+    query = select(SweepRequestRecord.event).where(SweepRequestRecord.sweep == stored.name)
+    for event in session.scalars(query):
         if event["action"] == "enqueue" and event.get("values") == values:
             raise SweepRefusedError(
                 f"this configuration waits already; sweep {stored.name!r} tries it next"

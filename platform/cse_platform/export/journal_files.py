@@ -17,15 +17,15 @@ def journal_folders(trial: TrialDetails, runs: Path | None) -> dict[Path, int]:
 
     These are the folders that their drivers used, then those below `runs`, for copies.
     """
-    folders = {Path(place.folder): place.number for place in trial.sweeps if place.folder}
+    folders = {Path(entry.folder): entry.number for entry in trial.sweeps if entry.folder}
     if runs is not None:
-        folders |= {sweep_folder(runs, place.sweep): place.number for place in trial.sweeps}
+        folders |= {sweep_folder(runs, entry.sweep): entry.number for entry in trial.sweeps}
     return folders
 
 
 def describe_journal_folders(trial: TrialDetails) -> str:
     """Name the journal folders of its sweeps and their hosts, in words."""
-    known = [f"{place.folder} on {place.host}" for place in trial.sweeps if place.folder]
+    known = [f"{entry.folder} on {entry.host}" for entry in trial.sweeps if entry.folder]
     return " or ".join(known) or "a folder that is not recorded"
 
 
@@ -40,8 +40,8 @@ def find_output(trial: TrialDetails, runs: Path | None) -> Path | None:
             f"trial {trial.key[:HASH_DIGITS]} was {trial.origin}, without its output"
         )
     known = journal_folders(trial, runs)
-    here = [folder for folder in known if os.access(folder, os.X_OK)]
-    for folder in here:
+    readable = [folder for folder in known if os.access(folder, os.X_OK)]
+    for folder in readable:
         file = output_file(folder, known[folder])
         if (link := find_link(file, below=folder.parent.parent)) is not None:
             raise NotFoundError(
@@ -50,7 +50,7 @@ def find_output(trial: TrialDetails, runs: Path | None) -> Path | None:
             )
         if file.exists():
             return file
-    if here:
+    if readable:
         return None
     raise NotFoundError(
         f"the output of trial {trial.key[:HASH_DIGITS]} is not here, but beside the journal of "

@@ -70,7 +70,7 @@ def write_reproduction(
     for name, text in files.items():
         # As bytes, so that a diff of a file with Windows line endings keeps them.
         write_below(folder, name, text.encode())
-    notes = [*_describe_trial(trial), *code.notes, *_describe_places(sweep), *not_carried]
+    notes = [*_describe_trial(trial), *code.notes, *_describe_locations(sweep), *not_carried]
     try:
         load_sweep(folder / "sweep.yaml")
     except SweepFileError as error:
@@ -117,8 +117,8 @@ def carry_own_sets(sweep: dict[str, Any], folder: Path) -> tuple[dict[str, Any],
                 f"{', '.join(copies.values())} beside sweep.yaml; its rows must have sha256 "
                 f"{own.sha256}."
             )
-        here = {path: f"./{copy}" for path, copy in copies.items()}
-        files[name] = own.with_paths(here.__getitem__)
+        carried_paths = {path: f"./{copy}" for path, copy in copies.items()}
+        files[name] = own.with_paths(carried_paths.__getitem__)
     carried = {name: own.model_dump(mode="json") for name, own in files.items()}
     return {**sweep, "dev": {**dev, "files": carried}}, missing
 
@@ -154,7 +154,7 @@ def _describe_trial(trial: TrialDetails) -> Iterator[str]:
         )
 
 
-def _describe_places(sweep: Mapping[str, Any]) -> Iterator[str]:
+def _describe_locations(sweep: Mapping[str, Any]) -> Iterator[str]:
     """Describe the locations that the sweep reads, except those on the hub, which all can read."""
     # A lab's own dev sets are in the folder, or reported as missing elsewhere.
     leaves = (leaf for _, leaf in iterate_leaves({**sweep, "dev": None}) if isinstance(leaf, str))

@@ -50,35 +50,35 @@ def import_mteb_results(
     files = sorted(file for file in results.rglob("*.json") if file.name != _BESIDE)
     folders = sorted({str(file.parent) for file in files})
     if len(folders) != 1:
-        found = f"those of several: {', '.join(folders)}" if folders else "none"
+        got = f"those of several: {', '.join(folders)}" if folders else "none"
         raise ImportRefusedError(
-            f"{results}: expected the results of one revision of a model, got {found}"
+            f"{results}: expected the results of one revision of a model, got {got}"
         )
     with open_store(expand_url(store), create=False) as board:
         with board.session() as session:
-            found_trial = find_one_trial(session, trial)
-        is_claimed = Path(folders[0]).name != found_trial.key
+            target = find_one_trial(session, trial)
+        is_claimed = Path(folders[0]).name != target.key
         source = CLAIMED if is_claimed else IMPORTED
         read = [_read_result(file, source) for file in files]
-        journal = evaluations_journal(runs.absolute(), found_trial.key)
+        journal = evaluations_journal(runs.absolute(), target.key)
         earlier = [event for _, event in read_journal(journal)] if journal.exists() else []
         known = {
             (score.identity, score.value)
             for event in earlier
-            if isinstance(event, TrialEvaluated) and event.trial == found_trial.key
+            if isinstance(event, TrialEvaluated) and event.trial == target.key
             for score in event.scores
         }
-        new = [(score, of) for score, of in read if (score.identity, score.value) not in known]
+        new = [result for result in read if (result[0].identity, result[0].value) not in known]
         if new:
             event = TrialEvaluated(
-                sweep=found_trial.sweep,
-                trial=found_trial.key,
+                sweep=target.sweep,
+                trial=target.key,
                 tasks=tuple(sorted(score.task for score, _ in new)),
                 settings=source,
                 source=source,
                 scores=tuple(score for score, _ in new),
                 examples=(),
-                identities={score.identity: of for score, of in new},
+                identities={score.identity: settings for score, settings in new},
                 seconds={},
             )
             with Journal(journal) as written:

@@ -165,15 +165,15 @@ def _name_sweeps(
 ) -> dict[tuple[str, str], str]:
     """Name the sweep of each method and backbone; those that were imported before keep theirs."""
     kinds = dict.fromkeys((run.facts["method"], run.facts["backbone"]) for run in runs)
-    several = tuple(len({kind[place] for kind in kinds}) > 1 for place in (0, 1))
+    several = tuple(len({kind[index] for kind in kinds}) > 1 for index in (0, 1))
     names = {}
     for kind in kinds:
         for named in (*product((False, True), repeat=2), several):
-            parts = [_make_slug(kind[place], 40) for place in (0, 1) if named[place]]
+            parts = [_make_slug(kind[index], 40) for index in (0, 1) if named[index]]
             names[kind] = _make_slug("-".join([sweep, *parts]), 100)
-            earlier = _read_events(import_journal(folder, names[kind]))[:1]
-            here = [(e.method, e.backbone) for e in earlier if isinstance(e, events.SweepStarted)]
-            if here == [kind]:
+            first = _read_events(import_journal(folder, names[kind]))[:1]
+            imported = [(e.method, e.backbone) for e in first if isinstance(e, events.SweepStarted)]
+            if imported == [kind]:
                 break
     return names
 
@@ -208,11 +208,12 @@ def _make_attempt(run: ImportedRun, sweep: str, dev: str, *, base: str, source: 
     configuration = canonical_hash(
         [IMPORTED, facts["method"], facts["backbone"], run.values, dev, base]
     )
-    of: Any = {"sweep": sweep, "trial": canonical_hash([IMPORTED, configuration, facts["seed"]])}
+    key = canonical_hash([IMPORTED, configuration, facts["seed"]])
+    fields: Any = {"sweep": sweep, "trial": key}
     start, end = run.facts.get("started"), run.facts.get("finished")
     begun = start or end or events.now()
     started = make_trial_start(
-        **of,
+        **fields,
         **facts,
         time=begun,
         number=0,
@@ -224,7 +225,7 @@ def _make_attempt(run: ImportedRun, sweep: str, dev: str, *, base: str, source: 
     )
     values = {step: next(iter(metrics.values())) for step, metrics in run.points.items()}
     points = [
-        events.TrialPoint(**of, time=begun, step=step, value=values[step], metrics=metrics)
+        events.TrialPoint(**fields, time=begun, step=step, value=values[step], metrics=metrics)
         for step, metrics in run.points.items()
         if step != NO_STEP
     ]
@@ -234,7 +235,7 @@ def _make_attempt(run: ImportedRun, sweep: str, dev: str, *, base: str, source: 
     record = f"run {mask_text(run.name)} ({canonical_hash([run.name, *curve])[:8]})"
     tested = {"test_scores": IMPORTED} if run.scores else {}
     finished = TrialFinished(
-        **of,
+        **fields,
         time=end or begun,
         state=run.state,
         best_step=None if best == NO_STEP else best,
@@ -244,7 +245,7 @@ def _make_attempt(run: ImportedRun, sweep: str, dev: str, *, base: str, source: 
         wall_seconds=(end - start).total_seconds() if start and end else None,
         provenance={IMPORTED_FROM: source, _RECORD: record, **tested},
     )
-    evaluated = make_evaluation(run.scores, source=IMPORTED, time=finished.time, **of)
+    evaluated = make_evaluation(run.scores, source=IMPORTED, time=finished.time, **fields)
     return [started, *points, finished, *([evaluated] if run.scores else [])]
 
 
@@ -266,29 +267,31 @@ def _find_news(
     numbers = {event.trial: event.number for event in earlier if isinstance(event, TrialStarted)}
     news, problems = list[Event](), list[str]()
     for trial, of_trial in rivals.items():
-        here, best = known[trial], max(of_trial, key=_rank_attempt)
-        complete = dict.fromkeys(_find_record(a) for a in (*of_trial, here) if _rank_attempt(a)[0])
+        stored, best = known[trial], max(of_trial, key=_rank_attempt)
+        complete = dict.fromkeys(
+            _find_record(a) for a in (*of_trial, stored) if _rank_attempt(a)[0]
+        )
         if len(complete) > 1:
             runs = (labels.get(run, f"{run}, which is on the leaderboard,") for run in complete)
             problems.append(
                 f"{' and '.join(runs)} are all complete, with equal seeds and hyperparameters; "
                 "leave all but one out, or add the param.NAME that differs"
             )
-        record, before, now = _find_record(best), _collect_results(here), _collect_results(best)
-        if record == _find_record(here):
+        record, before, now = _find_record(best), _collect_results(stored), _collect_results(best)
+        if record == _find_record(stored):
             problems += [
                 f"{labels[record]}, {name}: {now[name]}, but {before[name]} is on the leaderboard, "
                 f"and an import changes nothing; first delete it: cse-sweep delete {best[0].sweep}"
                 for name in now
                 if name in before and now[name] != before[name]
             ]
-        if not _find_record(here) or (
-            not _rank_attempt(here)[0] and _rank_attempt(best) > _rank_attempt(here)
+        if not _find_record(stored) or (
+            not _rank_attempt(stored)[0] and _rank_attempt(best) > _rank_attempt(stored)
         ):
             number = numbers.setdefault(trial, len(numbers))
             news.append(best[0].model_copy(update={"number": number}))
             news += [event for event in best[1:] if not isinstance(event, events.TrialEvaluated)]
-        scored = {t for e in here if isinstance(e, events.TrialEvaluated) for t in e.tasks}
+        scored = {t for e in stored if isinstance(e, events.TrialEvaluated) for t in e.tasks}
         news += [e for e in best if isinstance(e, events.TrialEvaluated) and {*e.tasks} - scored]
     return news, problems
 
@@ -320,7 +323,7 @@ def _collect_results(attempt: Sequence[Event]) -> dict[str, str]:
 def _rank_attempt(attempt: Sequence[events.TrialEvent]) -> tuple[bool, float]:
     results = TrialResults()
     for event in attempt:
-        results.follow(event)
+        results.add_event(event)
     return results.rank
 
 

@@ -11,7 +11,7 @@ from urllib.request import urlopen
 from cse_methods.encoders.backbones import fetch_backbone, resolve_backbone
 from cse_platform.errors import NoStoreError
 from cse_platform.secrets import mask_url
-from cse_platform.standard_streams import say
+from cse_platform.standard_streams import announce
 from cse_platform.stores.mlflow.store import check_uri, is_server
 from cse_platform.stores.optuna.sink import check_search_url
 from cse_platform.stores.sql.store import open_for_reading
@@ -90,10 +90,10 @@ def check_and_fetch(
     stages = check()
     if absent := [checked.spec for checked in stages if checked.missing]:
         for spec in absent:
-            say(f"{spec.sweep}: fetching", log="stdout")
+            announce(f"{spec.sweep}: fetching", log="stdout")
             fetch_backbone(resolve_backbone(spec.backbone))
             preflight.read_corpus(spec)
-            tested = spec.evaluate.asked.referenced if spec.evaluate else ()
+            tested = spec.evaluate.parsed_tasks.referenced if spec.evaluate else ()
             if references := [*spec.dev.references.values(), *tested]:
                 from cse_methods.referenced_tasks.library import fetch_references  # torch: seconds
 
@@ -111,8 +111,10 @@ def _check_stage(
     start: Callable[[], object] | None,
 ) -> CheckedSweep | None:
     """Check one sweep of a file. If it has problems, add them to its inspection; return None."""
-    inspection, here = stage.inspection, address is None
-    say(f"{stage.spec.sweep}: checking data, encoders and stores", log="stdout" if start else None)
+    inspection, is_local = stage.inspection, address is None
+    announce(
+        f"{stage.spec.sweep}: checking data, encoders and stores", log="stdout" if start else None
+    )
     spec = preflight.with_data_source(stage.spec, inspection)
     read = {"data": spec.data, "dev": spec.dev}
     configs = [
@@ -131,11 +133,11 @@ def _check_stage(
     )
     if stores is not None:
         _check_stores(stores, inspection)
-    if here:
+    if is_local:
         inspection.run_check((), ray_temporary_folder)
     if offline:
         inspection.problems += [Problem((), f"to fetch: {line}", "--offline") for line in missing]
-    shortage = preflight.explain_shortage(spec.resources) if here else None
+    shortage = preflight.explain_shortage(spec.resources) if is_local else None
     if start and not (inspection.problems or inspection.to_install or missing or shortage):
         with preflight.encoder_modules_imported():
             start()

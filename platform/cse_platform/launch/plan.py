@@ -19,7 +19,7 @@ from cse_platform.leaderboard.trials import past_trials
 from cse_platform.numbers import clock, format_count, short_settings
 from cse_platform.search.budgets import trials_left, trials_to_begin
 from cse_platform.search.study import SearchStudy
-from cse_platform.standard_streams import echo, say
+from cse_platform.standard_streams import announce, echo
 from cse_platform.stores.sql.lease import LeaseOwner, lease_owners, waiting_requests
 from cse_platform.stores.sql.store import open_for_reading
 from cse_platform.sweep import preflight
@@ -74,18 +74,18 @@ def _format_bytes(size: int) -> str:
 
 
 def _describe_time(
-    checked: CheckedSweep, begun: "_Begun", configs: Sequence[MethodConfig], at_once: int
+    checked: CheckedSweep, past: "_PastStarts", configs: Sequence[MethodConfig], at_once: int
 ) -> str:
     """Describe how long what is left of the sweep takes, and from what that is estimated.
 
     The hours and GPU-hours are those of a single trial if the number of trials is unknown.
     """
-    spec, history, gpu = checked.spec, begun.history, checked.spec.resources.gpu
-    to_begin, others = trials_to_begin(spec, history), begun.others
+    spec, history, gpu = checked.spec, past.history, checked.spec.resources.gpu
+    to_begin, others = trials_to_begin(spec, history), past.other_trials
     count = f"{format_count(at_once, 'trial')} at once"
-    if begun.planned is not None:
-        planned = format_count(begun.planned, "trial")
-        count = f"{planned}, {min(at_once, begun.planned)} at once"
+    if past.planned_trials is not None:
+        planned = format_count(past.planned_trials, "trial")
+        count = f"{planned}, {min(at_once, past.planned_trials)} at once"
     if checked.sizes is None:
         return f"{count}; the time is unknown until the corpus is fetched"
     sentences = [
@@ -141,14 +141,14 @@ def print_plans(
     for index, stage in enumerate(stages):
         at_once = min(machine[index], stage.spec.resources.at_most or machine[index])
         checked, values = _resolve_found_values(stage)
-        begun = _check_begun(checked)
+        past = _check_past_starts(checked)
         earlier = [stage.spec for stage in stages[:index]]
         if wanted := preflight.find_unresolved_references(checked.spec, earlier):
             from cse_platform.search.prior_results import best_folders
 
             with open_for_reading(checked.stores.leaderboard) as leaderboard:
                 best_folders(checked.spec, DevData(checked.spec), leaderboard, wanted)
-        _print_plan(checked, begun, values, earlier, at_once=at_once)
+        _print_plan(checked, past, values, earlier, at_once=at_once)
 
 
 def _find_capacity(address: str | None, stages: Sequence[CheckedSweep], *, ship: bool) -> list[int]:
@@ -161,7 +161,7 @@ def _find_capacity(address: str | None, stages: Sequence[CheckedSweep], *, ship:
         return [max(preflight.count_at_once(checked.spec.resources), 1) for checked in stages]
     from cse_platform.runner import nodes
 
-    say("asking the Ray cluster")
+    announce("asking the Ray cluster")
     nodes.join_with_code(address, [checked.spec for checked in stages], ship=ship)
     for checked in stages:
         nodes.refuse_too_small(checked.spec.resources)
@@ -189,12 +189,13 @@ def _read_history(stores: SweepStores) -> History:
     Raises JournalError, as a start does, if the sweep is being deleted.
     """
     refuse_deleted(stores.journal)
-    there = stores.journal.exists()
-    return History(event for _, event in read_journal(stores.journal)) if there else History()
+    if not stores.journal.exists():
+        return History()
+    return History(event for _, event in read_journal(stores.journal))
 
 
 @dataclass(frozen=True)
-class _Begun:
+class _PastStarts:
     """What a sweep of this name has done, and what a start would do with it."""
 
     history: History
@@ -208,7 +209,7 @@ class _Begun:
     """Its driver, if one runs it now."""
 
     @property
-    def others(self) -> int:
+    def other_trials(self) -> int:
         """The number of trials that are left besides those that the search still draws."""
         # Cut-off trials go on, failed ones may be tried again, and further seeds are still to come.
         begun = len(self.history.unfinished()) + len(self.retried)
@@ -216,13 +217,13 @@ class _Begun:
         return begun + max(self.spec.confirming - confirmed, 0)
 
     @property
-    def planned(self) -> int | None:
+    def planned_trials(self) -> int | None:
         """The number of trials that are left; None if a budget of time decides it."""
         to_begin = trials_to_begin(self.spec, self.history)
-        return None if to_begin is None else to_begin + self.others
+        return None if to_begin is None else to_begin + self.other_trials
 
 
-def _check_begun(checked: CheckedSweep) -> _Begun:
+def _check_past_starts(checked: CheckedSweep) -> _PastStarts:
     """Read what the sweep has done; refuse it if its file or content differs from then."""
     spec, history, holder = checked.spec, _read_history(checked.stores), None
     with (
@@ -240,7 +241,7 @@ def _check_begun(checked: CheckedSweep) -> _Begun:
     references = best_references(spec)
     known = all(reference.placeholder in history.best for reference in references)
     if checked.missing or checked.to_install or not (history.trials and known):
-        return _Begun(history, spec, is_complete, holder=holder)
+        return _PastStarts(history, spec, is_complete, holder=holder)
     from cse_platform.runner.prior_results import (
         find_retried,
         hash_environment,
@@ -251,29 +252,29 @@ def _check_begun(checked: CheckedSweep) -> _Begun:
     identity = Identity(resolved, spec.find_method(), DevData(spec))
     refuse_other_content(history, resolved, identity)
     retried = find_retried(history, hash_environment(spec, identity, installed_packages()))
-    return _Begun(history, resolved, is_complete and not retried, retried, holder)
+    return _PastStarts(history, resolved, is_complete and not retried, retried, holder)
 
 
 def _print_plan(
     checked: CheckedSweep,
-    begun: _Begun,
+    past: _PastStarts,
     values: Sequence[str],
     earlier: Sequence[SweepSpec],
     *,
     at_once: int,
 ) -> None:
-    spec, method, history = begun.spec, begun.spec.find_method(), begun.history
+    spec, method, history = past.spec, past.spec.find_method(), past.history
     echo(_format_head(spec))
-    if (holder := begun.holder) is not None:
+    if (holder := past.holder) is not None:
         running = f"process {holder.pid} on {holder.host}; a start is refused until it ends"
         echo(f"  running: {running}")
     if history.trials:
         counts = Counter[str](trial.state for trial in history.trials.values())
-        is_complete = begun.is_complete or begun.planned == 0
+        is_complete = past.is_complete or past.planned_trials == 0
         left = "" if is_complete else "; what follows is left"
         echo(f"  begun: {format_counts(counts)}{left}")
         if is_complete:
-            what = "nothing" if begun.is_complete else "no trial"
+            what = "nothing" if past.is_complete else "no trial"
             echo(f"  time: none, because {what} is left to run; a larger --trials extends it")
             return
     prior = _gather_prior_results(checked, earlier)
@@ -314,7 +315,7 @@ def _print_plan(
         echo(f"  note: {line}")
     if checked.shortage:
         echo(f"  not here: {checked.shortage}")
-    echo(f"  time: {_describe_time(checked, begun, configs, at_once)}")
+    echo(f"  time: {_describe_time(checked, past, configs, at_once)}")
 
 
 def _format_head(spec: SweepSpec) -> str:
@@ -325,7 +326,7 @@ def _format_head(spec: SweepSpec) -> str:
     )
     tested = f"; test sets for the best {tests.top}: {' '.join(tests.tasks)}" if tests else ""
     trials = [] if spec.budget is None else [format_count(spec.budget, "trial")]
-    limits = trials if spec.search.budget is None else [*trials, *spec.search.budget.words()]
+    limits = trials if spec.search.budget is None else [*trials, *spec.search.budget.describe()]
     limits = limits or ["every point of a grid"]
     at_most = "at most " if len(limits) > 1 else ""
     head = f"{spec.sweep}: {spec.method} on {spec.backbone}, {at_most}{', '.join(limits)}"
@@ -338,10 +339,10 @@ def _gather_prior_results(checked: CheckedSweep, earlier: Sequence[SweepSpec]) -
 
     stores, search = checked.stores, checked.spec.search
     coming = {spec.sweep for spec in earlier}
-    there = tuple(name for name in search.learn_from if name not in coming)
-    if not there and "leaderboard" not in search.start_from:
+    sources = tuple(name for name in search.learn_from if name not in coming)
+    if not sources and "leaderboard" not in search.start_from:
         return PriorResults()
-    narrowed = search.model_copy(update={"learn_from": there})
+    narrowed = search.model_copy(update={"learn_from": sources})
     spec = checked.spec.model_copy(update={"search": narrowed})
     try:
         with open_for_reading(stores.leaderboard) as store:
@@ -349,8 +350,8 @@ def _gather_prior_results(checked: CheckedSweep, earlier: Sequence[SweepSpec]) -
                 _read_history(stores), spec, store, dev=DevData(spec).columns
             )
     except NoStoreError as error:
-        if there:
-            raise SweepRefusedError(f"cannot learn from {there[0]!r}: {error}") from error
+        if sources:
+            raise SweepRefusedError(f"cannot learn from {sources[0]!r}: {error}") from error
         return PriorResults(leaders={})
     except DataError:  # the dev sets are not downloaded yet
         return PriorResults()

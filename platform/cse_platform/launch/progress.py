@@ -60,8 +60,8 @@ class SweepView(ABC):
         """Summarise the sweep in one line: trials, the best so far, elapsed and remaining time."""
         (trials, best), (name, planned, facts) = self.read_trials(), self.describe_state()
         ended = sum(trial.state != "RUNNING" for trial in trials)
-        of = "" if planned is None else f"{ended} of "
-        parts = [f"{name}: {of}{format_count(ended if planned is None else planned, 'trial')}"]
+        prefix = "" if planned is None else f"{ended} of "
+        parts = [f"{name}: {prefix}{format_count(ended if planned is None else planned, 'trial')}"]
         if (top := self._find_best(trials, best)) is not None:
             parts.append(f"best {percent(best[top.key])} (trial {top.number})")
         return " · ".join([*parts, *facts])
@@ -118,11 +118,11 @@ class SweepView(ABC):
             seeds = f"{len(values)} of the seeds {' '.join(str(trial.seed) for trial in group)}"
             text = f"confirmed: trial {group[0].number}, mean dev {mean} over {seeds}"
             shown.setdefault(name, []).append(text)
-        of = {trial.configuration: short_settings(trial.searched_values) for trial in trials}
-        return [line for name, texts in shown.items() for line in (*texts, f"  {of[name]}")]
+        settings = {trial.configuration: short_settings(trial.searched_values) for trial in trials}
+        return [line for name, texts in shown.items() for line in (*texts, f"  {settings[name]}")]
 
 
-LOOK_SECONDS = 0.5
+TICK_SECONDS = 0.5
 
 
 @contextmanager
@@ -134,11 +134,11 @@ def watching(state: SweepState, console: Terminal, *, errors: Path) -> Iterator[
     view, done = SweepProgress(state, errors=errors), threading.Event()
 
     def show() -> None:
-        looks = _iter_looks(done)
+        ticks = _iter_ticks(done)
         if console.is_interactive:
-            show_live(view, console, looks)
+            show_live(view, console, ticks)
         else:
-            print_texts(view.new_texts, console, looks)
+            print_texts(view.new_texts, console, ticks)
         if view.has_begun():  # otherwise an error message follows
             console.print(view.summary(), soft_wrap=True)
 
@@ -159,7 +159,7 @@ class SweepProgress(SweepView):
         self.started = time.monotonic()
         self._known_before, self._has_begun = len(self.trials), False
         self._lines = SweepLines(errors=errors)
-        self._lines.new(self.trials, ())  # skip trials that ended before this start
+        self._lines.list_new(self.trials, ())  # skip trials that ended before this start
         self.silence = Silence()
         """Measures how long `new_texts` has returned none."""
         self._showed_begin = False
@@ -167,17 +167,17 @@ class SweepProgress(SweepView):
     def new_lines(self) -> list[SweepLine]:
         """Return the lines since the last call, except warnings, which are logged anyway."""
         notes = [each for each in list(self.state.history.messages) if each.level == "note"]
-        return self._lines.new(self.trials, notes)
+        return self._lines.list_new(self.trials, notes)
 
     def new_texts(self) -> list[str]:
         """Return the texts to print now without a terminal: new lines or, after a long silence, a
         summary.
         """
         texts = [line.text for line in self.new_lines()]
-        if (begun := self.begun) and not self._showed_begin:
+        if (begun := self.begun_trials) and not self._showed_begin:
             self._showed_begin = True
-            does = "began" if begun[0].resumed_from is None else "goes on"
-            texts.insert(0, f"Trial {begun[0].number} {does}")
+            verb = "began" if begun[0].resumed_from is None else "goes on"
+            texts.insert(0, f"Trial {begun[0].number} {verb}")
         if not texts and self.silence.is_long:
             texts = [self.summary(), *self.latest_point()]
         if texts:
@@ -190,8 +190,8 @@ class SweepProgress(SweepView):
 
     def read_trials(self) -> tuple[Sequence[ShownTrial], BestScores]:
         trials = self.trials
-        checkpoint = self.state.spec.dev.checkpoint_name
-        return trials, {trial.key: trial.value_so_far(checkpoint=checkpoint) for trial in trials}
+        picked_by = self.state.spec.dev.checkpoint_name
+        return trials, {trial.key: trial.value_so_far(picked_by=picked_by) for trial in trials}
 
     def describe_state(self) -> tuple[str, int | None, list[str]]:
         state, known, facts = self.state, self.state.planned, list[str]()
@@ -216,14 +216,14 @@ class SweepProgress(SweepView):
         running = [t for t in self.trials if t.key in self.state.live and t.last_step is not None]
         for trial in sorted(running, key=lambda t: t.last_heard or t.started)[-1:]:
             done = trial.last_metrics.get("train/progress")
-            share = "" if done is None else f", {done:.0%} done"
+            progress = "" if done is None else f", {done:.0%} done"
             yield (
                 f"  trial {trial.number}: dev {percent(trial.last_value)} at step "
-                f"{trial.last_step}{share}"
+                f"{trial.last_step}{progress}"
             )
 
     @property
-    def begun(self) -> list[TrialHistory]:
+    def begun_trials(self) -> list[TrialHistory]:
         """The trials that this start of the sweep has started or resumed."""
         known = self._known_before
         return [
@@ -254,25 +254,25 @@ class SweepProgress(SweepView):
         if search is None:
             return None
         further = state.spec.confirming - sum(trial.role == "confirm" for trial in trials)
-        begun = sum(
+        running = sum(
             max(1 - live.trial.busy_until(now()) / mean, 0) for live in [*state.live.values()]
         )
         waiting = len(state.left_over) + len(state.to_retry)
-        return mean * (search + max(further, 0) + begun + waiting) / at_once or None
+        return mean * (search + max(further, 0) + running + waiting) / at_once or None
 
 
-def _iter_looks(done: threading.Event) -> Iterator[None]:
+def _iter_ticks(done: threading.Event) -> Iterator[None]:
     """Yield at regular intervals, and once more when the sweep is done."""
     last = False
     while not last:
-        last = done.wait(LOOK_SECONDS)
+        last = done.wait(TICK_SECONDS)
         yield
 
 
-def show_live(view: SweepView, console: Terminal, looks: Iterable[object]) -> None:
-    """Update a live table on a terminal at each look, and print news above it."""
+def show_live(view: SweepView, console: Terminal, ticks: Iterable[object]) -> None:
+    """Update a live table on a terminal at each tick, and print news above it."""
     with Live(console=console, refresh_per_second=4, transient=True) as live:
-        for _ in looks:
+        for _ in ticks:
             for line in view.new_lines():
                 if line.is_news:
                     console.print(line.text, soft_wrap=True)
@@ -280,9 +280,9 @@ def show_live(view: SweepView, console: Terminal, looks: Iterable[object]) -> No
 
 
 def print_texts(
-    new_texts: Callable[[], Iterable[str]], console: Terminal, looks: Iterable[object]
+    new_texts: Callable[[], Iterable[str]], console: Terminal, ticks: Iterable[object]
 ) -> None:
-    """Print the new lines at each look."""
-    for _ in looks:
+    """Print the new lines at each tick."""
+    for _ in ticks:
         for text in new_texts():
             console.print(text, soft_wrap=True)

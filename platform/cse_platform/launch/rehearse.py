@@ -21,7 +21,7 @@ from cse_platform.numbers import format_count
 from cse_platform.presentation.terminal import Terminal
 from cse_platform.runner.tune import RayExecutor
 from cse_platform.search.confirmation import chosen_trials
-from cse_platform.signals import heed_sigterm
+from cse_platform.signals import interrupt_on_sigterm
 from cse_platform.standard_streams import echo, unwritable_dropped
 from cse_platform.sweep.file import DraftFile, DraftSweep
 from cse_platform.sweep.identity import canonical_hash
@@ -48,7 +48,7 @@ def rehearse_file(
         SweepFileError: if the file itself is invalid, before anything runs.
         SweepRefusedError: if something failed, or the file is already being rehearsed.
     """
-    heed_sigterm()
+    interrupt_on_sigterm()
     console = Terminal(markup=False, highlight=False)
     folder = runs / SMOKE / (draft.path.stem.strip(".-") or "sweep")
     given = _check_as_given(draft, folder / "given", offline=offline)
@@ -135,7 +135,7 @@ def _examine_stage(spec: SweepSpec, folder: Path) -> tuple[str, list[str]]:
     total = format_count(len(trials), "trial")
     if not history.configurations():
         return f"{total}; no numbers", failures or ["no trial is complete"]
-    tasks = spec.evaluate.asked if spec.evaluate else Tasks()
+    tasks = spec.evaluate.parsed_tasks if spec.evaluate else Tasks()
     chosen = chosen_trials(history, top=spec.evaluate.top if spec.evaluate else 0)
     done = [set().union(*trial.evaluated.values()) for trial in chosen]
     expected = {part for part in tasks.parts if not all(part in parts for parts in done)}

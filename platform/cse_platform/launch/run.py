@@ -22,8 +22,8 @@ from cse_platform.presentation.terminal import Terminal
 from cse_platform.runner.driver import Outcome, drive_sweep
 from cse_platform.runner.tune import RayExecutor
 from cse_platform.secrets import mask_text, mask_url
-from cse_platform.signals import heed_sigterm, interrupts_enforced
-from cse_platform.standard_streams import echo, say, unwritable_dropped
+from cse_platform.signals import interrupt_on_sigterm, interrupts_enforced
+from cse_platform.standard_streams import announce, echo, unwritable_dropped
 from cse_platform.stores.mlflow.store import experiment_id, is_server
 from cse_platform.stores.mlflow.tags import view_link
 from cse_platform.sweep.file import DraftFile
@@ -40,7 +40,7 @@ def run_file(
     draft: DraftFile, *, runs: Path, address: str | None, ship: bool, offline: bool, reuse: bool
 ) -> None:
     """Run each sweep of a file in order; print what each has found and how to open MLflow."""
-    heed_sigterm()
+    interrupt_on_sigterm()
     console = Terminal(markup=False, highlight=False)  # messages of trials are not markup
     with closing(RayExecutor(address=address, ship=ship)) as executor:
         with interrupts_enforced():
@@ -104,7 +104,7 @@ def run_stage(
     Raises SweepRefusedError if no trial was completed, and KeyboardInterrupt if the sweep was
     interrupted.
     """
-    say(f"{spec.sweep}: opening the stores, reading weights and data", log="stdout")
+    announce(f"{spec.sweep}: opening the stores, reading weights and data", log="stdout")
     watch = partial(watching, console=console, errors=stores.errors)
     with failure_notified(spec.sweep, spec.notify):
         outcome = drive_sweep(spec, stores, executor, launch=launch, reuse=reuse, watch=watch)

@@ -15,7 +15,7 @@ from cse_platform.runner.jobs import SWEEP, JobServer, JobState
 from cse_platform.runner.pinned_packages import DRIVER_PACKAGES, find_pinned
 from cse_platform.runner.shipping import Shipment, shipment_of
 from cse_platform.signals import exit_code
-from cse_platform.standard_streams import echo, say
+from cse_platform.standard_streams import announce, echo
 from cse_platform.sweep.bundle import SWEEP_FILE, SweepBundle, pack_sweep
 from cse_platform.sweep.preflight import describe_own_sets
 from cse_platform.tracking.provenance import code_diffs, sweep_provenance, user_and_host
@@ -43,14 +43,14 @@ def submit_sweep(file: Path, *, address: str, runs: str, overrides: list[str], s
             f"--runs {runs}: expected the absolute path of a folder on the cluster's machines"
         )
     bundle = pack_sweep(file, overrides)
-    here = {str(path) for path in bundle.content.values()}
-    own = (describe_own_sets(spec, among=here) for spec in bundle.sweeps.stages)
+    sent_paths = {str(path) for path in bundle.content.values()}
+    own = (describe_own_sets(spec, among=sent_paths) for spec in bundle.sweeps.stages)
     for line in dict.fromkeys(chain.from_iterable(own)):
         echo(line)
     name = bundle.name
-    say(f"{name}: asking {address}")
+    announce(f"{name}: asking {address}")
     server = JobServer(address)
-    if job := server.running(name):
+    if job := server.find_job(name):
         raise SweepRefusedError(
             f"sweep {name!r} is already running as job {job} of {server.url}; follow it with "
             f"cse-sweep logs {name} --follow, or end it with cse-sweep stop {name}"
@@ -60,7 +60,7 @@ def submit_sweep(file: Path, *, address: str, runs: str, overrides: list[str], s
     if info.driver_exit_code == EXIT_LACKS:
         [lacks] = [line for line in lines if line.startswith(LACKS)]
         absent = json.loads(lacks.removeprefix(LACKS))
-        say(f"{name}: the head installs {', '.join(absent)}")
+        announce(f"{name}: the head installs {', '.join(absent)}")
         job = f"{name}-{secrets.token_hex(4)}"
         info, lines = _submit_job(server, job, bundle, runs=runs, ship=ship, absent=absent)
     _report_outcome(server, bundle, job, (info, lines))
@@ -78,8 +78,8 @@ def _submit_job(
     """Submit a job, and wait until the sweep has begun or the job has ended."""
     sources = outside_sources(bundle.sweeps.stages[0].find_method())
     outside = next(iter(sources.values()), None)
-    here = sweep_provenance(outside)
-    kept = {name: fact for name, fact in here.items() if name.startswith(_OF_HERE)}
+    provenance = sweep_provenance(outside)
+    sent_facts = {name: fact for name, fact in provenance.items() if name.startswith(_OF_HERE)}
     job_facts = {"submitted_by": user_and_host(), "job": job, "cluster": server.url}
     with TemporaryDirectory(prefix="cse-submit-") as temporary:
         folder, metadata = Path(temporary, "files"), Path(temporary, "metadata")
@@ -90,7 +90,7 @@ def _submit_job(
             "packages": {**shipment.packages, **find_pinned(DRIVER_PACKAGES)} if ship else {},
             "arguments": [SWEEP_FILE, "--runs", runs, *([] if ship else ["--no-ship"])],
             "submission": {
-                "provenance": kept | job_facts,
+                "provenance": sent_facts | job_facts,
                 "diffs": code_diffs(outside),
             },
         }
@@ -99,20 +99,20 @@ def _submit_job(
             text = content.encode() if isinstance(content, str) else content.read_bytes()
             (folder / name).write_bytes(text)
         environment = shipment.environment(metadata) | {"working_dir": str(folder)}
-        python = server.python()
+        python = server.find_python()
         if absent:
             environment["pip"] = absent
             python = "python"  # of the environment that pip creates
-        with server.refusing("does not take the job"):
+        with server.failures_refused("does not take the job"):
             server.submit_job(
                 entrypoint=f"{python} -m {_RUNNER}",
                 submission_id=job,
                 runtime_env=environment,
                 metadata={SWEEP: bundle.name, "submitted_by": user_and_host()},
             )
-    say(f"{bundle.name}: job {job} starts")
+    announce(f"{bundle.name}: job {job} starts")
     try:
-        for state in server.states(job):
+        for state in server.follow_states(job):
             if any(line.endswith(BEGUN) for line in state[1]):
                 break
     except KeyboardInterrupt:

@@ -34,7 +34,7 @@ class SweepLines:
         self._ended: set[tuple[str, datetime | None]] = set()
         self._said: set[tuple[datetime, str]] = set()
 
-    def new(
+    def list_new(
         self, trials: Iterable[ShownTrial], messages: Iterable[DriverMessage]
     ) -> list[SweepLine]:
         """Return the lines since the last call, by time; a retried trial has one for each end."""
@@ -55,15 +55,15 @@ class SweepLines:
 
 def trial_line(trial: ShownTrial, *, errors: Path | None) -> str:
     """Format a trial's outcome; for a failed trial, also where its traceback is."""
-    value = percent(trial.best_value)
+    dev_value = percent(trial.best_value)
     at = f" at step {trial.best_step}" if trial.best_step is not None else ""
-    head = f"trial {trial.number:>3} {trial.state:<8} dev {value:>6}{at}  seed {trial.seed}"
-    end = f": {trial.why}" if trial.why else ""
+    head = f"trial {trial.number:>3} {trial.state:<8} dev {dev_value:>6}{at}  seed {trial.seed}"
+    outcome = f": {trial.why}" if trial.why else ""
     if trial.reused_from is not None:
-        end = f"  reused from {trial.reused_from} (same code)"
+        outcome = f"  reused from {trial.reused_from} (same code)"
     elif trial.error:
-        traceback = None if errors is None else errors / f"trial-{trial.number}.txt"
-        where = f", traceback {traceback}" if traceback is not None and traceback.exists() else ""
-        end = f": {trial.error} (key {trial.key[:HASH_DIGITS]}{where})"
+        file = None if errors is None else errors / f"trial-{trial.number}.txt"
+        note = f", traceback {file}" if file is not None and file.exists() else ""
+        outcome = f": {trial.error} (key {trial.key[:HASH_DIGITS]}{note})"
     line = f"{head}  {short_settings(trial.searched_values)}".rstrip()
-    return f"{line}{end}"
+    return f"{line}{outcome}"

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar
 
 from cse_methods.data.dev_selection import ByWidth, scores_by_width
 from cse_platform.databases import expand_url, sqlite_url
-from cse_platform.leaderboard.board import MAIN_FAMILIES, board_rows
-from cse_platform.leaderboard.board import annotations as read_annotations
+from cse_platform.leaderboard.board import MAIN_FAMILIES, board_rows, read_annotations
 from cse_platform.leaderboard.comparisons import (
     PairsOf,
     compare_against,
@@ -344,15 +343,15 @@ class Leaderboard:
         """The dev scores of each row by width: means over its seeds, at the kept checkpoints."""
         with self._store.session() as session:
             curves = dev_curves(session, [key for row in rows for key in row.keys.values()])
-        found = []
+        by_row = []
         for row in rows:
             kept = [p.metrics for seed in row.seeds for p in curves[row.keys[seed]] if p.kept]
             values = dict[str, list[float]]()
-            for name, value in (each for metrics in kept for each in metrics.items()):
+            for name, value in (item for metrics in kept for item in metrics.items()):
                 if value is not None:
                     values.setdefault(name, []).append(value)
-            found.append(scores_by_width({name: fmean(of) for name, of in values.items()}))
-        return found
+            by_row.append(scores_by_width({name: fmean(each) for name, each in values.items()}))
+        return by_row
 
     def table_trials(
         self, sweep: str, choice: TrialChoice = EVERY, *, limit: int | None = None, offset: int = 0

@@ -166,14 +166,14 @@ def audit_claims(
         _build_claim(column, own, others, everything, spreads, ours)
         for in_table in tables.values()
         for column in HEADLINES
-        if (own := [row for row in in_table if row.own and column in row.scores])
+        if (own := [row for row in in_table if row.is_own and column in row.scores])
         and (others := _find_others(column, in_table))
     ]
 
 
 def _find_others(column: str, in_table: Sequence[PublishedRow]) -> list[PublishedRow]:
     """Find the rows that a table's own ones are compared with."""
-    others = [row for row in in_table if not row.own]
+    others = [row for row in in_table if not row.is_own]
     if not others and (in_table[0].year or 0) >= YEAR:
         shipped = published_rows(backbone=in_table[0].backbone, ablations=False)
         whole = [row for row in shipped if row.scores.keys() >= set(HEADLINES[column])]

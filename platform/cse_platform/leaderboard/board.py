@@ -70,27 +70,27 @@ from cse_platform.tracking.events import IMPORTED, MAIN_METRICS, Annotatable
 from cse_platform.tracking.history import COSTS, EPOCHS
 
 
-def annotations(
+def read_annotations(
     session: Session, about: Annotatable, names: Collection[str] | None = None
 ) -> dict[str, Annotations]:
     """The notes, tags and stars of trials, configurations or sweeps, by key, hash or name.
 
     Those of `names`, or all if it is None.
     """
-    stands = AnnotationRecord.about == about, AnnotationRecord.stands.is_(True)
-    query = select(AnnotationRecord).where(*stands).order_by(AnnotationRecord.word)
+    current = AnnotationRecord.about == about, AnnotationRecord.stands.is_(True)
+    query = select(AnnotationRecord).where(*current).order_by(AnnotationRecord.word)
     queries = [query]
     if names is not None:
-        queries = [query.where(AnnotationRecord.name.in_(some)) for some in in_batches([*names])]
+        queries = [query.where(AnnotationRecord.name.in_(batch)) for batch in in_batches([*names])]
     fields: dict[str, dict[str, list[Annotation]]] = defaultdict(lambda: defaultdict(list))
     for record in (record for query in queries for record in session.scalars(query)):
         text = record.word or record.text
         fields[record.name][record.field].append(Annotation(text, record.who, record.time))
     return {
         name: Annotations(
-            next(iter(of["note"]), None), next(iter(of["star"]), None), tuple(of["tag"])
+            next(iter(own["note"]), None), next(iter(own["star"]), None), tuple(own["tag"])
         )
-        for name, of in fields.items()
+        for name, own in fields.items()
     }
 
 
@@ -99,7 +99,7 @@ def tags_of_sweeps(session: Session, configurations: Sequence[int]) -> Mapping[i
 
     Tags come from the sweep files and from annotations.
     """
-    holding = (
+    query = (
         select(TrialRecord.configuration_id, SweepRecord.name, SweepTagRecord.tag)
         .join(TrialRecord.links)
         .join(SweepTrialRecord.sweep)
@@ -107,10 +107,10 @@ def tags_of_sweeps(session: Session, configurations: Sequence[int]) -> Mapping[i
         .where(TrialRecord.configuration_id.in_(configurations))
         .distinct()
     )
-    written = annotations(session, "sweep")
+    written = read_annotations(session, "sweep")
     tags: dict[int, set[str]] = defaultdict(set)
-    for configuration, name, tag in session.execute(holding):
-        tags[configuration].update([tag] if tag else [], written.get(name, Annotations()).words)
+    for configuration, name, tag in session.execute(query):
+        tags[configuration].update([tag] if tag else [], written.get(name, Annotations()).tag_names)
     return tags
 
 
@@ -226,8 +226,8 @@ def _read_scores(
 
 def read_evaluations(session: Session, identities: Iterable[str]) -> dict[str, EvaluationRecord]:
     """Read the evaluations of these identities, by identity; unknown ones are absent."""
-    which = EvaluationRecord.identity.in_(sorted(set(identities)))
-    stored = session.scalars(select(EvaluationRecord).where(which))
+    condition = EvaluationRecord.identity.in_(sorted(set(identities)))
+    stored = session.scalars(select(EvaluationRecord).where(condition))
     return {record.identity: record for record in stored}
 
 
@@ -271,7 +271,7 @@ def _fill_averages(group: Scored, family: BoardFamily, identity: str) -> None:
     for average in family.averages:
         if (average, identity) not in group:
             continue
-        over, known = family.over(average), group[average, identity].members
+        over, known = family.columns_of(average), group[average, identity].members
         members = [scores for (column, _), scores in group.items() if column in over]
         if len(members) < len(known or over):
             continue
@@ -376,7 +376,7 @@ def board_rows(
     selected = selected_configurations(filters, per_configuration=per_configuration, limit=in_sql)
     effort = {line.id: line for line in session.execute(select(selected)) if line.id is not None}
     opened = _read_first_test_accesses(session)
-    written = annotations(session, "configuration") | annotations(session, "trial")
+    written = read_annotations(session, "configuration") | read_annotations(session, "trial")
     ids = list(effort) if among is None else _filter_configurations(session, list(effort), among)
     best = set[int]()
     if per_configuration:
@@ -555,7 +555,7 @@ def _build_row(
         gpu_hours=None if group.dev_source == IMPORTED else effort.gpu_seconds / 3600,
         finished=max(line.finished for line in seeds),
         machines=list(machines),
-        tags=sorted({*tags}.union(*(entry.words for entry in entries))),
+        tags=sorted({*tags}.union(*(entry.tag_names for entry in entries))),
         corpus=configuration.corpus,
         scores=_build_estimates(evaluated, values, list(dev_score.values), chose, repeats),
         benchmarks={

@@ -96,9 +96,9 @@ def find_row(
     if scored and not rows[0].scores:  # then no row has any
         others = list[str]()
         for family in FAMILIES:
-            _, found = find_candidates(session, reference, filters, tasks=family)
-            columns = family_named(family, found).columns
-            is_scored = any(column in row.scores for row in found for column in columns)
+            _, candidates = find_candidates(session, reference, filters, tasks=family)
+            columns = family_named(family, candidates).columns
+            is_scored = any(column in row.scores for row in candidates for column in columns)
             others += [f"--tasks {family}"] * is_scored
         raise NotFoundError(
             f"{reference!r} has no test scores of {tasks}; "
@@ -133,14 +133,14 @@ def find_candidates(
     no such method, configuration or trial, AmbiguousError if several keys start with it.
     """
     require_filters(filters)
-    method, at, configuration = reference.partition("@")
-    if at and not configuration:
+    method, separator, configuration = reference.partition("@")
+    if separator and not configuration:
         raise NotFoundError(f"{reference!r} lacks a configuration: write METHOD@CONFIGURATION")
     read = partial(board_rows, session, families=() if tasks is None else families_beside(tasks))
     every = partial(read, per_configuration=True)
     methods = sorted(session.scalars(select(GroupRecord.method).distinct()))
     name = reference
-    if at:
+    if separator:
         rows = every(replace(filters, method=method, configuration=configuration))
         name = f"{method}@{configuration[:HASH_DIGITS]}"
     elif sweep_or_none(session, reference) is not None:
@@ -163,8 +163,8 @@ def find_candidates(
 def read_catalogue(session: Session) -> dict[str, list[str]]:
     """The values that filters take: the known methods, backbones, sweeps, tags and hardware."""
 
-    def values(column: InstrumentedAttribute[str], *which: ColumnElement[bool]) -> set[str]:
-        return {*session.scalars(select(column).where(*which).distinct())}
+    def values(column: InstrumentedAttribute[str], *conditions: ColumnElement[bool]) -> set[str]:
+        return {*session.scalars(select(column).where(*conditions).distinct())}
 
     written = AnnotationRecord
     tags = values(written.word, written.field == "tag", written.stands.is_(True))
@@ -189,7 +189,7 @@ def shared_tasks(
     known = family_named(family, rows.values())
     single = [column for column in known.columns if column not in known.averages]
     shared = [task for task in single if all(task in row.scores for row in rows.values())]
-    whole = len(known.averages) == 1 and shared == list(known.over(known.averages[0]))
+    whole = len(known.averages) == 1 and shared == list(known.columns_of(known.averages[0]))
     return shared, known.averages[0] if whole else None
 
 
@@ -355,7 +355,7 @@ def compare_every_row(
     kept = whole if len(whole) > 1 else dict(rows)
     shared = [
         task
-        for task in (columns.over(headline) if headline else columns.columns)
+        for task in (columns.columns_of(headline) if headline else columns.columns)
         if all(task in row.scores for row in kept.values())
     ]
     scored = read_evaluations(
@@ -370,13 +370,13 @@ def compare_every_row(
         except ComparisonError:
             del kept[name]
     if len(kept) < 2 or not shared:
-        there = f"; there is {next(iter(rows), 'none')}"
+        hint = f"; there is {next(iter(rows), 'none')}"
         if len(rows) > 1:
-            there = f" on the same tasks and data; {', '.join(rows)} have different ones"
-        raise ComparisonError(f"a comparison needs two rows with test scores of {tasks}{there}")
+            hint = f" on the same tasks and data; {', '.join(rows)} have different ones"
+        raise ComparisonError(f"a comparison needs two rows with test scores of {tasks}{hint}")
     _refuse_disjoint_rows(kept, shared, tasks)
     contenders = build_contenders(session, kept, shared)
-    is_whole = headline is not None and {*shared} == {*columns.over(headline)}
+    is_whole = headline is not None and {*shared} == {*columns.columns_of(headline)}
     matrix = compare_all(
         contenders,
         tasks=shared,

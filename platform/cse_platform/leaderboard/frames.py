@@ -20,7 +20,7 @@ from cse_platform.leaderboard.records import (
     task_of,
 )
 from cse_platform.leaderboard.selection import group_conditions, require_filters, trial_conditions
-from cse_platform.leaderboard.trials import FIRST_PLACE, read_trials, select_trials
+from cse_platform.leaderboard.trials import FIRST_LINK, read_trials, select_trials
 from cse_platform.stores.sql.tables import (
     AttemptRecord,
     ConfigurationRecord,
@@ -160,7 +160,7 @@ def _select_conditions(filters: Filters) -> list[ColumnElement[bool]]:
     """Build the SQL conditions on trials, each in one sweep."""
     require_filters(filters)
     conditions = [*group_conditions(filters), *trial_conditions(filters)]
-    conditions.append(FIRST_PLACE if filters.sweep is None else SweepRecord.name == filters.sweep)
+    conditions.append(FIRST_LINK if filters.sweep is None else SweepRecord.name == filters.sweep)
     if (identity := filters.identity) is not None:
         scored = select(TrialRecord.id).join(TrialRecord.scores)
         scored = scored.where(ScoreRecord.identity.startswith(identity, autoescape=True))

@@ -144,7 +144,7 @@ class PlannedConfiguration:
             return cost_columns(self.setup.values)
         if split == "dev":
             return {self.stage.dev.search_name}
-        tasks = self.stage.evaluate.asked if self.stage.evaluate else Tasks()
+        tasks = self.stage.evaluate.parsed_tasks if self.stage.evaluate else Tasks()
         sts = (*tasks.sts, AVG_STS) if tasks.sts else ()
         transfer = (*tasks.transfer, AVG_TRANSFER) if tasks.transfer else ()
         ranking = (*tasks.ranking, AVG_STS) if tasks.ranking else ()
@@ -244,12 +244,14 @@ def paper_table(rows: Sequence[PublishedRow], ours: Sequence[LeaderboardRow]) ->
         columns,
         lines,
         unstated=tuple(column for column in columns if column in unstated),
-        has_several_dev_sets=any(len({r.dev.identity for r in of}) > 1 for of in candidates),
+        has_several_dev_sets=any(
+            len({r.dev.identity for r in matching}) > 1 for matching in candidates
+        ),
         identities={column: n for column, n in identities.items() if n > 1},
         left_out=left_out,
         hardware=HARDWARE.get(rows[0].paper),
         our_hardware=tuple(sorted({cost.identity for cost in costs})),
-        has_extrapolated=any(r.epoch_is_extrapolated for of in candidates for r in of),
+        has_extrapolated=any(r.epoch_is_extrapolated for each in candidates for r in each),
     )
 
 
@@ -299,8 +301,8 @@ def read_paper_files() -> tuple[PaperFile, ...]:
 
     Raises SweepFileError if one of the files is not a valid sweep.
     """
-    here = Path("sweeps")
-    folder = here if any(here.glob("papers/*.yaml")) else SHIPPED
+    local = Path("sweeps")
+    folder = local if any(local.glob("papers/*.yaml")) else SHIPPED
     shared = [folder / f"{name}.yaml" for name in OF_ALL_PAPERS]
     paths = [*sorted(folder.glob("papers/*.yaml")), *filter(Path.is_file, shared)]
     return _read_files(tuple(paths), max(path.stat().st_mtime_ns for path in paths))
@@ -429,9 +431,9 @@ def _measure_table_progress(
     file = own.get(table) or next(filling, None)
     left_out = Counter[LeftOut]()
     for row, columns in zip(rows, filled, strict=True):
-        if left := len(row.scores) - len(columns):
-            left_out[explain_left_out(row)] += left
-    without = {"file": None, "trials": 0, "trials_done": 0}
+        if missing := len(row.scores) - len(columns):
+            left_out[explain_left_out(row)] += missing
+    no_file = {"file": None, "trials": 0, "trials_done": 0}
     return PaperProgress(
         paper,
         table,
@@ -440,7 +442,7 @@ def _measure_table_progress(
         cells=sum(map(len, filled)),
         cells_filled=sum(len(line.ours) for line in lines),
         left_out=dict(left_out),
-        **(file.progress(done) if file else without),
+        **(file.progress(done) if file else no_file),
     )
 
 

@@ -153,8 +153,8 @@ def _read_examples(
                 if statistic != "mean":
                     subsets[name] = data, kept
                 values = unpack_values(packed)[kept]
-                found = _Examples(name, values, cast("Statistic", statistic))
-                examples[configuration, seed, column, own] = found
+                key = configuration, seed, column, own
+                examples[key] = _Examples(name, values, cast("Statistic", statistic))
     sets = select(ExampleSetRecord.data_sha256, ExampleSetRecord.gold)
     sets = sets.where(ExampleSetRecord.data_sha256.in_(sorted({d for d, _ in subsets.values()})))
     gold = {data: unpack_gold(packed or b"") for data, packed in session.execute(sets)}
@@ -277,7 +277,7 @@ def _sample_rows(
     """Resample the headline of each row over examples; None for rows that lack a task of it."""
     if headline is None:
         return [None] * len(rows)
-    tasks = family.over(headline) if headline in family.averages else (headline,)
+    tasks = family.columns_of(headline) if headline in family.averages else (headline,)
     whole = {}
     for n, row in enumerate(rows):
         seeds = row.scores[headline].values.keys()

@@ -61,7 +61,7 @@ class BoardFamily:
     members: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """The columns that the mean of a benchmark is over."""
 
-    def over(self, average: str) -> tuple[str, ...]:
+    def columns_of(self, average: str) -> tuple[str, ...]:
         """Return the columns that an average is computed over, which have its metric."""
         if average in self.members:
             return self.members[average]
@@ -406,8 +406,8 @@ class LeaderboardRow(Trained):
     @property
     def setup(self) -> ConfigurationSetup:
         """The setup, which decides which rows of a paper it matches."""
-        place = self.method, self.backbone, self.corpus, self.dev.search
-        return ConfigurationSetup(*place, self.configuration.values, bool(self.scores))
+        columns = self.method, self.backbone, self.corpus, self.dev.search
+        return ConfigurationSetup(*columns, self.configuration.values, bool(self.scores))
 
     @property
     def dev_values(self) -> dict[int, float]:
@@ -600,7 +600,7 @@ class Annotations:
     """The tags in alphabetical order."""
 
     @property
-    def words(self) -> tuple[str, ...]:
+    def tag_names(self) -> tuple[str, ...]:
         return tuple(tag.text for tag in self.tags)
 
 

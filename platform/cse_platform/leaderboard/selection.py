@@ -275,12 +275,12 @@ def refuse_unknown_names(
     require_filters(filters)
 
     def refuse(kind: str, name: str, others: Collection[str]) -> None:
-        here = known[f"{kind}s"]
-        if name not in {*here, *others}:
+        names = known[f"{kind}s"]
+        if name not in {*names, *others}:
             raise NotFoundError(
                 f"there is no {kind} {name!r} (on this leaderboard: "
-                f"{', '.join(here) or 'none yet'})"
-                f"{did_you_mean(name.lower(), sorted({*here, *others}))}"
+                f"{', '.join(names) or 'none yet'})"
+                f"{did_you_mean(name.lower(), sorted({*names, *others}))}"
             )
 
     if filters.sweep is not None:

@@ -12,7 +12,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, Row, Select, case, exists, func, or_, select
 from sqlalchemy.orm import Session, selectinload
 
-from cse_platform.leaderboard.board import annotations
+from cse_platform.leaderboard.board import read_annotations
 from cse_platform.leaderboard.records import Annotations, Trial
 from cse_platform.leaderboard.selection import best_first
 from cse_platform.leaderboard.trials import (
@@ -127,7 +127,7 @@ class SearchHistory:
     complete ones on dev, and the others are an even sample of the rest by number.
     """
     total: int
-    """The number of trials of the sweep that match `where`."""
+    """The number of trials of the sweep that match the conditions."""
     sampler: str = ""
     """The sampler that proposed them; empty if it is unknown."""
     method: str = ""
@@ -255,7 +255,7 @@ def read_stamps(session: Session, sweep: str | None = None) -> dict[str, tuple[s
 
 
 def read_search(
-    session: Session, sweep: str, *, limit: int = 1000, where: Sequence[Condition] = ()
+    session: Session, sweep: str, *, limit: int = 1000, conditions: Sequence[Condition] = ()
 ) -> SearchHistory:
     """The history of a sweep: its trials, further seeds included, and their results.
 
@@ -264,15 +264,15 @@ def read_search(
         sweep: its name.
         limit: of trials, at least 2; of more, half of the result are the best ones on dev, and
             the rest is an even sample of the others. The result has the total number of trials.
-        where: only trials that satisfy these conditions, on hyperparameters that there are.
+        conditions: only trials that satisfy them, on hyperparameters that there are.
     """
     record = find_sweep(session, sweep)
     space = space_of(record.spec)
-    conditions = [SweepTrialRecord.sweep_id == record.id]
-    if where:
-        passing = select_chosen(session, record, TrialChoice(where))
-        conditions.append(SweepTrialRecord.trial_id.in_(passing))
-    matching = select(SweepTrialRecord.trial_id).where(*conditions)
+    clauses = [SweepTrialRecord.sweep_id == record.id]
+    if conditions:
+        passing = select_chosen(session, record, TrialChoice(conditions))
+        clauses.append(SweepTrialRecord.trial_id.in_(passing))
+    matching = select(SweepTrialRecord.trial_id).where(*clauses)
     total = session.scalar(matching.with_only_columns(func.count())) or 0
     outcomes: Sequence[Row[Any]] = ()
     weights: dict[str, Any] = {}
@@ -280,12 +280,12 @@ def read_search(
         columns = SweepTrialRecord.number, SweepTrialRecord.role, AttemptRecord.state
         hash_, value = ConfigurationRecord.hash, AttemptRecord.best_value
         query = select_trials(*columns, hash_.label("configuration"), value.label("best_value"))
-        query = query.where(*conditions).order_by(SweepTrialRecord.number)
+        query = query.where(*clauses).order_by(SweepTrialRecord.number)
         outcomes = session.execute(query).all()
         sampled, weight = _select_sample(session, matching, limit=limit, total=total)
-        conditions.append(sampled)
+        clauses.append(sampled)
         weights["weight"] = weight
-    trials = tuple(read_trials(session, *conditions, space=space, **weights))
+    trials = tuple(read_trials(session, *clauses, space=space, **weights))
     return SearchHistory(
         record.name, record.dev, space, trials, total, record.sampler, record.method, outcomes
     )
@@ -317,7 +317,7 @@ def _build_overviews(
                 limits[request.sweep] = taken
             case "stop" | "retry":
                 acts[request.sweep].append(taken)
-    written = annotations(session, "sweep")
+    written = read_annotations(session, "sweep")
     starts = selectinload(SweepRecord.starts).load_only(SweepStartRecord.started)
     query = select(SweepRecord).options(starts, selectinload(SweepRecord.tags))
     overviews = dict[int, SweepOverview]()
@@ -340,7 +340,7 @@ def _build_overviews(
             at_most = limit.at_most
         overviews[record.id] = SweepOverview(
             **{name: getattr(record, name) for name in _OF_SWEEP},
-            tags=tuple(sorted({tag.tag for tag in record.tags}.union(written_here.words))),
+            tags=tuple(sorted({tag.tag for tag in record.tags}.union(written_here.tag_names))),
             written=written_here,
             state=state,
             holder=holders_by_sweep.get(record.name),
@@ -495,8 +495,9 @@ def _select_sample(
     best_count = session.scalar(select(func.count()).select_from(best.subquery())) or 0
     wanted, others = limit - best_count, total - best_count
     position = func.row_number().over(order_by=SweepTrialRecord.number).label("position")
-    rest = of_sweep.where(SweepTrialRecord.trial_id.not_in(best)).add_columns(position).subquery()
-    sampled = select(rest.c.trial_id).where(rest.c.position * wanted % others < wanted)
+    remaining = of_sweep.where(SweepTrialRecord.trial_id.not_in(best)).add_columns(position)
+    columns = remaining.subquery().c
+    sampled = select(columns.trial_id).where(columns.position * wanted % others < wanted)
     is_best = SweepTrialRecord.trial_id.in_(best)
     weight = case((is_best, 1.0), else_=others / wanted)
     return or_(is_best, SweepTrialRecord.trial_id.in_(sampled)), weight

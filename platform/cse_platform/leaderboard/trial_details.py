@@ -11,10 +11,10 @@ from sqlalchemy.orm import Session, contains_eager, joinedload, selectinload
 from cse_methods.tasks import DATA_METRICS
 from cse_platform.errors import AmbiguousError, NotFoundError
 from cse_platform.leaderboard.board import (
-    annotations,
     as_configuration,
     dev_set,
     estimate_dev,
+    read_annotations,
     read_evaluations,
     read_seen_sentences,
 )
@@ -31,7 +31,7 @@ from cse_platform.leaderboard.records import (
     Trial,
 )
 from cse_platform.leaderboard.trials import (
-    FIRST_PLACE,
+    FIRST_LINK,
     best_columns,
     dev_curves,
     find_one_trial,
@@ -62,7 +62,7 @@ _MAIN = MAIN_METRICS | set(COLUMN_METRICS)
 
 
 @dataclass(frozen=True)
-class SweepPlace:
+class SweepEntry:
     """A sweep that holds the trial."""
 
     sweep: str
@@ -117,7 +117,7 @@ class TrialDetails(Trained):
     model_deleted: datetime | None
     """When the sweep deleted the model; None if it did not."""
     provenance: dict[str, str]
-    sweeps: tuple[SweepPlace, ...]
+    sweeps: tuple[SweepEntry, ...]
     """The sweeps that hold it, in the order of their first starts."""
     tags: tuple[str, ...]
     """Tags of the trial, of its configuration and of its sweeps."""
@@ -196,14 +196,14 @@ def read_trial(session: Session, trial: str) -> TrialDetails:
     query = select(TrialRecord).where(TrialRecord.key == key).options(*_WITH_ALL)
     record = session.scalars(query).one()
     configuration, attempt, machine = record.configuration, record.shown, record.shown.machine
-    sweeps = [place.sweep for place in record.links]
+    sweeps = [link.sweep for link in record.links]
     starts = _find_starts(attempt, sweeps)
-    written = annotations(session, "trial", [key])
-    of_configuration = annotations(session, "configuration", [configuration.hash])
-    of_sweeps = annotations(session, "sweep", [sweep.name for sweep in sweeps])
+    written = read_annotations(session, "trial", [key])
+    of_configuration = read_annotations(session, "configuration", [configuration.hash])
+    of_sweeps = read_annotations(session, "sweep", [sweep.name for sweep in sweeps])
     tags = {tag.tag for sweep in sweeps for tag in sweep.tags}
     for annotated in (written, of_configuration, of_sweeps):
-        tags.update(word for notes in annotated.values() for word in notes.words)
+        tags.update(word for notes in annotated.values() for word in notes.tag_names)
     scores = {
         (score.split, score.task, score.metric, score.identity): score
         for score in record.scores
@@ -212,12 +212,12 @@ def read_trial(session: Session, trial: str) -> TrialDetails:
 
     def sort_key(score: ScoreRecord) -> tuple[Any, ...]:
         """Sort by split; then tasks of known families by name, and others as they were scored."""
-        place = -1 if score.task in SCORE_COLUMNS else score.place
-        return score.split, place, score.task, score.metric, score.identity
+        position = -1 if score.task in SCORE_COLUMNS else score.place
+        return score.split, position, score.task, score.metric, score.identity
 
     seeds = read_trials(
         session,
-        FIRST_PLACE,
+        FIRST_LINK,
         TrialRecord.configuration_id == configuration.id,
         order=(TrialRecord.seed, TrialRecord.id),
         chose=CHOSE,
@@ -241,7 +241,7 @@ def read_trial(session: Session, trial: str) -> TrialDetails:
         gpu_hours=record.gpu_seconds / 3600,
         machine=f"{machine.host} · {machine.hardware}" if machine else None,
         untrained=attempt.start_value,
-        sweeps=_read_places(session, record),
+        sweeps=_read_entries(session, record),
         starts=starts,
         spec=next(s.spec for s in sweeps if not starts or s.name == starts[0].sweep),
         curve=tuple(dev_curves(session, [key])[key]),
@@ -259,14 +259,14 @@ def read_trial(session: Session, trial: str) -> TrialDetails:
     )
 
 
-def _read_places(session: Session, trial: TrialRecord) -> tuple[SweepPlace, ...]:
+def _read_entries(session: Session, trial: TrialRecord) -> tuple[SweepEntry, ...]:
     """Read the sweeps that hold a trial, with the hosts and folders of their drivers."""
-    places = {place.sweep.name: place for place in trial.links}
-    drivers = select(SweepLeaseRecord).where(SweepLeaseRecord.sweep.in_(places))
+    links = {link.sweep.name: link for link in trial.links}
+    drivers = select(SweepLeaseRecord).where(SweepLeaseRecord.sweep.in_(links))
     leases = {lease.sweep: (lease.host, lease.folder) for lease in session.scalars(drivers)}
     return tuple(
-        SweepPlace(name, place.number, place.role, *leases.get(name, (None, None)))
-        for name, place in places.items()
+        SweepEntry(name, link.number, link.role, *leases.get(name, (None, None)))
+        for name, link in links.items()
     )
 
 
@@ -295,7 +295,7 @@ def read_examples(
     from cse_methods.evaluation.results import Examples
 
     stored = ExampleValuesRecord
-    which = (
+    condition = (
         ExampleSetRecord.split == "test"  # the geometry may have stored STS-B's dev pairs too
         if identity is None
         else stored.identity == identity
@@ -307,14 +307,14 @@ def read_examples(
         .join(TrialRecord.examples)
         .join(stored.example_set)
         .options(contains_eager(stored.example_set))
-        .where(TrialRecord.key == key, stored.task == task, which)
+        .where(TrialRecord.key == key, stored.task == task, condition)
         .order_by(stored.measured)
     )
     records = {record.identity: record for record in session.scalars(query)}
     if not records:
-        under = "" if identity is None else f" under identity {identity!r}"
+        suffix = "" if identity is None else f" under identity {identity!r}"
         raise NotFoundError(
-            f"trial {key!r} has no values by example of {task!r}{under}; "
+            f"trial {key!r} has no values by example of {task!r}{suffix}; "
             "cse-evaluate on the trial stores them"
         )
     if len(records) > 1:

@@ -53,9 +53,9 @@ from cse_platform.tracking.history import stored_dev
 from cse_platform.values import is_number
 
 
-def _of_points(quantity: Any, *which: ColumnElement[bool]) -> ScalarSelect[Any]:
+def _of_points(quantity: Any, *conditions: ColumnElement[bool]) -> ScalarSelect[Any]:
     """Select a quantity of the dev points of an attempt."""
-    query = select(quantity).where(DevPointRecord.attempt_id == AttemptRecord.id, *which)
+    query = select(quantity).where(DevPointRecord.attempt_id == AttemptRecord.id, *conditions)
     return query.correlate(AttemptRecord).scalar_subquery()
 
 
@@ -136,7 +136,7 @@ def select_trials(*columns: Any) -> Select[Any]:
 
 def read_trials(
     session: Session,
-    *where: ColumnElement[bool],
+    *conditions: ColumnElement[bool],
     order: Sequence[Any] = (SweepTrialRecord.number,),
     limit: int | None = None,
     space: Space | None = None,
@@ -148,8 +148,8 @@ def read_trials(
 
     Args:
         session: of the leaderboard.
-        where: the conditions. A trial is read once for each sweep that holds it, so one of them
-            names a sweep, or is `FIRST_PLACE`.
+        conditions: a trial is read once for each sweep that holds it, so one of them
+            names a sweep, or is `FIRST_LINK`.
         order: the expressions to sort by.
         limit: the most trials to read.
         space: of the sweep, which decides which hyperparameters are active; without it,
@@ -161,7 +161,7 @@ def read_trials(
     """
     chosen = _COLUMNS | columns | {name: measured_value(name) for name in measured}
     query = select_trials(*chosen.values()).join(SweepTrialRecord.sweep)
-    query = query.join(ConfigurationRecord.group).where(*where).order_by(*order).limit(limit)
+    query = query.join(ConfigurationRecord.group).where(*conditions).order_by(*order).limit(limit)
     lines = [dict(zip(chosen, line, strict=True)) for line in session.execute(query)]
     keys = [line["key"] for line in lines] if curves else []
     points = dev_curves(session, keys, metrics=curves == "metrics") if keys else {}
@@ -174,7 +174,7 @@ def read_trials(
         line["searched_values"] = {
             name: active[name]
             for name in searched
-            if space is None or not in_space or _has_place(space[name], active[name])
+            if space is None or not in_space or _fits_dimension(space[name], active[name])
         }
         line["searched"] = tuple(line["searched"])
         line["measured"] = {name: line.pop(name) for name in measured}
@@ -183,8 +183,8 @@ def read_trials(
     return [Trial(**line) for line in lines]
 
 
-def _has_place(dimension: Dimension, value: Any) -> bool:
-    """Whether a value has a place on a dimension, which values of other people's files may not."""
+def _fits_dimension(dimension: Dimension, value: Any) -> bool:
+    """Whether a value can lie on a dimension, which values of other people's files may not."""
     if isinstance(dimension, Choices):
         return True
     return is_number(value) and (value > 0 or not dimension.log)
@@ -206,7 +206,7 @@ def drop_inactive_values(space: Space, values: dict[str, Any]) -> dict[str, Any]
 
 _LINK = aliased(SweepTrialRecord)
 _FIRST_SWEEP = select(func.min(_LINK.sweep_id)).where(_LINK.trial_id == TrialRecord.id)
-FIRST_PLACE = SweepTrialRecord.sweep_id == _FIRST_SWEEP.correlate(TrialRecord).scalar_subquery()
+FIRST_LINK = SweepTrialRecord.sweep_id == _FIRST_SWEEP.correlate(TrialRecord).scalar_subquery()
 """Matches the link of a trial to the first sweep that holds it."""
 
 
@@ -214,7 +214,7 @@ def trial_of_key(
     session: Session, key: str, *, curves: Literal["metrics"] | None = None
 ) -> Trial | None:
     """Find the trial of a full key, in the first sweep that holds it; None if it is not stored."""
-    trials = read_trials(session, FIRST_PLACE, TrialRecord.key == key, curves=curves)
+    trials = read_trials(session, FIRST_LINK, TrialRecord.key == key, curves=curves)
     return next(iter(trials), None)
 
 
@@ -297,7 +297,7 @@ def complete_curves(
 def _match_complete(method: str, backbone: str) -> list[ColumnElement[bool]]:
     """Match the complete trials of a method on a backbone, each in its first sweep."""
     of_group = GroupRecord.method == method, GroupRecord.backbone == backbone
-    return [FIRST_PLACE, *of_group, AttemptRecord.state == "COMPLETE"]
+    return [FIRST_LINK, *of_group, AttemptRecord.state == "COMPLETE"]
 
 
 def past_trials(session: Session, *, method: str, backbone: str, gpu: bool) -> list[Trial]:
@@ -342,9 +342,9 @@ def find_trial(session: Session, reference: str) -> Trial:
         query = select_trials(TrialRecord.key).where(of_sweep, SweepTrialRecord.number == number)
         if (key := session.scalar(query)) is None:
             last = session.scalar(select(func.max(SweepTrialRecord.number)).where(of_sweep))
-            there = "it has none yet" if last is None else f"its last one is {sweep}#{last}"
-            raise NotFoundError(f"sweep {sweep!r} has no trial {number}; {there}")
-        return read_trials(session, FIRST_PLACE, TrialRecord.key == key)[0]
+            hint = "it has none yet" if last is None else f"its last one is {sweep}#{last}"
+            raise NotFoundError(f"sweep {sweep!r} has no trial {number}; {hint}")
+        return read_trials(session, FIRST_LINK, TrialRecord.key == key)[0]
     prefix = reference.lower()
     if not _KEY.fullmatch(prefix):
         sweeps = session.scalars(select(SweepRecord.name)).all()
@@ -373,7 +373,7 @@ def find_trial(session: Session, reference: str) -> Trial:
         raise AmbiguousError(
             f"{prefix!r} matches the keys of several trials ({longer}); write more digits"
         )
-    if not (trials := read_trials(session, FIRST_PLACE, trial.key == keys[0])):
+    if not (trials := read_trials(session, FIRST_LINK, trial.key == keys[0])):
         raise NotFoundError(f"no sweep has the trial {prefix!r} any more: a retry replaced it")
     return trials[0]
 
@@ -400,20 +400,24 @@ def find_subject(session: Session, reference: str) -> Subject:
 
     Raises NotFoundError if nothing matches, and AmbiguousError if several keys or hashes do.
     """
-    method, at, digits = reference.partition("@")
+    method, separator, digits = reference.partition("@")
     about: Annotatable = "sweep"
     keys = select(TrialRecord.id).where(begins_with(TrialRecord.key, reference)).limit(1)
     is_hash = set(reference.lower()) <= set(hexdigits) and not session.scalar(keys)
     if (sweep := sweep_or_none(session, reference)) is not None:
         name = sweep.name
-    elif not (at or is_hash):
+    elif not (separator or is_hash):
         trial = find_trial(session, reference)
         about, name, sweep = "trial", trial.key, find_sweep(session, trial.sweep)
     else:
-        digits, of = (digits, method) if at else (reference, None)
-        configuration = find_configuration(session, digits, method=of, named=reference)
+        configuration = find_configuration(
+            session,
+            digits if separator else reference,
+            method=method if separator else None,
+            named=reference,
+        )
         about, name = "configuration", configuration.hash
-        holds = (
+        query = (
             select(SweepRecord)
             .join(SweepRecord.links)
             .join(SweepTrialRecord.trial)
@@ -421,7 +425,7 @@ def find_subject(session: Session, reference: str) -> Subject:
             .order_by(SweepRecord.id)
             .limit(1)
         )
-        sweep = session.scalars(holds).one()
+        sweep = session.scalars(query).one()
     return Subject(about, name, sweep.name, sweep.spec.get("experiment", "cse"))
 
 
@@ -430,16 +434,16 @@ def find_one_trial(session: Session, reference: str) -> Trial:
 
     Raises NotFoundError if there is none, and AmbiguousError if several keys or hashes match.
     """
-    method, at, digits = reference.partition("@")
+    method, separator, digits = reference.partition("@")
     best: Trial | None
     if (sweep := sweep_or_none(session, reference)) is not None:
         best = best_of_sweep(session, sweep)
-    elif at:
+    elif separator:
         configuration = find_configuration(session, digits, method=method, named=reference)
         of_it = TrialRecord.configuration_id == configuration.id
         complete = AttemptRecord.state == "COMPLETE", of_it
         order = (AttemptRecord.best_value.desc(), TrialRecord.id)
-        best = next(iter(read_trials(session, FIRST_PLACE, *complete, order=order, limit=1)), None)
+        best = next(iter(read_trials(session, FIRST_LINK, *complete, order=order, limit=1)), None)
     else:
         return find_trial(session, reference)
     if best is None:
@@ -462,7 +466,7 @@ def find_configuration(
     return matches[0]
 
 
-def find_place(session: Session, reference: str) -> tuple[str, int | None]:
+def find_sweep_and_number(session: Session, reference: str) -> tuple[str, int | None]:
     """Find the sweep that a reference names, and the number there of the trial that it names.
 
     The number is None for a sweep's name. Raises NotFoundError and AmbiguousError as `find_trial`.

@@ -94,13 +94,13 @@ class TrialColumns:
         every = [value] if self._sqlite else [self._select_number(name), value]
         return every if active is None else [case((active, each)) for each in every]
 
-    def conditions(self, where: Sequence[Condition]) -> list[ColumnElement[bool]]:
+    def match_conditions(self, conditions: Sequence[Condition]) -> list[ColumnElement[bool]]:
         """Build the SQL of conditions on columns and hyperparameters, one expression per name."""
         return [
             _match_own_column(name, self._own[name], own)
             if name in self._own
             else self._match_hyperparameter(name, own)
-            for name, own in group_by(where, lambda condition: condition.name).items()
+            for name, own in group_by(conditions, lambda condition: condition.name).items()
         ]
 
     def _match_hyperparameter(
@@ -208,7 +208,7 @@ def _match_range(
 class TrialChoice:
     """Which trials of a sweep to return, and in which order."""
 
-    where: Sequence[Condition] = ()
+    conditions: Sequence[Condition] = ()
     state: str | None = None
     sort: str = "number"
     """A hyperparameter, or one of `OWN_COLUMNS`."""
@@ -257,7 +257,7 @@ def iterate_trials(
 
 def count_trials(session: Session, sweep: SweepRecord, choice: TrialChoice) -> int:
     """Count the trials of a sweep that pass the choice."""
-    if choice.where or choice.state:
+    if choice.conditions or choice.state:
         query = select_chosen(session, sweep, choice).with_only_columns(func.count())
     else:
         _check_names(session, sweep, [choice.sort], metrics=True)
@@ -319,11 +319,11 @@ def select_chosen(session: Session, sweep: SweepRecord, choice: TrialChoice) -> 
 
     Raises NotFoundError if the sweep has no such hyperparameter or metric.
     """
-    _check_names(session, sweep, [condition.name for condition in choice.where])
+    _check_names(session, sweep, [condition.name for condition in choice.conditions])
     _check_names(session, sweep, [choice.sort], metrics=True)
     columns = TrialColumns(session, sweep)
     query = select_trials(TrialRecord.id).where(
-        SweepTrialRecord.sweep_id == sweep.id, *columns.conditions(choice.where)
+        SweepTrialRecord.sweep_id == sweep.id, *columns.match_conditions(choice.conditions)
     )
     return query if choice.state is None else query.where(AttemptRecord.state == choice.state)
 

@@ -134,7 +134,7 @@ def verdict(comparison: Comparison) -> Iterator[str]:
 def matrix_table(matrix: Matrix) -> Table:
     """Make a table of each row's score minus each column's; columns are named by row numbers."""
 
-    def against(other: int) -> Column[int]:
+    def make_column(other: int) -> Column[int]:
         def effect(row: int) -> Cell | None:
             if row == other:
                 return None
@@ -156,7 +156,7 @@ def matrix_table(matrix: Matrix) -> Table:
         [
             Column("#", lambda row: row + 1),
             Column("row", lambda row: matrix.names[row]),
-            *map(against, indices),
+            *map(make_column, indices),
         ],
         [indices],
         title=f"Row minus column, {mean}, x 100",
@@ -171,10 +171,10 @@ def matrix_table(matrix: Matrix) -> Table:
 def comparison_document(comparison: Comparison) -> Document:
     """Make the document of a comparison; CSV has a line for each task, then for the average."""
 
-    def of(name: str) -> Column[TaskComparison]:
+    def make_column(name: str) -> Column[TaskComparison]:
         return Column(name, lambda _: getattr(comparison, name))
 
-    columns = [*map(of, ("a", "b", "n_a", "n_b")), *TASK_COLUMNS, Column("examples")]
+    columns = [*map(make_column, ("a", "b", "n_a", "n_b")), *TASK_COLUMNS, Column("examples")]
     tasks = [*comparison.tasks, *filter(None, [comparison.average])]
     return Document(
         lambda: [comparison_table(comparison)], lambda: to_csv(columns, tasks), lambda: comparison
@@ -185,7 +185,7 @@ def matrix_document(matrix: Matrix) -> Document:
     """Make the document of a matrix; CSV has a line for every ordered pair of rows."""
     numbers = {"effect": matrix.effects, "p": matrix.p, "p_holm": matrix.p_holm}
 
-    def of(name: str) -> Column[tuple[int, int]]:
+    def make_column(name: str) -> Column[tuple[int, int]]:
         return Column(name, lambda pair: numbers[name][pair[0]][pair[1]])
 
     a = Column[tuple[int, int]]("a", lambda pair: matrix.names[pair[0]])
@@ -193,7 +193,7 @@ def matrix_document(matrix: Matrix) -> Document:
     indices = range(len(matrix.names))
     return Document(
         lambda: [matrix_table(matrix)],
-        lambda: to_csv([a, b, *map(of, numbers)], permutations(indices, 2)),
+        lambda: to_csv([a, b, *map(make_column, numbers)], permutations(indices, 2)),
         lambda: matrix,
     )
 

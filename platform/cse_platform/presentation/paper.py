@@ -219,8 +219,8 @@ def papers_layout(listed: Sequence[PaperProgress]) -> list[Table]:
 
     def count(name: str, filled: str, total: str) -> Column[PaperProgress]:
         def format_count(progress: PaperProgress) -> str | None:
-            of = getattr(progress, total)
-            return f"{getattr(progress, filled)} of {of}" if of else None
+            possible = getattr(progress, total)
+            return f"{getattr(progress, filled)} of {possible}" if possible else None
 
         return Column(name, format_count, align="right")
 

@@ -96,10 +96,10 @@ def sparkline(values: Sequence[float | None], *, width: int = 60) -> str:
     parts = [values[n * len(values) // size : (n + 1) * len(values) // size] for n in range(size)]
     known = [[value for value in part if value is not None] for part in parts]
     means = [sum(part) / len(part) if part else None for part in known]
-    there = [mean for mean in means if mean is not None]
-    if not there:
+    known_means = [mean for mean in means if mean is not None]
+    if not known_means:
         return ""
-    low, span = min(there), (max(there) - min(there)) or 1.0
+    low, span = min(known_means), (max(known_means) - min(known_means)) or 1.0
     steps = len(BARS) - 2
     return "".join(
         " " if mean is None else BARS[1 + round((mean - low) / span * steps)] for mean in means
@@ -305,9 +305,9 @@ def _make_cells(
             values = {index: fraction(rows[index]) for index in kind}
             shown = {i: round(100 * value, 2) for i, value in values.items() if value is not None}
             highest = sorted(set(shown.values()), reverse=True)[:2] if len(shown) > 1 else []
-            places: dict[float, Emphasis] = dict(zip(highest, ("best", "second"), strict=False))
+            emphasised: dict[float, Emphasis] = dict(zip(highest, ("best", "second"), strict=False))
             for index, value in shown.items():
-                cells[index] = replace(cells[index], emphasis=places.get(value, "none"))
+                cells[index] = replace(cells[index], emphasis=emphasised.get(value, "none"))
     yield from zip(*written, strict=True)
 
 

@@ -121,8 +121,8 @@ def progress_lines(what: str) -> Iterator[Callable[..., None]]:
 
     def move(description: str, completed: int, total: int | None) -> None:
         if silence.is_long:
-            of = "" if total is None else f" of {total}"
-            log.print(f"{description}: {completed}{of}", soft_wrap=True)
+            suffix = "" if total is None else f" of {total}"
+            log.print(f"{description}: {completed}{suffix}", soft_wrap=True)
             silence.end()
 
     with progress_bar(what) as move_bar:

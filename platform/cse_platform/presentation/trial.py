@@ -51,8 +51,8 @@ def trial_page(
     yield Paragraph(f"{trial.state}, {value}")
     if trial.error:
         yield Paragraph(f"Error: {trial.error}")
-        for place in trial.sweeps[:has_output]:
-            logs = f"cse-sweep logs {shlex.quote(place.sweep)} --trial {place.number}{options}"
+        for entry in trial.sweeps[:has_output]:
+            logs = f"cse-sweep logs {shlex.quote(entry.sweep)} --trial {entry.number}{options}"
             yield Paragraph(f"Its output: {logs}")
     yield make_facts_table(_collect_facts(trial))
     if trial.configuration.values:
@@ -221,11 +221,11 @@ def score_grid(scores: Sequence[TrialScore]) -> Table:
     """
     rows = dict[tuple[str, str, int], dict[str, str]]()
     for split, task in dict.fromkeys((score.split, score.task) for score in scores):
-        of = [score for score in scores if (score.split, score.task) == (split, task)]
-        for metric in dict.fromkeys(score.metric for score in of):
-            evaluated = {s.identity: _format_score(s) for s in of if s.metric == metric}
-            for place, value in enumerate(evaluated.values()):
-                rows.setdefault((split, task, place), {})[metric] = value
+        of_task = [score for score in scores if (score.split, score.task) == (split, task)]
+        for metric in dict.fromkeys(score.metric for score in of_task):
+            evaluated = {s.identity: _format_score(s) for s in of_task if s.metric == metric}
+            for occurrence, value in enumerate(evaluated.values()):
+                rows.setdefault((split, task, occurrence), {})[metric] = value
     tasks = list(dict.fromkeys([*TASKS, *(task for _, task, _ in rows)]))
     order = sorted(rows, key=lambda row: (row[0], tasks.index(row[1]), row[2]))
 
@@ -247,7 +247,7 @@ def _collect_facts(trial: TrialDetails) -> dict[str, str | None]:
     part = trial.costs.get(EPOCHS, 1) < 1
     return {
         "sweeps": ", ".join(
-            f"{place.sweep} #{place.number} ({place.role})" for place in trial.sweeps
+            f"{entry.sweep} #{entry.number} ({entry.role})" for entry in trial.sweeps
         ),
         "tags": ", ".join(trial.tags) or None,
         **written_lines(trial.written),

@@ -73,29 +73,31 @@ class TrialCheckpoints:
         self.last: str | None = None
         """The location of a sweep's last reported checkpoint."""
 
-    def report(self, point: Report, *, step: int, save: Callable[[Path], None] | None) -> None:
+    def report_point(
+        self, report: Report, *, step: int, save: Callable[[Path], None] | None
+    ) -> None:
         """Report a dev point. Tune may end the trial here, in which case this does not return."""
         now = self._seconds()
-        apart, self._reported = now - self._reported, now
+        interval, self._reported = now - self._reported, now
         if save is None:
-            send(point)
+            send(report)
         elif (
             not isinstance(save, LateSave)
             or save.last
-            or apart >= self._every
+            or interval >= self._every
             or (self._root is not None and exists(f"{self._root}/{_REQUEST}"))
         ):
             self._drop_copy()
             self._saved = now
-            waits = Report(attempt=point.attempt, waits="no room on the disk for a checkpoint")
+            waits = Report(attempt=report.attempt, waits="no room on the disk for a checkpoint")
             folder = wait_for_room(
                 lambda: self._write_checkpoint(save),
                 what="a checkpoint",
                 waiting=lambda: send(waits),
             )
-            self._report_with(point, step, folder)
+            self._report_checkpoint(report, step, folder)
         else:
-            self._report_copy(point)
+            self._report_copy(report)
             if self._copy is None and now - self._saved >= self._every:
                 self._saved = now
                 self._copy = step, self._thread.submit(self._write_checkpoint, save.copied())
@@ -105,27 +107,27 @@ class TrialCheckpoints:
         self._drop_copy()
         self._thread.shutdown()
 
-    def _report_copy(self, point: Report) -> None:
+    def _report_copy(self, report: Report) -> None:
         """Report a dev point, with an earlier one's checkpoint if that is complete by now."""
         if self._copy is None or not self._copy[1].done():
-            send(point)
+            send(report)
             return
         (step, written), self._copy = self._copy, None
         if (error := written.exception()) is None:
-            self._report_with(point, step, written.result())
+            self._report_checkpoint(report, step, written.result())
         elif is_full(error):
             self._saved = -math.inf
-            send(point)
+            send(report)
         else:
             raise error
 
-    def _report_with(self, point: Report, step: int, folder: Path) -> None:
+    def _report_checkpoint(self, report: Report, step: int, folder: Path) -> None:
         """Report a dev point with a complete checkpoint, which is moved to its place."""
         try:
             if self._root is None:
-                send(point, checkpoint=tune.Checkpoint.from_directory(folder))
+                send(report, checkpoint=tune.Checkpoint.from_directory(folder))
                 return
-            self.last = checkpoint_location(self._root, point.attempt, step)
+            self.last = checkpoint_location(self._root, report.attempt, step)
             if self._local is not None:
                 shutil.rmtree(self.last, ignore_errors=True)  # a method may report a step twice
                 folder.rename(self.last)
@@ -135,7 +137,7 @@ class TrialCheckpoints:
                 copy_files(str(folder), path, destination_filesystem=files)
         finally:
             shutil.rmtree(folder, ignore_errors=True)
-        send(point.model_copy(update={"checkpoint": step}))
+        send(report.model_copy(update={"checkpoint_step": step}))
 
     def _drop_copy(self) -> None:
         if self._copy is not None and self._copy[1].exception() is None:

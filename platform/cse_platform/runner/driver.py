@@ -180,8 +180,8 @@ class SweepDriver:
         Raises SweepRefusedError if one of them is still missing, or if a sweep of that name was
         started from a different file.
         """
-        self.found = fill_in_stage_values(self.spec, self.history, self.stores)
-        self.spec = self.found.spec
+        self.stage_values = fill_in_stage_values(self.spec, self.history, self.stores)
+        self.spec = self.stage_values.spec
         if awaited := find_stage_references(self.spec.fixed):
             raise SweepRefusedError(
                 f"sweep {self.spec.sweep!r} takes {' and '.join(map(str, awaited.values()))}, "
@@ -196,8 +196,8 @@ class SweepDriver:
         """
         spec, dev = self.spec, DevData(self.spec)
         references = best_references(spec)
-        found = self.found.best | best_folders(spec, dev, self.leaderboard, references)
-        self.best = self.history.best or found
+        best = self.stage_values.best | best_folders(spec, dev, self.leaderboard, references)
+        self.best = self.history.best or best
         self.method = spec.find_method()
         self.resolved = with_best(spec, {r: self.best[r.placeholder] for r in references})
         self.identity = Identity(self.resolved, self.method, dev)
@@ -232,7 +232,8 @@ class SweepDriver:
             what = f"the source of {spec.method}"
             location = wait_for_room(lambda: keep_method_code(code, self.stores.folder), what=what)
             kept = {METHOD_SOURCE: location}
-        found_values = {f"fixed.{name}": origin for name, origin in self.found.origins.items()}
+        origins = self.stage_values.origins.items()
+        stage_origins = {f"fixed.{name}": origin for name, origin in origins}
         self.event = SweepStarted(
             sweep=spec.sweep,
             method=spec.method,
@@ -245,10 +246,10 @@ class SweepDriver:
             environment=self.environment,
             launch=self.launch,
             packages=self.packages,
-            provenance=sweep_provenance(outside) | kept | found_values,
+            provenance=sweep_provenance(outside) | kept | stage_origins,
             diffs=code_diffs(outside),
         )
-        self.notes = [*self.found.notes(), *prior.notes(self.resolved)]
+        self.notes = [*self.stage_values.notes(), *prior.notes(self.resolved)]
         if self.to_retry:
             self.notes.insert(0, f"trying {format_count(len(self.to_retry), 'failed trial')} again")
 
@@ -270,7 +271,7 @@ class SweepDriver:
         )
         state.record(self.event)
         for note in self.notes:
-            state.say(note)
+            state.send_message(note)
         return state
 
     def run_to_end(self, recorder: Recorder, requests: Requests, watch: Watch) -> EndState:
@@ -296,7 +297,7 @@ class SweepDriver:
                     self.folders.close()
                     self.folders.delete_checkpoints()
             except Exception as error:
-                state.say(str(error) or repr(error), "error")
+                state.send_message(str(error) or repr(error), "error")
                 raise
         return end
 
@@ -319,7 +320,9 @@ class SweepDriver:
                 )
             if state.live or not state.finished:
                 return False  # after a Ctrl-C
-            self.executor.score_models(state, heed=lambda: state.heed(requests.take()))
+            self.executor.score_models(
+                state, apply_requests=lambda: state.apply_requests(requests.take())
+            )
             if not (state.to_retry or state.searches_on):  # as a person may have asked meanwhile
                 return True
 
@@ -356,4 +359,4 @@ class _JournalLogHandler(EchoHandler):
         if logging.lastResort is not None and not logging.root.handlers:
             super().emit(record)
         if record.name != journal.__name__:  # a journal that cannot be written cannot record that
-            self._state.say(record.getMessage(), "warning")
+            self._state.send_message(record.getMessage(), "warning")

@@ -19,11 +19,11 @@ from cse_platform.tracking.history import TrialHistory
 from cse_platform.tracking.packing import evaluation_event
 
 
-def evaluate_selected(state: SweepState, *, heed: Callable[[], None]) -> None:
+def evaluate_selected(state: SweepState, *, apply_requests: Callable[[], None]) -> None:
     """Score the trials selected on dev, in processes that train nothing, and record the scores.
 
-    `heed` is called every second and handles requests to the sweep. Trials that are already scored
-    are skipped. Each opening of a test set is recorded before it happens.
+    `apply_requests` is called every second. Trials that are already scored are skipped. Each
+    opening of a test set is recorded before it happens.
 
     Raises SweepRefusedError if a trial could not be scored, after all others have been scored, and
     if a Ray that this process started dies.
@@ -33,9 +33,11 @@ def evaluate_selected(state: SweepState, *, heed: Callable[[], None]) -> None:
         return
     # What scores depend on besides the trial and the tasks.
     settings = {"data": spec.data, "slicing_length": spec.evaluate.slicing_length}
-    tasks, under = with_snapshots(spec.evaluate.asked), json.dumps(settings)
+    tasks, settings_key = with_snapshots(spec.evaluate.parsed_tasks), json.dumps(settings)
     chosen = chosen_trials(state.history, top=spec.evaluate.top)
-    waiting = [trial for trial in chosen if not tasks.parts <= trial.evaluated.get(under, set())]
+    waiting = [
+        trial for trial in chosen if not tasks.parts <= trial.evaluated.get(settings_key, set())
+    ]
     state.scored = (len(chosen) - len(waiting), len(chosen))
     # Never in a trial's process, where test sets are closed. Ray ends a process that had a GPU
     # after its task, which frees the memory; without one the next evaluation reuses it.
@@ -61,9 +63,9 @@ def evaluate_selected(state: SweepState, *, heed: Callable[[], None]) -> None:
             if tasks.opens_tests:
                 state.record_test_access(trial.key, tasks)
             training = training_data(spec.model_dump(mode="json"), trial.values)
-            how = (tasks, training, spec.data, slicing_length, slot.threads)
-            running[task.remote(trial.model, trial.key, *how)] = trial
-        heed()
+            arguments = (tasks, training, spec.data, slicing_length, slot.threads)
+            running[task.remote(trial.model, trial.key, *arguments)] = trial
+        apply_requests()
         try:
             check_own()
         except OwnRayLost:
@@ -84,7 +86,7 @@ def evaluate_selected(state: SweepState, *, heed: Callable[[], None]) -> None:
                 trial=trial.key,
                 evaluation=evaluation,
                 source=source_name(spec.data),
-                settings=under,
+                settings=settings_key,
             )
             state.record(event)
             state.scored = (state.scored[0] + 1, state.scored[1])

@@ -42,10 +42,10 @@ class TrialLimits:
     def note_report(self, live: LiveTrial) -> None:
         """Note that a trial has reported."""
         now = self._read_clock()
-        if live.heard is not None:  # the first gap includes the start of the process
-            live.longest_gap = max(live.longest_gap, now - live.heard)
+        if live.reported_at is not None:  # the first gap includes the start of the process
+            live.longest_gap = max(live.longest_gap, now - live.reported_at)
             self._longest_gap = max(self._longest_gap, live.longest_gap)
-        live.heard = now
+        live.reported_at = now
 
     def find_broken(self, running: Iterable[LiveTrial]) -> list[LiveTrial]:
         """Find the trials that now exceed a limit, and note in each why it is to be killed."""
@@ -54,12 +54,12 @@ class TrialLimits:
         for live in running:
             if live.killed:
                 continue
-            live.begun = now if live.begun is None else live.begun
-            silence = now - (live.begun if live.heard is None else live.heard)
+            live.begun_at = now if live.begun_at is None else live.begun_at
+            silence = now - (live.begun_at if live.reported_at is None else live.reported_at)
             limit, rhythm = silent_for, live.longest_gap or self._longest_gap
             if limit is None and rhythm:
                 limit = max(RHYTHM * rhythm, LEAST_SILENCE)
-            if timeout is not None and now - live.begun > timeout:
+            if timeout is not None and now - live.begun_at > timeout:
                 live.killed = f"it took longer than {clock(timeout)} (`resources: {{timeout: …}}`)"
             elif limit is not None and silence > limit:
                 why = "" if silent_for else f", {RHYTHM} times as long as ever before"

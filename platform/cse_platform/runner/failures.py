@@ -42,7 +42,7 @@ its process was killed. After the latter two it can resume elsewhere from its la
 class Failure:
     """Why a trial ended early; secrets are masked."""
 
-    said: str
+    message: str
     """The reason in one line, truncated if very long; `traceback` has all of it."""
     traceback: str
     end: End
@@ -54,7 +54,7 @@ def report_of(error: BaseException) -> RaisedError:
     Ray writes reports to its own files, so secrets are masked already here.
     """
     return RaisedError(
-        said=one_line(error),
+        message=one_line(error),
         says_what_to_do=isinstance(error, CseError),
         traceback=clean_text("".join(format_exception(error))),
     )
@@ -67,7 +67,7 @@ def failure_from_report(report: RaisedError, method: Method) -> Failure:
     `mixcse/method.py:41: z = a @ b`: relative, because paths differ between machines. Of a `raise`,
     only the place, because the message says the rest.
     """
-    message, traceback = _cut_line(clean_text(report.said)), clean_text(report.traceback)
+    message, traceback = _cut_line(clean_text(report.message)), clean_text(report.traceback)
     if not report.says_what_to_do:
         frames = reversed(_FRAME.findall(traceback))
         located = ((_find_in_package(file, method), line, code) for file, line, code in frames)
@@ -109,8 +109,8 @@ def _describe_death(traceback: str, printed: str, method: Method) -> str:
     if fatal:
         own, stack = printed[: fatal[0].start()], printed[fatal[-1].end() :]
         frames = ((_find_in_package(f, method), line) for f, line in _FATAL_FRAME.findall(stack))
-        where = next((f", at {file}:{line}" for file, line in frames if file), "")
-        ended = f"ended by {fatal[-1][1]}{where}"
+        location = next((f", at {file}:{line}" for file, line in frames if file), "")
+        ended = f"ended by {fatal[-1][1]}{location}"
     elif "SIGTERM" in traceback:
         ended = "was ended by SIGTERM"
     elif code := _EXIT_CODE.search(traceback):

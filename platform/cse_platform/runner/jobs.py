@@ -53,10 +53,10 @@ class JobServer(JobSubmissionClient):  # type: ignore[misc]  # Ray is untyped
 
     def _find_headers(self) -> dict[str, str]:
         """Find the headers that the server accepts: none, or those of the token on this machine."""
-        token, where = find_token(), f"{self.url}/api/version"
+        token, url = find_token(), f"{self.url}/api/version"
         for headers in ({}, {"Authorization": f"Bearer {token}"}) if token else ({},):
             try:
-                answer = requests.get(where, headers=headers, timeout=_FIRST_SECONDS)
+                answer = requests.get(url, headers=headers, timeout=_FIRST_SECONDS)
                 if answer.status_code not in (401, 403):
                     answer.raise_for_status()
                     answer.json()["ray_version"]
@@ -70,10 +70,10 @@ class JobServer(JobSubmissionClient):  # type: ignore[misc]  # Ray is untyped
                 ) from error
         raise SweepRefusedError(token_refusal(self.url, known=token is not None))
 
-    def running(self, sweep: str) -> str | None:
+    def find_job(self, sweep: str) -> str | None:
         """Find the id of the job that runs a sweep; one about to end gets a few seconds first."""
         until = time.monotonic() + _ENDING_SECONDS
-        with self.refusing("does not list its jobs"):
+        with self.failures_refused("does not list its jobs"):
             for job in self.list_jobs():
                 while (job.metadata or {}).get(SWEEP) == sweep and not job.status.is_terminal():
                     lines = str(self.get_job_logs(job.submission_id)).splitlines()
@@ -86,7 +86,7 @@ class JobServer(JobSubmissionClient):  # type: ignore[misc]  # Ray is untyped
                     job = self.get_job_info(job.submission_id)
         return None
 
-    def python(self) -> str:
+    def find_python(self) -> str:
         """Return the Python that runs the head's Ray, quoted for a shell; PATH may differ."""
         try:
             nodes = self._do_request("GET", "/nodes?view=summary").json()["data"]["summary"]
@@ -95,26 +95,26 @@ class JobServer(JobSubmissionClient):  # type: ignore[misc]  # Ray is untyped
         except (requests.RequestException, ValueError, LookupError, TypeError, AttributeError):
             return "python"  # another version of Ray reports it elsewhere
 
-    def states(self, job: str) -> Iterator[JobState]:
+    def follow_states(self, job: str) -> Iterator[JobState]:
         """Yield the state of a job twice a second until it has ended."""
-        has_ended, heard = False, time.monotonic()
+        has_ended, answered_at = False, time.monotonic()
         while not has_ended:
             try:
                 info, lines = self.get_job_info(job), str(self.get_job_logs(job)).splitlines()
             except (requests.RequestException, RuntimeError) as error:
-                if time.monotonic() > heard + _REQUEST_SECONDS:
+                if time.monotonic() > answered_at + _REQUEST_SECONDS:
                     why = (
                         f"has not answered for a minute; cse-sweep status shows whether {job} "
                         "is still running"
                     )
                     raise SweepRefusedError(f"the Ray cluster at {self.url} {why}") from error
             else:
-                has_ended, heard = info.status.is_terminal(), time.monotonic()
+                has_ended, answered_at = info.status.is_terminal(), time.monotonic()
                 yield info, lines
             time.sleep(_LOOK_SECONDS)
 
     @contextmanager
-    def refusing(self, what: str) -> Iterator[None]:
+    def failures_refused(self, what: str) -> Iterator[None]:
         """Raise SweepRefusedError if a request fails; `what` says which."""
         try:
             yield

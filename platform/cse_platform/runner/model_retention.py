@@ -67,8 +67,8 @@ def delete_surplus_models(state: SweepState) -> None:
             state.folders.delete_model(trial.key)
     if elsewhere:
         count, own = format_count(len(elsewhere), "surplus model"), state.folders.models
-        says = "%s stay, such as %s: this sweep deletes only the models that are in %s"
-        _log.warning(says, count, mask_url(elsewhere[0]), mask_url(own))
+        message = "%s stay, such as %s: this sweep deletes only the models that are in %s"
+        _log.warning(message, count, mask_url(elsewhere[0]), mask_url(own))
 
 
 def _find_lacking_sweeps(state: SweepState, known: Collection[str]) -> list[str]:

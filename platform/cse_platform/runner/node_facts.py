@@ -47,14 +47,14 @@ class Fact:
     """Why it could not be determined."""
 
 
-def describe_differences(there: Mapping[str, Fact], here: Mapping[str, Fact]) -> str:
+def describe_differences(node_facts: Mapping[str, Fact], driver_facts: Mapping[str, Fact]) -> str:
     """Describe in one line what differs on a node, and how to mend it; empty if nothing does.
 
-    `here` are the facts of the driver; one that it lacks itself is skipped.
+    A fact that the driver lacks itself is skipped.
     """
     differing: dict[Kind, list[str]] = {}
-    for name, fact in here.items():
-        other = there.get(name, Fact(fact.kind, None, "not known there"))
+    for name, fact in driver_facts.items():
+        other = node_facts.get(name, Fact(fact.kind, None, "not known there"))
         if fact.value is None or other.value == fact.value:
             continue
         text = f"{name} is different"
@@ -64,9 +64,9 @@ def describe_differences(there: Mapping[str, Fact], here: Mapping[str, Fact]) ->
             text = f"{name} is {other.value} and not {fact.value}"
         differing.setdefault(fact.kind, []).append(text)
     named: list[str] = []
-    for words in differing.values():
-        more = len(words) - _MAX_NAMED
-        named += [*words[:_MAX_NAMED], *([f"and {more} more"] if more > 0 else [])]
+    for texts in differing.values():
+        more = len(texts) - _MAX_NAMED
+        named += [*texts[:_MAX_NAMED], *([f"and {more} more"] if more > 0 else [])]
     wayout = ", and ".join(_WAYS_OUT[kind] for kind in differing)
     return f"{'; '.join(named)}; {wayout}" if differing else ""
 

@@ -84,35 +84,35 @@ def capacity(slot: Resources, *, among: Collection[str] | None = None) -> int:
 
 def count_slots(slot: Resources, resources: Mapping[str, float]) -> int:
     """Count the trials that fit on one node; a trial cannot span two."""
-    wanted = _wanted_of(slot).items()
-    return min(int(resources.get(name, 0) / amount + 1e-9) for name, amount in wanted)
+    amounts = _amounts_of(slot).items()
+    return min(int(resources.get(name, 0) / amount + 1e-9) for name, amount in amounts)
 
 
 def refuse_too_small(slot: Resources) -> None:
     """Raise SweepRefusedError, which says what to do, if no node is large enough for a trial."""
     nodes = [node["Resources"] for node in list_nodes()]
-    for name, wanted in _wanted_of(slot).items():
+    for name, wanted in _amounts_of(slot).items():
         most = max((has.get(name, 0) for has in nodes), default=0)
         if wanted > most:
-            where = "the cluster has" if len(nodes) == 1 else "each node of the cluster has at most"
+            scope = "the cluster has" if len(nodes) == 1 else "each node of the cluster has at most"
             wayout = f"--set resources.{name.lower()}={most:g} uses what is there"
             if name == "CPU" and most == 0:  # the cluster has only a head so far
                 wayout = "add a node first"
             raise SweepRefusedError(
-                f"a trial asks for {wanted:g} {name} and {where} {most:g}; {wayout}"
+                f"a trial asks for {wanted:g} {name} and {scope} {most:g}; {wayout}"
             )
     if not any(count_slots(slot, has) for has in nodes):
-        wanted_of_all = " and ".join(f"{n:g} {name}" for name, n in _wanted_of(slot).items())
+        wanted_of_all = " and ".join(f"{n:g} {name}" for name, n in _amounts_of(slot).items())
         raise SweepRefusedError(
             f"a trial asks for {wanted_of_all} but no single node of the cluster has all of "
             "that; reduce resources:, or add a larger node"
         )
 
 
-def _wanted_of(slot: Resources) -> dict[str, float]:
+def _amounts_of(slot: Resources) -> dict[str, float]:
     """Map Ray's resource names to the amounts that a trial occupies; zero amounts are left out."""
-    wanted = {"CPU": slot.cpu, "GPU": slot.gpu}
-    return {name: amount for name, amount in wanted.items() if amount > 0}
+    amounts = {"CPU": slot.cpu, "GPU": slot.gpu}
+    return {name: amount for name, amount in amounts.items() if amount > 0}
 
 
 def run_on_node(node: Node, question: Callable[..., Any], *about: Any) -> Any:
@@ -138,8 +138,8 @@ def find_lacking(packages: Mapping[str, str]) -> list[str]:
             continue
         if lacks and nodes[answer]["Resources"].get("CPU", 0) > 0:
             more = f" and {len(lacks) - 1} more packages" if lacks[1:] else ""
-            where = describe_node(nodes[answer])
-            _log.warning("%s lacks %s%s; Ray installs that there", where, lacks[0], more)
+            name = describe_node(nodes[answer])
+            _log.warning("%s lacks %s%s; Ray installs that there", name, lacks[0], more)
             lacking.update(lacks)
     return sorted(lacking)
 
@@ -154,13 +154,13 @@ class NodeChecks:
         mark = f"{storage}/nodes"
         write_mark(mark)
         self._questions = describe_sweep(spec), mark
-        self._here = find_facts(*self._questions)
+        self._driver_facts = find_facts(*self._questions)
         self._slot = spec.resources
-        self._asked: dict[str, tuple[Any, float]] = {}
+        self._awaited: dict[str, tuple[Any, float]] = {}
         """The answers to come by node id, and when each node was asked."""
         self._slow: set[str] = set()
         self._polled = -_POLL_SECONDS
-        self._there: set[str] = set()
+        self._present: set[str] = set()
         self._slots_asked: list[Any] = []
         """A task for each slot that is asked for; it ends as soon as a new node has that slot."""
         self.passed: set[str] = set()
@@ -168,7 +168,7 @@ class NodeChecks:
         self.refused: dict[str, str] = {}
         """Why nodes get no trials, by node id."""
 
-    def look(self) -> bool:
+    def poll(self) -> bool:
         """Question new nodes and collect answers, at most once a second; True if it did.
 
         A refused node costs a warning.
@@ -176,24 +176,24 @@ class NodeChecks:
         if time.monotonic() < self._polled + _POLL_SECONDS:
             return False
         self._polled = time.monotonic()
-        there = {node["NodeID"]: node for node in list_nodes(self._slot)}
-        self._there = {*there}
-        for name in there.keys() - self.passed - self.refused.keys() - self._asked.keys():
-            answer = run_on_node(there[name], find_facts, *self._questions)
-            self._asked[name] = answer, self._polled
-        for name, (answer, since) in list(self._asked.items()):
-            if name not in there:
-                del self._asked[name]
+        present = {node["NodeID"]: node for node in list_nodes(self._slot)}
+        self._present = {*present}
+        for name in present.keys() - self.passed - self.refused.keys() - self._awaited.keys():
+            answer = run_on_node(present[name], find_facts, *self._questions)
+            self._awaited[name] = answer, self._polled
+        for name, (answer, since) in list(self._awaited.items()):
+            if name not in present:
+                del self._awaited[name]
             elif ray.wait([answer], timeout=0)[0]:
-                del self._asked[name]
-                if why := explain_refusal(there[name], answer, self._here):
+                del self._awaited[name]
+                if why := explain_refusal(present[name], answer, self._driver_facts):
                     self._refuse_node(name, why)
                 else:
                     self.passed.add(name)
             elif name not in self._slow and self._polled > since + _SLOW_SECONDS:
                 self._slow.add(name)
                 message = "has not answered for a minute; it gets no trials until it does"
-                _log.warning("%s %s", describe_node(there[name]), message)
+                _log.warning("%s %s", describe_node(present[name]), message)
         return True
 
     def count_free(self) -> int:
@@ -215,8 +215,8 @@ class NodeChecks:
             ray.cancel(task)
         del self._slots_asked[count:]
         if count > len(self._slots_asked):
-            there = ",".join(sorted(node["NodeID"] for node in list_nodes()))
-            elsewhere = {NODE: f"!in({there})"}
+            present = ",".join(sorted(node["NodeID"] for node in list_nodes()))
+            elsewhere = {NODE: f"!in({present})"}
             cpus, gpus = self._slot.cpu, self._slot.gpu
             task = ray.remote(num_cpus=cpus, num_gpus=gpus, label_selector=elsewhere)(lambda: None)
             self._slots_asked += [task.remote() for _ in range(count - len(self._slots_asked))]
@@ -227,13 +227,13 @@ class NodeChecks:
         Raises SweepRefusedError, with the reasons of all nodes, if none passes.
         """
         passed_at = float("inf")
-        while not (self.passed or self.refused) or self._asked:
+        while not (self.passed or self.refused) or self._awaited:
             if self.passed:
                 passed_at = min(passed_at, time.monotonic())
                 if time.monotonic() > passed_at + _GRACE_SECONDS:
                     break
             self._polled = -_POLL_SECONDS
-            self.look()
+            self.poll()
             time.sleep(0.1)
         if not self.passed:
             why = "; ".join(self.refused.values())
@@ -256,12 +256,12 @@ class NodeChecks:
     def placement(self) -> tune.PlacementGroupFactory:
         """The placement of a trial on any node that has passed by now."""
         labels = {NODE: f"in({','.join(sorted(self.passed))})"}
-        return tune.PlacementGroupFactory([_wanted_of(self._slot)], bundle_label_selector=[labels])
+        return tune.PlacementGroupFactory([_amounts_of(self._slot)], bundle_label_selector=[labels])
 
     def have_gone(self, nodes: Collection[str]) -> bool:
         """Whether none of these nodes is there any more, although others are that have passed."""
-        here = self._there & self.passed
-        return bool(here) and here.isdisjoint(nodes)
+        usable = self._present & self.passed
+        return bool(usable) and usable.isdisjoint(nodes)
 
     @property
     def task_options(self) -> dict[str, Any]:
@@ -275,11 +275,11 @@ class NodeChecks:
 
 
 def explain_refusal(
-    node: Node, answer: Any, here: Mapping[str, Fact], *, seconds: float | None = None
+    node: Node, answer: Any, driver_facts: Mapping[str, Fact], *, seconds: float | None = None
 ) -> str:
     """Explain why a node with this answer gets no trials; empty if it can run them."""
     try:
-        why = describe_differences(ray.get(answer, timeout=seconds), here)
+        why = describe_differences(ray.get(answer, timeout=seconds), driver_facts)
     except Exception as error:  # a node without this package can raise anything
         why = explain_no_answer(error)
     return f"{describe_node(node)} gets no trials: {why}" if why else ""
@@ -308,7 +308,7 @@ def describe_bad_nodes(spec: SweepSpec) -> Iterator[str]:
     Nothing is written, so the storage is left out. For a dry run.
     """
     questions = describe_sweep(spec), None
-    here, nodes = find_facts(*questions), list_nodes(spec.resources)
+    driver_facts, nodes = find_facts(*questions), list_nodes(spec.resources)
     for node, answer in [(node, run_on_node(node, find_facts, *questions)) for node in nodes]:
-        if why := explain_refusal(node, answer, here, seconds=_SLOW_SECONDS):
+        if why := explain_refusal(node, answer, driver_facts, seconds=_SLOW_SECONDS):
             yield why

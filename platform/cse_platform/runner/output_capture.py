@@ -98,10 +98,10 @@ def capture_output(checkpoints: str) -> Iterator[OutputCapture]:
     capture = OutputCapture(folder / OUTPUT)
     try:
         yield capture
-        _report_rest(capture)
+        _report_remaining(capture)
     except BaseException as error:
         if not is_stopped_by_tune(error):
-            _report_rest(capture)
+            _report_remaining(capture)
         raise
     finally:
         capture.close()
@@ -109,9 +109,9 @@ def capture_output(checkpoints: str) -> Iterator[OutputCapture]:
             folder.rmdir()
 
 
-def _report_rest(capture: OutputCapture) -> None:
-    if rest := capture.take(last=True):
-        send(Report(attempt=find_attempt(), output=rest))
+def _report_remaining(capture: OutputCapture) -> None:
+    if remaining := capture.take(last=True):
+        send(Report(attempt=find_attempt(), output=remaining))
 
 
 def is_stopped_by_tune(error: BaseException) -> bool:

@@ -35,11 +35,11 @@ def find_pinned(packages: Iterable[str]) -> dict[str, str]:
     versions = {}
     for package in sorted(set(packages) - _NEVER_INSTALLED):
         try:
-            here = distribution(package)
+            installed = distribution(package)
         except PackageNotFoundError:  # an optional package
             continue
-        if here.read_text("direct_url.json") is None:
-            versions[package] = here.version
+        if installed.read_text("direct_url.json") is None:
+            versions[package] = installed.version
     return versions
 
 
@@ -58,6 +58,8 @@ def find_installed(packages: Iterable[str]) -> dict[str, str]:
     return versions
 
 
-def list_lacking(packages: Mapping[str, str], there: Mapping[str, str]) -> list[str]:
-    """List the packages that are missing or at another version `there`, as NAME==VERSION."""
-    return [f"{name}=={wanted}" for name, wanted in packages.items() if there.get(name) != wanted]
+def list_lacking(packages: Mapping[str, str], installed: Mapping[str, str]) -> list[str]:
+    """List the packages that are missing or `installed` at another version, as NAME==VERSION."""
+    return [
+        f"{name}=={needed}" for name, needed in packages.items() if installed.get(name) != needed
+    ]

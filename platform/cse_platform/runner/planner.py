@@ -162,7 +162,7 @@ class Planner:
             return  # the confirmation depends on all results of the search
         for first, seed in further_seeds(state.history, state.spec):
             config = state.spec.config_of(first.values)
-            identity = state.identity.of(config)
+            identity = state.identity.of_config(config)
             yield make_start_event(
                 state, config, identity, "confirm", seed, searched=first.searched
             )
@@ -220,7 +220,7 @@ class Planner:
             _log.warning("%s", error)
             self.state.refused.add(request)
             return None
-        identity = self.state.identity.of(config)
+        identity = self.state.identity.of_config(config)
         earlier = {t.seed for t in history.trials.values() if t.configuration == identity.hash}
         return make_start_event(
             self.state,
@@ -253,7 +253,7 @@ class Planner:
         return make_start_event(
             self.state,
             config,
-            self.state.identity.of(config),
+            self.state.identity.of_config(config),
             failed.role,
             failed.seed,
             searched=failed.searched,
@@ -265,7 +265,7 @@ class Planner:
     def _plan_resume(self, trial: TrialHistory) -> TrialStarted | None:
         """Plan the rest of a cut-off trial. If it cannot resume, record FAIL and return None."""
         config = self._accepted_config(trial)
-        if config is None or self.state.identity.of(config).key(trial.seed) != trial.key:
+        if config is None or self.state.identity.of_config(config).key(trial.seed) != trial.key:
             again = f"cse-sweep retry {self.state.spec.sweep} {trial.number} tries it again"
             self.state.end_trial(
                 trial,

@@ -73,7 +73,7 @@ def _explain_other_key(trial: TrialHistory, spec: SweepSpec, identity: Identity)
         config = spec.config_of(trial.values)
     except SweepRefusedError as error:
         return str(error)
-    if identity.of(config).key(trial.seed) == trial.key:
+    if identity.of_config(config).key(trial.seed) == trial.key:
         return None
     named = ", ".join([*config.encoders()[1:], *config.files(), *config.ingredients()])
     return f"one of {named} changed since trial {trial.number} read it"
@@ -93,7 +93,10 @@ class StageValues:
     def notes(self) -> list[str]:
         """Describe the values, one line each."""
         fixed = self.spec.fixed
-        return [f"{name}={format_value(fixed[name])} is {at}" for name, at in self.origins.items()]
+        return [
+            f"{name}={format_value(fixed[name])} is {origin}"
+            for name, origin in self.origins.items()
+        ]
 
 
 def fill_in_stage_values(spec: SweepSpec, history: History, stores: SweepStores) -> StageValues:

@@ -25,7 +25,7 @@ from ray.job_config import JobConfig
 
 from cse_methods.allocator import ONE_ARENA
 from cse_platform.errors import SweepRefusedError
-from cse_platform.signals import heed_sigterm
+from cse_platform.signals import interrupt_on_sigterm
 from cse_platform.sweep.stores import ray_temporary_folder
 
 _TOKEN, _TOKEN_FILE, _AUTH_MODE = "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH", "RAY_AUTH_MODE"
@@ -93,25 +93,25 @@ def _connect_client(head: str, *, with_token: bool) -> Any:
 @contextmanager
 def _silence_stderr() -> Iterator[None]:
     """Silence standard error, where Ray's native code writes why a cluster refuses it."""
-    kept = os.dup(2)
+    former = os.dup(2)
     with Path(os.devnull).open("w") as nowhere:
         os.dup2(nowhere.fileno(), 2)
     try:
         yield
     finally:
-        os.dup2(kept, 2)
-        os.close(kept)
+        os.dup2(former, 2)
+        os.close(former)
 
 
 def token_refusal(head: str, *, known: bool) -> str:
     """Explain that a cluster wants a token, or one other than the token `known` here."""
-    wants = "expects a token, and there is none in"
+    problem = "expects a token, and there is none in"
     if known:
-        wants = "expects another token than that of"
-    named = os.environ.get(_TOKEN_FILE) or "~/.ray/auth_token"
-    looked = _TOKEN if os.environ.get(_TOKEN) else named
+        problem = "expects another token than that of"
+    file = os.environ.get(_TOKEN_FILE) or "~/.ray/auth_token"
+    source = _TOKEN if os.environ.get(_TOKEN) else file
     return (
-        f"the Ray cluster at {head} {wants} {looked}; copy the file ~/.ray/auth_token from its "
+        f"the Ray cluster at {head} {problem} {source}; copy the file ~/.ray/auth_token from its "
         f"head node, or set {_TOKEN} to its content"
     )
 
@@ -184,10 +184,10 @@ def join_cluster(address: str | None, shipped: Mapping[str, Any] | None = None) 
         why = " ".join(str(error).split())
         raise SweepRefusedError(f"cannot join the Ray cluster at {address}: {why}") from error
     except SystemExit:  # Ray's own handler of SIGTERM
-        heed_sigterm()
+        interrupt_on_sigterm()
         signal.raise_signal(signal.SIGTERM)
     finally:
-        heed_sigterm()  # replaces Ray's handler, which ends the process at once
+        interrupt_on_sigterm()  # replaces Ray's handler, which ends the process at once
 
 
 def find_current_cluster() -> str | None:
@@ -253,9 +253,9 @@ def worker_environment(address: str | None) -> dict[str, Any]:
     if variables:
         environment["env_vars"] = variables
     host = "localhost" if address is None else address.rpartition(":")[0]
-    here = host in {"localhost", "127.0.0.1", ray.util.get_node_ip_address()}
+    is_local = host in {"localhost", "127.0.0.1", ray.util.get_node_ip_address()}
     quoted = shlex.quote(sys.executable)
-    if here and quoted != sys.executable:
+    if is_local and quoted != sys.executable:
         environment["py_executable"] = quoted
     return environment
 
@@ -335,8 +335,8 @@ def start_own(init: Callable[..., Any]) -> None:
             wayout = f"its logs are in {ray_temporary_folder()}/ray/session_latest/logs"
             if os.getloadavg()[0] > (os.cpu_count() or 1):
                 wayout = "run the same command to continue when the machine is less busy"
-            says = f"Ray does not start on this machine: {why}; {wayout}"
-            raise SweepRefusedError(says) from error
+            message = f"Ray does not start on this machine: {why}; {wayout}"
+            raise SweepRefusedError(message) from error
 
 
 @contextmanager

@@ -34,7 +34,7 @@ class Printed(Recorded):
 class RaisedError(Recorded):
     """An error that a method has raised."""
 
-    said: str
+    message: str
     says_what_to_do: bool
     traceback: str
 
@@ -54,7 +54,7 @@ class Report(Recorded):
     metrics: dict[str, float] = Field(default_factory=dict)
     provenance: dict[str, str] = Field(default_factory=dict)
     """What is new since the last report."""
-    checkpoint: Step | None = None
+    checkpoint_step: Step | None = None
     """The step of a checkpoint that is now complete: of this dev point or an earlier one."""
     output: Printed | None = None
     waits: str | None = None
@@ -100,6 +100,6 @@ def read_report(sent: object) -> Report:
         check_report(report.step or 0, report.metrics)
         return report
     except ValidationError as error:
-        where = ".".join(map(str, error.errors()[0]["loc"]))
-        text = f"{where}: {first_problem(error)}".removeprefix(": ")
+        field = ".".join(map(str, error.errors()[0]["loc"]))
+        text = f"{field}: {first_problem(error)}".removeprefix(": ")
         raise ValueError(f"its worker sent an invalid report ({text})") from None

@@ -45,8 +45,8 @@ class ReportReceiver:
         live.raised = report.error or live.raised
         if report.waits is not None and not live.wait_warned:
             live.wait_warned = True
-            says = "trial %d waits: %s; it continues when there is room"
-            _log.warning(says, live.trial.number, mask_text(report.waits))
+            message = "trial %d waits: %s; it continues when there is room"
+            _log.warning(message, live.trial.number, mask_text(report.waits))
         if report.model_problem is not None:
             live.model_problem = report.model_problem or None
         if report.unread:
@@ -58,21 +58,23 @@ class ReportReceiver:
         known = {} if "host" in report.provenance else live.provenance
         live.provenance = {**known, **report.provenance}
         self._warn_if_not_rising(live, step)
-        is_new, saved, location = step not in live.trial.curve, report.checkpoint, None
-        if saved is not None:
-            location = checkpoint_location(self.state.folders.checkpoints, report.attempt, saved)
-        own = location if is_new and saved == step else None
-        stops = is_new and self._record_point(live, step, report, own)
-        if saved is not None and location is not None and own is None:
-            self.checkpoint(live, step=saved, location=location)
+        is_new, saved_step, location = step not in live.trial.curve, report.checkpoint_step, None
+        if saved_step is not None:
+            location = checkpoint_location(
+                self.state.folders.checkpoints, report.attempt, saved_step
+            )
+        own_location = location if is_new and saved_step == step else None
+        stops = is_new and self._record_point(live, step, report, own_location)
+        if saved_step is not None and location is not None and own_location is None:
+            self.record_checkpoint(live, step=saved_step, location=location)
         return stops
 
     def _record_point(
-        self, live: LiveTrial, step: int, report: Report, checkpoint: str | None
+        self, live: LiveTrial, step: int, report: Report, location: str | None
     ) -> bool:
         """Record one dev point after `step` optimiser steps. Returns True if the trial is to stop.
 
-        An invalid one ends the trial. `checkpoint` is the location of a complete checkpoint of this
+        An invalid one ends the trial. `location` is that of a complete checkpoint of this
         step.
         """
         trial, spec = live.trial, self.state.spec
@@ -83,42 +85,42 @@ class ReportReceiver:
         if refusal := self._find_refusal(step, metrics):
             live.refused = refusal
             return True
-        before, measured = trial.checkpoint, spec.dev.with_means(metrics)
+        former, measured = trial.checkpoint, spec.dev.with_means(metrics)
         point = TrialPoint(
             sweep=spec.sweep,
             trial=trial.key,
             step=step,
             value=measured[dev_metric(spec.dev.search_name)],
             metrics=measured,
-            checkpoint=checkpoint,
+            checkpoint=location,
         )
-        reported = trial.with_point(point, checkpoint=spec.dev.checkpoint_name)
+        reported = trial.with_point(point, picked_by=spec.dev.checkpoint_name)
         why, notes = self.pruning.judge(reported, step=step)
         self.state.record(point.model_copy(update={"pruner_notes": notes}))
         self.state.search.report(trial, step=step, notes=notes)
-        if checkpoint is not None:
-            self._replace_checkpoint(live, before)
+        if location is not None:
+            self._replace_checkpoint(live, former)
         if why is None or metrics.get("train/progress") == 1:
             return False
         live.stopped = why
         return True
 
-    def checkpoint(self, live: LiveTrial, *, step: int, location: str) -> None:
+    def record_checkpoint(self, live: LiveTrial, *, step: int, location: str) -> None:
         """Record a complete checkpoint of a step that was reported before."""
-        before = live.trial.checkpoint
-        if before is not None and before[0] >= step:
-            if location != before[1]:
+        former = live.trial.checkpoint
+        if former is not None and former[0] >= step:
+            if location != former[1]:
                 self.state.folders.delete_checkpoint(location)
             return
         sweep, key = self.state.spec.sweep, live.trial.key
         self.state.record(TrialCheckpoint(sweep=sweep, trial=key, step=step, checkpoint=location))
-        self._replace_checkpoint(live, before)
+        self._replace_checkpoint(live, former)
 
-    def _replace_checkpoint(self, live: LiveTrial, before: tuple[int, str] | None) -> None:
+    def _replace_checkpoint(self, live: LiveTrial, former: tuple[int, str] | None) -> None:
         """Delete the previous checkpoint, now that the journal names a newer one."""
         del live.cut_offs["crash"]
-        if before is not None:
-            self.state.folders.delete_checkpoint(before[1])
+        if former is not None:
+            self.state.folders.delete_checkpoint(former[1])
 
     def _warn_if_not_rising(self, live: LiveTrial, step: int) -> None:
         """Warn once if a trial reports a step that is not above the one before."""
@@ -161,7 +163,7 @@ class ReportReceiver:
 
     def record_end(self, live: LiveTrial) -> None:
         """Record the end of a trial that came to its last step, or was stopped early."""
-        best = live.trial.best(checkpoint=self.state.spec.dev.checkpoint_name)
+        best = live.trial.best(picked_by=self.state.spec.dev.checkpoint_name)
         error, cause = live.refused, "trial"
         if error is None and best is None:
             error = "it reported no valid dev score"
@@ -194,25 +196,25 @@ class ReportReceiver:
         live.cut_offs[failure.end] += 1
         if live.cut_offs[failure.end] <= GOES_ON[failure.end]:
             step = trial.checkpoint[0] if trial.checkpoint else 0
-            again = failure.said == live.interrupted_by
-            reason = "again, as before" if again else f"({failure.said})"
-            says = "trial %d was interrupted %s; it continues from step %d"
-            _log.warning(says, trial.number, reason, step)
+            again = failure.message == live.interrupted_by
+            reason = "again, as before" if again else f"({failure.message})"
+            message = "trial %d was interrupted %s; it continues from step %d"
+            _log.warning(message, trial.number, reason, step)
             self.state.live.pop(trial.key, None)
             resumed = LiveTrial(
-                trial, live.cut_offs, live.provenance, failure.said, live.order_warned
+                trial, live.cut_offs, live.provenance, failure.message, live.order_warned
             )
             self.state.left_over.append(resumed)
         else:
             cause = {"error": "error", "crash": "machine", "limit": "trial"}[failure.end]
-            self._finish_trial(live, "FAIL", error=failure.said, cause=cause)
+            self._finish_trial(live, "FAIL", error=failure.message, cause=cause)
 
     def _finish_trial(self, live: LiveTrial, state: TrialState, **reasons: str | None) -> None:
         trial, problem = live.trial, live.model_problem
-        best = trial.best(checkpoint=self.state.spec.dev.checkpoint_name)
+        best = trial.best(picked_by=self.state.spec.dev.checkpoint_name)
         if state == "COMPLETE" and problem is not None and trial.checkpoint is not None:
-            where = mask_url(trial.checkpoint[1])
-            _log.warning("the best checkpoint in %s cannot be kept: %s", where, mask_text(problem))
+            folder = mask_url(trial.checkpoint[1])
+            _log.warning("the best checkpoint in %s cannot be kept: %s", folder, mask_text(problem))
         kept = state == "COMPLETE" and problem is None
         self.state.end_trial(
             trial,

@@ -106,13 +106,13 @@ def shipment_of(specs: Iterable[SweepSpec]) -> Shipment:
     return Shipment(tuple(ours), *unique, find_pinned(packages))
 
 
-def _write_metadata(of: Distribution, folder: Path) -> Path:
+def _write_metadata(dist: Distribution, folder: Path) -> Path:
     """Write the metadata of a distribution, except where it is installed on this machine."""
-    dist_info = folder / f"{re.sub('[-_.]+', '_', of.metadata['Name'])}-{of.version}.dist-info"
+    dist_info = folder / f"{re.sub('[-_.]+', '_', dist.metadata['Name'])}-{dist.version}.dist-info"
     dist_info.mkdir(parents=True, exist_ok=True)
     texts = {
-        "METADATA": of.read_text("METADATA") or of.read_text("PKG-INFO"),
-        "entry_points.txt": of.read_text("entry_points.txt"),
+        "METADATA": dist.read_text("METADATA") or dist.read_text("PKG-INFO"),
+        "entry_points.txt": dist.read_text("entry_points.txt"),
     }
     for name, text in texts.items():
         if text is not None:

@@ -62,9 +62,9 @@ class LiveTrial:
     """Ray's ids of the nodes that it may run on; None if all may run it."""
     node: str | None = None
     """Ray's id of the node that it runs on; None before its first report."""
-    begun: float | None = None
+    begun_at: float | None = None
     """The clock when its process was first seen running."""
-    heard: float | None = None
+    reported_at: float | None = None
     """The clock at its last report."""
     longest_gap: float = 0.0
     """The longest time between two of its reports."""
@@ -155,13 +155,13 @@ class SweepState:
         ):
             self.record(access)
 
-    def say(self, text: str, level: events.MessageLevel = "note") -> None:
+    def send_message(self, text: str, level: events.MessageLevel = "note") -> None:
         """Send a message to all who follow the sweep, here or elsewhere; callable by any thread."""
         if not self.lease.is_lost:
             message = events.DriverMessage(sweep=self.spec.sweep, level=level, text=mask_text(text))
             self.history.apply(self.recorder.record(message))
 
-    def heed(
+    def apply_requests(
         self,
         requests: Iterable[events.SweepRequested],
         *,
@@ -183,8 +183,8 @@ class SweepState:
                 interrupt()
             elif request.action == "retry":
                 trials = self.history.trials.values()
-                wanted = [trial for trial in trials if trial.retry_requested]
-                self.to_retry += [trial for trial in wanted if trial not in self.to_retry]
+                requested = [trial for trial in trials if trial.retry_requested]
+                self.to_retry += [trial for trial in requested if trial not in self.to_retry]
 
 
 def needs_checkpoint(trial: TrialHistory) -> bool:

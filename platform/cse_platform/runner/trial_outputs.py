@@ -39,7 +39,7 @@ class TrialOutputs:
                 output.append(clean_text(printed.text))
                 output.total, output.offset = printed.total, printed.offset
 
-    def end(self, live: LiveTrial, process: str) -> str:
+    def end_process(self, live: LiveTrial, process: str) -> str:
         """Note that a trial, or its process, has ended. Returns what the process has printed.
 
         If the process was killed, its output file still exists; where this machine can read it, the
@@ -51,15 +51,15 @@ class TrialOutputs:
                 start = 0 if live.output is None else live.output.offset
                 with file.open("rb") as stream:
                     size = os.fstat(stream.fileno()).st_size
-                    rest = read_both_ends(stream.fileno(), start, size) if size > start else b""
-                if rest:
-                    self._open_file(live).append(clean_text(decode_output(rest)))
+                    tail = read_both_ends(stream.fileno(), start, size) if size > start else b""
+                if tail:
+                    self._open_file(live).append(clean_text(decode_output(tail)))
                 file.unlink(missing_ok=True)
             output, live.output = live.output, None
             if output is not None:
                 output.compress()
-                whole = read_output(output_file(self._folder, live.trial.number))
-                return whole.rpartition(output.head)[2]
+                printed = read_output(output_file(self._folder, live.trial.number))
+                return printed.rpartition(output.head)[2]
         return ""
 
     def _open_file(self, live: LiveTrial) -> OutputFile:
@@ -67,8 +67,8 @@ class TrialOutputs:
         if live.output is None:
             trial = live.trial
             output = OutputFile(output_file(self._folder, trial.number))
-            begun = f"trial {trial.key[:HASH_DIGITS]} from step {trial.resumed_from or 0}"
-            output.head = f"=== {utc(now())}: {begun}\n"
+            described = f"trial {trial.key[:HASH_DIGITS]} from step {trial.resumed_from or 0}"
+            output.head = f"=== {utc(now())}: {described}\n"
             output.append(output.head)
             live.output = output
         return live.output

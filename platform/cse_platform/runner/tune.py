@@ -32,7 +32,7 @@ from cse_platform.runner.report_messages import REPORT, read_report
 from cse_platform.runner.reports import ReportReceiver
 from cse_platform.runner.state import LiveTrial, SweepState
 from cse_platform.runner.trial_outputs import TrialOutputs
-from cse_platform.runner.worker import make_reusable, trainable
+from cse_platform.runner.worker import make_reusable_trainable, trainable
 from cse_platform.signals import (
     Grace,
     grace_after_sigterm,
@@ -123,7 +123,7 @@ class SweepScheduler(FIFOScheduler):  # type: ignore[misc]  # Ray is untyped
         trials in order, without a look at all others. A `Callback` would do the same, but Ray
         imports MLflow, for seconds, as soon as there is one.
         """
-        self.heed()
+        self.poll()
         self._bound_idle(tune_controller)
         nodes = self.state.nodes
         for live in self._list_trials(Trial.PENDING):
@@ -161,7 +161,7 @@ class SweepScheduler(FIFOScheduler):  # type: ignore[misc]  # Ray is untyped
         if report.step and live.node is not None:
             self._bad_nodes.note_progress(live.trial.key, live.node)
         stops = self.results.receive(live, report)
-        if report.step is not None and report.step == report.checkpoint and self._unsaved:
+        if report.step is not None and report.step == report.checkpoint_step and self._unsaved:
             self._unsaved.discard(live)
         return stops
 
@@ -178,7 +178,7 @@ class SweepScheduler(FIFOScheduler):  # type: ignore[misc]  # Ray is untyped
     def on_trial_complete(self, controller: Any, trial: Trial, result: dict[str, Any]) -> None:
         live = self.live.pop(trial.trial_id)
         self._bound_idle(controller)  # before Ray decides on its process
-        self.outputs.end(live, trial.trial_id)
+        self.outputs.end_process(live, trial.trial_id)
         if self.broken is None:
             with self.errors_kept():
                 self.results.record_end(live)
@@ -186,7 +186,7 @@ class SweepScheduler(FIFOScheduler):  # type: ignore[misc]  # Ray is untyped
     def on_trial_error(self, controller: Any, trial: Trial) -> None:
         """Record the failure of a trial; avoid a node on which trials keep failing."""
         live, state = self.live.pop(trial.trial_id), self.state
-        printed = self.outputs.end(live, trial.trial_id)
+        printed = self.outputs.end_process(live, trial.trial_id)
         # Ray pickles the error into the sweep's storage, and would unpickle it at the end.
         trial.run_metadata.pickled_error_filename = None
         with self.errors_kept():
@@ -204,7 +204,7 @@ class SweepScheduler(FIFOScheduler):  # type: ignore[misc]  # Ray is untyped
                 return
             keys = self._bad_nodes.note_failure(live.trial.key, live.node)
             why = f"the last {len(keys)} trials failed there, while others succeed elsewhere"
-            if keys and state.nodes.avoid(live.node, f"{why} ({failure.said})"):
+            if keys and state.nodes.avoid(live.node, f"{why} ({failure.message})"):
                 failed = [state.history.trials[key] for key in keys]
                 state.to_retry += [trial for trial in failed if trial.state == "FAIL"]
 
@@ -240,7 +240,7 @@ class SweepScheduler(FIFOScheduler):  # type: ignore[misc]  # Ray is untyped
         nodes = self.state.nodes
         return nodes is None or len(self._list_trials(Trial.PENDING)) <= nodes.count_free()
 
-    def heed(self) -> None:
+    def poll(self) -> None:
         """Act on the requests to the sweep since the last call, and follow the cluster's nodes.
 
         Raises OwnRayLost if a Ray that this process started has died.
@@ -253,11 +253,11 @@ class SweepScheduler(FIFOScheduler):  # type: ignore[misc]  # Ray is untyped
         with self.errors_kept():
             if self.grace.has_begun and not self.grace.is_over:
                 self._end_with_checkpoints()
-            self.state.heed(self.requests.take(), stop_trial=self._stop_trial)
+            self.state.apply_requests(self.requests.take(), stop_trial=self._stop_trial)
             nodes = self.state.nodes
-            if nodes is not None and nodes.look():
-                wanted = 0 if self.is_ending else self.planner.count_startable()
-                nodes.ask_for_slots(max(wanted - nodes.count_free(), 0))
+            if nodes is not None and nodes.poll():
+                startable = 0 if self.is_ending else self.planner.count_startable()
+                nodes.ask_for_slots(max(startable - nodes.count_free(), 0))
             running = set(self._list_trials(Trial.RUNNING))
             for live in (self._stopping & running) | set(self._limits.find_broken(running)):
                 self._stopping.discard(live)
@@ -298,7 +298,7 @@ class PlannedSearcher(Searcher):  # type: ignore[misc]  # Ray is untyped
 
     def suggest(self, trial_id: str) -> Any:
         scheduler = self._scheduler
-        scheduler.heed()  # while nothing runs, Ray's loop does nothing but ask for a trial
+        scheduler.poll()  # while nothing runs, Ray's loop does nothing but ask for a trial
         planner, state = scheduler.planner, scheduler.state
         is_ending = scheduler.is_ending
         with scheduler.errors_kept():
@@ -384,7 +384,7 @@ class RayExecutor:
             _run_tuner(state, scheduler)
         finally:
             for trial_id, live in scheduler.live.items():  # those that were cut off
-                outputs.end(live, trial_id)
+                outputs.end_process(live, trial_id)
             if state.nodes is not None:
                 state.nodes.ask_for_slots(0)
         if scheduler.broken is not None:
@@ -397,7 +397,7 @@ def _run_tuner(state: SweepState, scheduler: SweepScheduler) -> None:
     storage, _, name = state.folders.checkpoints.rpartition("/")
     tuner = tune.Tuner(
         tune.with_resources(
-            make_reusable(trainable(spec.method)), {"cpu": slot.cpu, "gpu": slot.gpu}
+            make_reusable_trainable(trainable(spec.method)), {"cpu": slot.cpu, "gpu": slot.gpu}
         ),
         tune_config=tune.TuneConfig(
             search_alg=scheduler.searcher,

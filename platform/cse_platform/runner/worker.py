@@ -97,7 +97,7 @@ def trainable(method: str) -> Callable[[dict[str, Any]], dict[str, Any]]:
         every = settings.get("checkpoint_every", CHECKPOINT_EVERY)
         root = settings.get("checkpoints")
         with (
-            as_found(),
+            reset_process_at_end(),
             _open_checkpoint(settings.get("resume_from")) as folder,
             closing(TrialCheckpoints(every, root=root)) as checkpoints,
             closing(MachineSampler(_count_assigned_threads())) as machine,
@@ -217,7 +217,7 @@ class TuneRun:
                     "method returns once all its threads have reported"
                 )
             facts = self._collect_provenance()
-            point = Report(
+            message = Report(
                 attempt=self._attempt,
                 step=count,
                 metrics={**self._machine.take(), **numbers},
@@ -225,7 +225,7 @@ class TuneRun:
                 output=None if self._output is None else self._output.take(),
             )
             try:
-                self._checkpoints.report(point, step=count, save=save)
+                self._checkpoints.report_point(message, step=count, save=save)
             except SystemExit:  # Tune ends the trial
                 self._is_closed = True
                 raise
@@ -305,7 +305,7 @@ _FRESH_SEED = 67280421310721
 """The default seed of torch's generators in a new process."""
 
 
-def make_reusable(function: Callable[[dict[str, Any]], Any]) -> type:
+def make_reusable_trainable(function: Callable[[dict[str, Any]], Any]) -> type:
     """Make a Tune trainable of a function, whose process can run further trials.
 
     Errors of the function are reported to the driver and end the process, because their cause, such
@@ -361,7 +361,7 @@ def make_reusable(function: Callable[[dict[str, Any]], Any]) -> type:
 
 
 @contextmanager
-def as_found() -> Iterator[None]:
+def reset_process_at_end() -> Iterator[None]:
     """Reset the process at the end of a trial, so that the next one finds it as good as new.
 
     Freed memory is returned to the system, torch's generators get their default seed, and the peak

@@ -27,17 +27,17 @@ def build_coordinates(params: Sequence[Mapping[str, Any]], space: Space) -> Floa
             encoded = [encode(choice) for choice in dimension.choices]
             coordinates[rows, column] = [encoded.index(value) for value in values]
         else:
-            coordinates[rows, column] = [dimension.share(value) for value in values]
+            coordinates[rows, column] = [dimension.position_of(value) for value in values]
     return coordinates
 
 
-def measure_distances(here: Floats, there: Floats) -> Floats:
-    """Measure the squared distances between two sets of coordinates, shape (here, there).
+def measure_distances(a: Floats, b: Floats) -> Floats:
+    """Measure the squared distances between two sets of coordinates, shape (a, b).
 
     In each dimension, two different choices are 1 apart, and so are a value and a missing value.
     """
-    apart = here[:, None, :] - there[None, :, :]
+    apart = a[:, None, :] - b[None, :, :]
     missing = np.isnan(apart)
-    both = np.isnan(here)[:, None, :] & np.isnan(there)[None, :, :]
+    both = np.isnan(a)[:, None, :] & np.isnan(b)[None, :, :]
     distance = np.where(missing, np.where(both, 0.0, 1.0), np.minimum(np.abs(apart), 1.0))
     return np.asarray((distance**2).sum(axis=2))

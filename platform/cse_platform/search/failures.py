@@ -81,7 +81,7 @@ class FailurePredictor:
         """Return True if most of the nearest trials have failed; False without enough trials."""
         if not self._can_predict:
             return False
-        here = build_coordinates([encode_point(point)], self._space)
-        (distances,) = measure_distances(here, self._coordinates)
+        coordinates = build_coordinates([encode_point(point)], self._space)
+        (distances,) = measure_distances(coordinates, self._coordinates)
         nearest = distances.argsort(kind="stable")[:NEIGHBOURS]
         return bool(self._failures[nearest].sum() > NEIGHBOURS / 2)

@@ -1,7 +1,7 @@
 """Summarise a search: its best value, how far to trust it, and which hyperparameters matter."""
 
 import warnings
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -277,12 +277,13 @@ def find_borders(history: SearchHistory) -> Iterator[AtBorder]:
         elif dimension.is_real:
             chances = {"low": OUTER, "high": OUTER}
         else:
-            even = [_find_side(dimension.at((n + 0.5) / 1000), dimension) for n in range(1000)]
-            chances = {"low": even.count("low") / 1000, "high": even.count("high") / 1000}
+            even = (dimension.value_at((n + 0.5) / 1000) for n in range(1000))
+            counts = Counter(_find_side(value, dimension) for value in even)
+            chances = {"low": counts["low"] / 1000, "high": counts["high"] / 1000}
         if border := border_side(sides, chances=chances):
-            side, there = border
+            side, of_best = border
             bound = low if side == "low" else high
-            yield AtBorder(name, side, bound, isinstance(dimension, Choices), there)
+            yield AtBorder(name, side, bound, isinstance(dimension, Choices), of_best)
 
 
 def _find_side(value: Any, dimension: Dimension) -> BorderSide | None:
@@ -290,8 +291,8 @@ def _find_side(value: Any, dimension: Dimension) -> BorderSide | None:
     if isinstance(dimension, Choices):
         low, high = value == min(dimension.choices), value == max(dimension.choices)
     else:
-        share = dimension.share(value)
-        low, high = share <= OUTER, share >= 1 - OUTER
+        position = dimension.position_of(value)
+        low, high = position <= OUTER, position >= 1 - OUTER
     return "low" if low else "high" if high else None
 
 
@@ -340,9 +341,9 @@ def format_border(border: AtBorder) -> str:
     high = border.side == "high"
     if border.choices:
         location = f"at {short_value(border.bound)}"
-        way = f"add a choice {'above' if high else 'below'}"
+        wayout = f"add a choice {'above' if high else 'below'}"
     else:
         location = f"in the outer tenth at {border.side}={short_value(border.bound)}"
-        way = f"move {border.side} {'up' if high else 'down'}"
+        wayout = f"move {border.side} {'up' if high else 'down'}"
     text = f"{border.of_best} of the best 5 trials have {border.name} {location}"
-    return f"at the border: {text}; {way} if the method allows it"
+    return f"at the border: {text}; {wayout} if the method allows it"

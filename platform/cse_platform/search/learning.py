@@ -70,10 +70,10 @@ def _measure_guidance(
     from scipy.stats import kendalltau  # takes a second, and most searches never need it
 
     scores = np.array([trial.score for trial in others])
-    here = build_coordinates([trial.params for trial in own], space)
-    there = build_coordinates([encode_point(trial.values) for trial in others], space)
+    own_coordinates = build_coordinates([trial.params for trial in own], space)
+    other_coordinates = build_coordinates([encode_point(trial.values) for trial in others], space)
     # The nearest trial gets weight 1, so that the prediction of a far point is not 0 / 0.
-    exponent = -measure_distances(here, there) / (2 * WIDTH**2)
+    exponent = -measure_distances(own_coordinates, other_coordinates) / (2 * WIDTH**2)
     weights = np.exp(exponent - exponent.max(axis=1, keepdims=True))
     correlation = float(kendalltau(weights @ scores / weights.sum(axis=1), values).statistic)
     return 0.0 if math.isnan(correlation) else min(max(2 * correlation, 0.0), 1.0)

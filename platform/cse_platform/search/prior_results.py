@@ -112,19 +112,19 @@ def _select_usable(
     usable = []
     best_first = sorted(zip(values, tried, strict=True), key=lambda pair: pair[0], reverse=True)
     for value, (trial, *_) in best_first:
-        if (found := _convert_to_space(trial, spec)) is None:
+        if (converted := _convert_to_space(trial, spec)) is None:
             continue
-        assignment, config = found
+        assignment, config = converted
         theirs, ours = trial.hyperparameters, config.hyperparameters()
         same = all(theirs.get(name) == ours.get(name) for name in theirs | ours)
         conditions = (trial.backbone, trial.corpus, trial.dev_identity)
-        here = (spec.backbone, dev["corpus"], dev["identity"])
+        own_conditions = (spec.backbone, dev["corpus"], dev["identity"])
         learned = LearnedTrial(
             source=f"{sweep}#{trial.number}",
             values=assignment,
             value=value,
             score=(value - mean) / spread,
-            alike=same and conditions == here,
+            alike=same and conditions == own_conditions,
         )
         usable.append(learned)
     if not usable:
@@ -153,9 +153,9 @@ def _convert_to_space(tried: Trial, spec: SweepSpec) -> tuple[dict[str, Any], Me
         config = spec.config(assignment)
     except (LookupError, SweepRefusedError):
         return None
-    here = config.hyperparameters()
+    values = config.hyperparameters()
     searched = [name for name in tried.searched if name not in spec.space]
-    varied = any(tried.hyperparameters.get(name) != here.get(name) for name in searched)
+    varied = any(tried.hyperparameters.get(name) != values.get(name) for name in searched)
     return None if varied else (assignment, config)
 
 

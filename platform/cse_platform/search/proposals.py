@@ -245,7 +245,7 @@ def _draw_until_suitable(draft: Draft, spec: SweepSpec, sampler: Sampler) -> dic
             accepted = accepted or near
             if spec.space.cell(near) not in worn:
                 return near
-    return accepted or spec.complete(given, seed=rng.random()) or point
+    return accepted or spec.complete_point(given, seed=rng.random()) or point
 
 
 def _find_worn_cells(sampler: Sampler, trials: Sequence[FrozenTrial], space: Space) -> set[str]:

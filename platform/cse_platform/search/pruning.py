@@ -63,7 +63,7 @@ class Pruning:
             if other.state == "COMPLETE" and other.key not in self._known:
                 self._known.add(other.key)
                 self._past.add(other.curve, configuration=other.configuration)
-            best = other.value_so_far(checkpoint=self._spec.dev.checkpoint_name)
+            best = other.value_so_far(picked_by=self._spec.dev.checkpoint_name)
             is_rival = other.state != "FAIL" and other.configuration != trial.configuration
             if best is not None and is_rival:
                 values.setdefault(other.configuration, []).append(best)

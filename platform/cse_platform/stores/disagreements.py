@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 
-from cse_platform.stores.source_journals import SourceJournal, noting
+from cse_platform.stores.source_journals import SourceJournal, damage_noted
 from cse_platform.stores.sql.tables import FREE_METRICS
 from cse_platform.tracking.events import (
     Event,
@@ -36,7 +36,7 @@ class TrialResults:
     examples: set[tuple[str, str]] = field(default_factory=set)
     """The tasks and identities of which there are values by example."""
 
-    def follow(self, event: TrialEvent) -> None:
+    def add_event(self, event: TrialEvent) -> None:
         """Add what an event of the trial tells; of several attempts, the first complete stays."""
         match event:
             case TrialStarted(resumed_from=None) if self.best is None:
@@ -56,7 +56,7 @@ class TrialResults:
                 )
                 self.examples |= {(each.task, each.identity) for each in event.examples}
 
-    def add(self, other: "TrialResults") -> None:
+    def merge(self, other: "TrialResults") -> None:
         """Add what another journal of the folder tells."""
         if other.rank > self.rank:
             self.completed, self.curve, self.best = other.completed, other.curve, other.best
@@ -172,13 +172,15 @@ class Disagreements:
         """Note the first of a folder's values that differs from what is kept of others."""
         for keeper, own in kept.items():
             for name in (name for name in own if name in values):
-                one, other = own[name], values[name]
-                if one != other and not (math.isnan(one) and math.isnan(other)):
-                    self.disagreements.append(Disagreement(trial, name, one, keeper, other, folder))
+                kept_value, value = own[name], values[name]
+                if kept_value != value and not (math.isnan(kept_value) and math.isnan(value)):
+                    self.disagreements.append(
+                        Disagreement(trial, name, kept_value, keeper, value, folder)
+                    )
                     return True
         return False
 
-    def choose(self, journal: SourceJournal) -> Callable[[int, Event], Event | None]:
+    def make_change(self, journal: SourceJournal) -> Callable[[int, Event], Event | None]:
         """Make the function that is applied to each event of a journal and the offset of its end.
 
         It replaces the names of sweeps, and returns None for what is left out. The start of a trial
@@ -224,9 +226,9 @@ def _read_results(journals: Sequence[SourceJournal]) -> Mapping[str, Mapping[Pat
         results = defaultdict[tuple[str, Path], TrialResults](TrialResults)
         for end, event in _read_trials(journal, shared):
             for folder in {journal.folder_at(end), journal.runs}:
-                results[event.trial, folder].follow(event)
+                results[event.trial, folder].add_event(event)
         for (trial, folder), own in results.items():
-            by_trial[trial].setdefault(folder, TrialResults()).add(own)
+            by_trial[trial].setdefault(folder, TrialResults()).merge(own)
     return by_trial
 
 
@@ -234,7 +236,7 @@ def _read_trials(
     journal: SourceJournal, trials: Collection[str] | None = None
 ) -> Iterator[tuple[int, TrialEvent]]:
     """Yield the events of trials; what is damaged is named when the journal is applied."""
-    with noting({}, journal.path):
+    with damage_noted({}, journal.path):
         for end, event in read_journal(journal.path):
             if isinstance(event, TrialEvent) and (trials is None or event.trial in trials):
                 yield end, event

@@ -13,7 +13,7 @@ from cse_platform.errors import JournalError, OtherSweepError, StoreError, Sweep
 from cse_platform.stores.disagreements import Disagreement, Disagreements
 from cse_platform.stores.mlflow.mirror import MLflowMirror
 from cse_platform.stores.optuna.sink import SearchStoreSink, check_search_url, open_stored_study
-from cse_platform.stores.source_journals import Damage, SourceJournal, gather_journals, noting
+from cse_platform.stores.source_journals import Damage, SourceJournal, damage_noted, gather_journals
 from cse_platform.stores.sql.events import store_reused_trials
 from cse_platform.stores.sql.replacement import Counts, LostJournal, open_replacement
 from cse_platform.stores.sql.sink import LeaderboardSink, apply_journal
@@ -89,13 +89,13 @@ def rebuild(
         def apply(
             journal: SourceJournal, after_slice: Callable[[int], None] = lambda end: None
         ) -> None:
-            change = settled.choose(journal)
+            change = settled.make_change(journal)
 
             def note_end(end: int, event: Event) -> Event | None:
                 read[journal.id] = end  # also of an event that is left out
                 return change(end, event)
 
-            with noting(damage, journal.path):
+            with damage_noted(damage, journal.path):
                 apply_journal(sink, journal.path, after_slice, change=note_end)
 
         for journal, move in _iterate_with_progress(journals, progress):
@@ -107,11 +107,11 @@ def rebuild(
             refuse = partial(_refuse_to_lose, without, damage)
             refuse(lost)
 
-            def complete() -> Mapping[str, int]:
+            def apply_grown() -> Mapping[str, int]:
                 """Apply what was written to the journals while they were read."""
                 grown = gather_journals(runs, damage)
-                there = {(journal.id, journal.sweep) for journal in grown}
-                if gone := [str(j.path) for j in journals if (j.id, j.sweep) not in there]:
+                present = {(journal.id, journal.sweep) for journal in grown}
+                if gone := [str(j.path) for j in journals if (j.id, j.sweep) not in present]:
                     raise JournalError(
                         f"nothing was replaced: {', '.join(gone)} was removed or renamed while "
                         "journals were read; run the command again"
@@ -121,7 +121,7 @@ def rebuild(
                 store_reused_trials(new.store)
                 return read
 
-            kept = new.take_place(complete, refuse)
+            kept = new.take_place(apply_grown, refuse)
     return Rebuilt(len(journals), before, after, lost, settled.disagreements, kept)
 
 
@@ -162,9 +162,9 @@ def fill_mlflow(
             for name, mirror in mirrors.items() if is_held else ():
                 if about_all or name == experiment:
                     path, scores = journal.path, journal.kind == "evaluations"
-                    change = (settled if scores else Disagreements()).choose(journal)
+                    change = (settled if scores else Disagreements()).make_change(journal)
                     try:
-                        with noting(damage, path):
+                        with damage_noted(damage, path):
                             apply_journal(mirror, path, move, change=change, rows=SLICE)
                     except OtherSweepError as error:
                         _log.warning("%s is left out: %s", path, error)
@@ -207,8 +207,8 @@ def fill_search_store(
                     spec = with_best(spec, {r: f for r, f in best.items() if f is not None})
                     stores = replace(sweep_stores(spec, runs=runs[0]), search=url)
                     sink = SearchStoreSink(stores, spec, file=journal.path)
-                    change = Disagreements().choose(journal)
-                    with noting(damage, journal.path):
+                    change = Disagreements().make_change(journal)
+                    with damage_noted(damage, journal.path):
                         apply_journal(sink, journal.path, move, change=change, rows=SLICE)
             except (StoreError, SweepRefusedError, ValueError, LookupError) as error:
                 _log.warning("%s has no complete study: %s", journal.path, error)
@@ -219,7 +219,7 @@ def fill_search_store(
 def _read_starts(journal: SourceJournal, damage: Damage) -> History:
     """Read the starts of a sweep alone: the last one says which file it has."""
     starts = list[Event]()
-    with noting(damage, journal.path):
+    with damage_noted(damage, journal.path):
         for _, event in read_journal(journal.path):
             if isinstance(event, SweepStarted):
                 starts.append(journal.rename(event))

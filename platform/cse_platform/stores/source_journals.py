@@ -35,12 +35,14 @@ class SourceJournal:
     size: int
     names: dict[str, str] = field(default_factory=dict)
     """Other names for sweeps of its runs folder, whose own names others have."""
-    begun: tuple[Path, int] | None = None
+    earlier_copy: tuple[Path, int] | None = None
     """An earlier runs folder, and up to which offset it has the journal, too."""
 
     def folder_at(self, end: int) -> Path:
         """Return the first runs folder that has the event which ends at an offset."""
-        return self.begun[0] if self.begun is not None and end <= self.begun[1] else self.runs
+        if self.earlier_copy is not None and end <= self.earlier_copy[1]:
+            return self.earlier_copy[0]
+        return self.runs
 
     @property
     def sweep(self) -> str:
@@ -78,12 +80,12 @@ def gather_journals(runs: Sequence[Path], damage: Damage) -> list[SourceJournal]
         if not folder.is_dir():
             raise JournalError(f"there is no runs folder {folder}; mount it, or name another one")
         names: dict[str, str] = {}
-        here = folder.absolute()
-        paths = sorted([*here.glob(f"sweeps/*/{JOURNAL_FILE}"), *here.glob("imports/*.jsonl")])
-        paths += [*sorted(here.glob("evaluations/*.jsonl")), annotations_journal(here)]
+        root = folder.absolute()
+        paths = sorted([*root.glob(f"sweeps/*/{JOURNAL_FILE}"), *root.glob("imports/*.jsonl")])
+        paths += [*sorted(root.glob("evaluations/*.jsonl")), annotations_journal(root)]
         for path in paths:
-            new, kind = None, path.relative_to(here).parts[0]
-            with noting(damage, path):
+            new, kind = None, path.relative_to(root).parts[0]
+            with damage_noted(damage, path):
                 if path.exists() and not (kind in STARTING and is_deleted(path)):
                     identity, size = read_journal_id(path), path.stat().st_size
                     for _, first in islice(read_journal(path), 1):
@@ -104,7 +106,7 @@ def gather_journals(runs: Sequence[Path], damage: Damage) -> list[SourceJournal]
 
 
 @contextmanager
-def noting(damage: Damage, path: Path) -> Iterator[None]:
+def damage_noted(damage: Damage, path: Path) -> Iterator[None]:
     """Note that a journal is damaged instead of raising that."""
     try:
         yield
@@ -121,15 +123,17 @@ def _choose_copy(known: SourceJournal, new: SourceJournal) -> SourceJournal:
         JournalError: if the shorter one is not how the longer one begins.
     """
     short, long = sorted((known, new), key=lambda journal: journal.size)
-    begun = known.runs, known.size
-    with short.path.open("rb") as begin, long.path.open("rb") as whole:
-        while block := begin.read(1 << 20):
-            if block != whole.read(len(block)):
+    copy = known.runs, known.size
+    with short.path.open("rb") as start, long.path.open("rb") as full:
+        while block := start.read(1 << 20):
+            if block != full.read(len(block)):
                 raise JournalError(
                     f"{known.path} and {new.path} are copies of one journal that have continued "
                     "separately; leave out one of the runs folders"
                 )
-    return known if long.size == known.size else replace(new, begun=known.begun or begun)
+    if long.size == known.size:
+        return known
+    return replace(new, earlier_copy=known.earlier_copy or copy)
 
 
 def _choose_names(journals: Collection[SourceJournal]) -> None:

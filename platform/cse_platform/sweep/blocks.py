@@ -138,7 +138,7 @@ class Evaluate(Settings):
         return self.model_copy(update={"files": files})
 
     @property
-    def asked(self) -> Tasks:
+    def parsed_tasks(self) -> Tasks:
         """The parsed tasks, own files included."""
         return parse_tasks(self.tasks, self.files)
 
@@ -236,7 +236,7 @@ class Budget(Settings):
         default=None, description="hours of whole GPUs that trials of the search may take"
     )
 
-    def words(self) -> list[str]:
+    def describe(self) -> list[str]:
         """Describe each limit in words."""
         time = [] if self.time is None else [f"{format_duration(self.time)} of trials"]
         hours = [] if self.gpu_hours is None else [f"{self.gpu_hours:g} GPU-hours"]
@@ -264,12 +264,12 @@ def trials_within(
     `each` is the seconds of a trial, `gpu` its share of a GPU, and `count` another limit; `seconds`
     and `gpu_seconds` are already spent.
     """
-    room = [] if count is None else [float(count)]
+    limits = [] if count is None else [float(count)]
     if budget is not None and budget.time is not None:
-        room.append((budget.time - seconds) * at_once / each)
+        limits.append((budget.time - seconds) * at_once / each)
     if budget is not None and budget.gpu_hours is not None and gpu:
-        room.append((3600 * budget.gpu_hours - gpu_seconds) / (each * gpu))
-    return max(min(room), 0.0) if room else None
+        limits.append((3600 * budget.gpu_hours - gpu_seconds) / (each * gpu))
+    return max(min(limits), 0.0) if limits else None
 
 
 def _check_start_point(value: Any) -> Any:

@@ -64,9 +64,9 @@ def pack_sweep(file: Path, overrides: list[str]) -> SweepBundle:
         here = absolute_name(text, file.parent)
         below = [Path(path) for path in known if Path(path).is_relative_to(here)]
         if is_relative and below and text not in travelled:
-            place = PurePosixPath("files", str(len(files)), Path(text).name)
-            travelled[text] = str(place)
-            files |= {str(place / path.relative_to(here)): path for path in sorted(below)}
+            target = PurePosixPath("files", str(len(files)), Path(text).name)
+            travelled[text] = str(target)
+            files |= {str(target / path.relative_to(here)): path for path in sorted(below)}
     wayout = "put it where all nodes of the cluster can read it, and give its absolute path there"
     for source in files.values():
         if not source.is_file():

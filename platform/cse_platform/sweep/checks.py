@@ -57,7 +57,7 @@ def value_problems(spec: SweepSpec, method: Method) -> list[Problem]:
             text = f"{name!r} is also in 'fixed'; keep one of the two"
         elif isinstance(dimension, Range) and not kinds & {int, float}:
             text = "not a number, so it has no range; list its choices"
-        elif isinstance(dimension, Range) and float not in kinds and not dimension.whole:
+        elif isinstance(dimension, Range) and float not in kinds and not dimension.is_whole:
             text = f"a whole number; write low, high and step as such, got {dimension}"
         else:
             values += [(name, value, path) for path, value in list_corners(name, dimension)]
@@ -106,7 +106,7 @@ def list_unknown_names(spec: SweepSpec) -> list[Problem]:
 def _check_value(method: Method, name: str, value: Any, path: Steps) -> list[Problem]:
     """List the reasons why a setting refuses a value; rules between settings are checked later."""
     if problems := best_reference_problems(value):
-        return [problem.under(path) for problem in problems]
+        return [problem.with_prefix(path) for problem in problems]
     given = with_placeholders(value)
     if given == PYTHON_NULL and type(None) in get_args(method.config.model_fields[name].annotation):
         return [Problem(path, f"got {format_value(given)}{NULL_HINT}")]
@@ -120,12 +120,12 @@ def _check_value(method: Method, name: str, value: Any, path: Steps) -> list[Pro
         with suppress(ValidationError):
             read = build_adapter(method.config, name).validate_python(given)
             problems = list(_find_type_changes(given, read, ()))
-    return [problem.under(path) for problem in problems]
+    return [problem.with_prefix(path) for problem in problems]
 
 
 def _find_type_changes(given: Any, read: Any, path: Steps) -> Iterator[Problem]:
     """Yield a problem for each scalar in a value that validation converts to another type."""
-    wanted = None
+    expected = None
     if isinstance(given, list) and isinstance(read, (list, tuple)) and len(given) == len(read):
         for index, inside in enumerate(zip(given, read, strict=True)):
             yield from _find_type_changes(*inside, (*path, index))
@@ -134,11 +134,11 @@ def _find_type_changes(given: Any, read: Any, path: Steps) -> Iterator[Problem]:
         for key in given:
             yield from _find_type_changes(given[key], entries.get(key), (*path, key))
     elif isinstance(read, bool):
-        wanted = None if isinstance(given, bool) else "true or false"
+        expected = None if isinstance(given, bool) else "true or false"
     elif isinstance(read, (int, float)) and isinstance(given, (bool, str)):
-        wanted = "a number"
-    if wanted:
-        yield Problem(path, f"expected {wanted}, got {format_value(given)}")
+        expected = "a number"
+    if expected:
+        yield Problem(path, f"expected {expected}, got {format_value(given)}")
 
 
 def _collect_types(annotation: Any) -> set[Any]:

@@ -78,18 +78,18 @@ def parse_conditions(text: str) -> tuple[Condition, ...]:
     Raises:
         ValueError: says which part is not a condition, and how to write one.
     """
-    conditions, rest = dict[str, Condition](), text.strip()
-    if len(rest) > LONGEST:
+    conditions, unread = dict[str, Condition](), text.strip()
+    if len(unread) > LONGEST:
         raise ValueError(
-            f"{format_value(rest)} is not a condition: together conditions have at most {LONGEST} "
-            f"characters, got {len(rest)}"
+            f"{format_value(unread)} is not a condition: together conditions have at most "
+            f"{LONGEST} characters, got {len(unread)}"
         )
-    while rest:
+    while unread:
         try:
-            condition, after = _read_condition(rest)
+            condition, remainder = _read_condition(unread)
         except (ValueError, RecursionError):
             raise ValueError(
-                f"{format_value(rest)} is not a condition; write NAME = VALUE, NAME in [VALUE, "
+                f"{format_value(unread)} is not a condition; write NAME = VALUE, NAME in [VALUE, "
                 f"VALUE] or NAME >= NUMBER, and 'and' before the next one, e.g. {EXAMPLE}"
             ) from None
         conditions.setdefault(str(condition), condition)
@@ -99,10 +99,12 @@ def parse_conditions(text: str) -> tuple[Condition, ...]:
                 f"at most {MOST_CONDITIONS} conditions have together at most {MOST_VALUES} values; "
                 "a range, NAME >= NUMBER and NAME <= NUMBER, needs no values"
             )
-        joined = re.match(r"\s+and\s+(?=\S)", after)
-        if after and not joined:
-            raise ValueError(f"expected 'and' before {format_value(after.strip())}, e.g. {EXAMPLE}")
-        rest = after[joined.end() :] if joined else ""
+        joined = re.match(r"\s+and\s+(?=\S)", remainder)
+        if remainder and not joined:
+            raise ValueError(
+                f"expected 'and' before {format_value(remainder.strip())}, e.g. {EXAMPLE}"
+            )
+        unread = remainder[joined.end() :] if joined else ""
     return tuple(conditions.values())
 
 
@@ -149,21 +151,21 @@ def dump_when(conditions: Sequence[Condition]) -> dict[str, list[Any]]:
 
 def _read_condition(text: str) -> tuple[Condition, str]:
     """Read the first condition of a text. Returns it, and what comes after it."""
-    name, rest = _read_value(text)
-    sign = _SIGN.match(rest.lstrip())
+    name, unread = _read_value(text)
+    sign = _SIGN.match(unread.lstrip())
     if sign is None:
         raise ValueError(text)
-    name, rest = name if isinstance(name, str) else text[: -len(rest)].strip(), rest.lstrip()
-    rest = rest[sign.end() :]
+    name, unread = name if isinstance(name, str) else text[: -len(unread)].strip(), unread.lstrip()
+    unread = unread[sign.end() :]
     if sign[1] == "in":
-        values, rest = _read_list(rest)
+        values, unread = _read_list(unread)
     else:
-        value, rest = _read_value(rest)
+        value, unread = _read_value(unread)
         values = (value,)
     compared = sign[1] in SIGNS
     if not values or (compared and not is_number(values[0])):
         raise ValueError(text)
-    return Condition(name, sign[1] if compared else "=", values), rest
+    return Condition(name, sign[1] if compared else "=", values), unread
 
 
 def _read_list(text: str) -> tuple[tuple[Any, ...], str]:

@@ -73,7 +73,7 @@ def find_examples(
         covered.update(_list_pairs(assignment))
 
     for chosen in chain(outcomes, varied):
-        assignment = space.active({**first, **chosen})
+        assignment = space.select_active({**first, **chosen})
         if (key := canonical_json(assignment)) in seen:
             continue
         seen.add(key)
@@ -111,7 +111,7 @@ def _list_points(
     """Yield points with the wanted values: with the upper bounds of ranges, then random ones."""
     highs = {name: d.high for name, d in space.items() if not isinstance(d, Choices)}
     ends = [{name: high} for name, high in highs.items()]
-    bounds = (space.active(first | end | wanted) for end in (*ends, highs))
+    bounds = (space.select_active(first | end | wanted) for end in (*ends, highs))
     drawn = (space.random_point(wanted, rng) for _ in range(MOST_DRAWN))
     return (point for point in chain(bounds, drawn) if wanted.keys() <= point.keys())
 

@@ -102,8 +102,8 @@ def _resolve_key(parent: Any, step: str, path: Steps) -> str | int:
     if isinstance(parent, dict):
         return step
     if not isinstance(parent, list):
-        here = f"{dotted_path(path)} is {format_value(parent)}"
-        raise OverrideError(f"{here}, which has no {step!r}")
+        location = f"{dotted_path(path)} is {format_value(parent)}"
+        raise OverrideError(f"{location}, which has no {step!r}")
     if step in map(str, range(len(parent))):
         return int(step)
     raise OverrideError(f"{dotted_path(path)} has {len(parent)} entries, from 0, and no {step!r}")
@@ -253,8 +253,8 @@ def _read_stage(
     """
     inspection = Inspection()
     fixed = data["fixed"] if isinstance(data.get("fixed"), dict) else {}
-    wanted: dict[str, StageReference] = {}
-    taken: list[dict[str, Any]] = [{}]
+    resolved: dict[str, StageReference] = {}
+    combinations: list[dict[str, Any]] = [{}]
     if references := find_stage_references(fixed):
         named = [reference.stage for reference in references.values()]
         findable: dict[str, Configurations] = {stage.spec.sweep: () for stage in earlier}
@@ -264,9 +264,10 @@ def _read_stage(
                 findable[stage.spec.sweep] = [
                     spec.fixed | example for spec in stage.possible for example in spec.examples
                 ]
-        here = _get_stage_name(data)
-        refused, wanted, taken = resolve_references(fixed, here=here, earlier=findable, later=later)
-        inspection.problems += [problem.under(("fixed",)) for problem in refused]
+        refused, resolved, combinations = resolve_references(
+            fixed, own_stage=_get_stage_name(data), earlier=findable, later=later
+        )
+        inspection.problems += [problem.with_prefix(("fixed",)) for problem in refused]
         given = {name: value for name, value in fixed.items() if name not in references}
         data = {**data, "fixed": given}
     spec = _read_spec(data, inspection)
@@ -276,7 +277,7 @@ def _read_stage(
     checked = []
     if inspection.is_sound("method"):
         try:
-            for values in taken:
+            for values in combinations:
                 possible = spec.model_copy(update={"fixed": spec.fixed | values})
                 method = possible.find_method()
                 problems = value_problems(possible, method)
@@ -290,10 +291,11 @@ def _read_stage(
             inspection.problems.append(Problem(("method",), str(error)))
         except UnknownMethodError as error:
             inspection.problems += [Problem(("method",), str(error)), *list_unknown_names(spec)]
-    inspection.problems += _merge_problems([problems for *_, problems in checked], taken, wanted)
+    by_combination = [problems for *_, problems in checked]
+    inspection.problems += _merge_problems(by_combination, combinations, resolved)
     first, notes = checked[0][:2] if checked else (spec, ())
-    with_examples = {name: {**fixed[name], EXAMPLE: value} for name, value in taken[0].items()}
-    if with_examples:
+    examples = combinations[0].items()
+    if with_examples := {name: {**fixed[name], EXAMPLE: value} for name, value in examples}:
         first = first.model_copy(update={"fixed": first.fixed | with_examples})
     return DraftSweep(
         first, inspection, tuple(s for s, *_ in checked) or (spec,), notes, steps, as_typed
@@ -322,7 +324,7 @@ def _locate_data_files(spec: SweepSpec, folder: Path, inspection: Inspection) ->
 def _merge_problems(
     lists: Sequence[Sequence[Problem]],
     values: Sequence[Mapping[str, Any]],
-    wanted: Mapping[str, StageReference],
+    references: Mapping[str, StageReference],
 ) -> list[Problem]:
     """Merge the problems of a sweep that was checked with each of these values.
 
@@ -334,7 +336,7 @@ def _merge_problems(
             of_one = [name for name in taken if problem.path[:2] == ("fixed", name)]
             if of_one or any(problem not in other for other in lists):
                 origins = " and ".join(
-                    f"{name}={format_value(taken[name])} from stage {wanted[name].stage!r}"
+                    f"{name}={format_value(taken[name])} from stage {references[name].stage!r}"
                     for name in of_one or taken
                 )
                 text = f"{problem.text}; it can get {origins}"

@@ -156,7 +156,7 @@ class Identity:
             "dev data": self.dev_sha256,
         }
 
-    def of(self, config: MethodConfig) -> ConfigurationIdentity:
+    def of_config(self, config: MethodConfig) -> ConfigurationIdentity:
         """Compute the identity of a configuration; encoders and files count by their content."""
         contents: dict[str, Callable[[str], Any]] = dict.fromkeys(
             config.encoders(), _identify_encoder

@@ -212,16 +212,16 @@ def _compare_trials(spec: SweepSpec, method: Method) -> Iterator[str]:
 
 def count_at_once(slot: Resources) -> int:
     """Count the trials that this machine can run at the same time; 0 if none fits."""
-    return min(int(there / needed + 1e-9) for _, needed, there in _iterate_resources(slot))
+    return min(int(available / needed + 1e-9) for _, needed, available in _iterate_resources(slot))
 
 
 def explain_shortage(slot: Resources) -> str | None:
     """Explain why a trial does not fit on this machine; None if it does."""
-    for name, needed, there in _iterate_resources(slot):
-        if needed > there:
+    for name, needed, available in _iterate_resources(slot):
+        if needed > available:
             return (
-                f"a trial asks for {needed:g} {name} and this machine has {there}; name a Ray "
-                f"cluster by --address, or run it with --set resources.{name.lower()}={there}"
+                f"a trial asks for {needed:g} {name} and this machine has {available}; name a Ray "
+                f"cluster by --address, or run it with --set resources.{name.lower()}={available}"
             )
     return None
 
@@ -307,9 +307,9 @@ def list_downloads(
     if spec.evaluate is not None:
         from cse_methods.evaluation.test_sets.availability import missing_tests
 
-        tests = partial(missing_tests, spec.evaluate.asked, spec.data)
+        tests = partial(missing_tests, spec.evaluate.parsed_tasks, spec.data)
         missing += inspection.run_check(("evaluate",), tests, needs=("evaluate", "data")) or []
-        check_tests = partial(_check_references, spec.evaluate.asked.referenced)
+        check_tests = partial(_check_references, spec.evaluate.parsed_tasks.referenced)
         inspection.run_check(("evaluate",), check_tests)
     return list(dict.fromkeys(missing))
 
@@ -429,7 +429,7 @@ def check_steps(spec: SweepSpec, inspection: Inspection) -> None:
     configs = dict[str, MethodConfig]()
     for values in product(*(spec.space[name].ends for name in searched)):
         # What takes part only with these values gets one of its own.
-        assignment = spec.space.active({**some, **dict(zip(searched, values, strict=True))})
+        assignment = spec.space.select_active({**some, **dict(zip(searched, values, strict=True))})
         with suppress(SweepRefusedError):  # which a search is told when it draws it
             config = spec.config(assignment)
             tried = {name: getattr(config, name) for name in method.config.tried_together}

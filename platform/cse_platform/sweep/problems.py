@@ -77,7 +77,7 @@ class Problem:
     origin: int | str | None = None
     """Line (from 1) or `--set …`; None if it follows from the path."""
 
-    def under(self, prefix: Steps) -> "Problem":
+    def with_prefix(self, prefix: Steps) -> "Problem":
         """Return the problem with a prefix added to its path."""
         return replace(self, path=prefix + self.path)
 
@@ -227,7 +227,7 @@ def problems_in(
             _, phrases = expected.setdefault((path, format_value(given)), (given, []))
             phrases.append(phrase)
         else:
-            problems += [inner.under(path) for inner in _translate_error(detail, model)]
+            problems += [inner.with_prefix(path) for inner in _translate_error(detail, model)]
     for (path, got), (given, phrases) in expected.items():
         wanted = " or ".join(dict.fromkeys(phrases))
         hint = ""
@@ -256,7 +256,8 @@ def _translate_error(detail: ErrorDetails, model: type[BaseModel] | None) -> lis
         steps = tuple(int(step) if step.isdigit() else step for step in cause.setting.split("."))
         if isinstance(inner := cause.__cause__, ValidationError):  # of a file of pairs
             entry = reduce(getitem, steps, detail["input"])
-            return [problem.under(steps) for problem in problems_in(inner, entry, model=OwnPairs)]
+            problems = problems_in(inner, entry, model=OwnPairs)
+            return [problem.with_prefix(steps) for problem in problems]
         return [Problem(steps, str(cause))]
     if detail["type"] == "extra_forbidden":
         *path, key = detail["loc"]

@@ -33,8 +33,8 @@ class BestReference:
 
 def find_best_references(value: Any) -> list[BestReference]:
     """List the distinct well-formed references inside a value, in order."""
-    found = (_parse_best(inner) for _, inner in _find_best(value, ()))
-    return list(dict.fromkeys(filter(None, found)))
+    references = (_parse_best(inner) for _, inner in _find_best(value, ()))
+    return list(dict.fromkeys(filter(None, references)))
 
 
 def replace_best_references(value: Any, stand_in: Callable[[BestReference], Any]) -> Any:
@@ -129,7 +129,7 @@ def with_examples(fixed: Mapping[str, Any]) -> dict[str, Any]:
 def resolve_references(
     fixed: Mapping[str, Any],
     *,
-    here: str,
+    own_stage: str,
     earlier: Mapping[str, Configurations],
     later: Collection[str],
 ) -> tuple[list[Problem], dict[str, StageReference], list[dict[str, Any]]]:
@@ -137,7 +137,7 @@ def resolve_references(
 
     Args:
         fixed: the block as in the file.
-        here: the name of the stage with these references.
+        own_stage: the name of the stage with these references.
         earlier: the configurations that each earlier stage can find; empty if unknown.
         later: the names of the stages after this one.
 
@@ -147,7 +147,7 @@ def resolve_references(
         same stage stay together as its configurations have them. The first combination has a value
         for each setting whose stage is known.
     """
-    problems, wanted = [], dict[str, StageReference]()
+    problems, references = [], dict[str, StageReference]()
     for name, value in fixed.items():
         if not _is_stage_reference(value):
             continue
@@ -160,15 +160,15 @@ def resolve_references(
             problems.append(Problem((name,), expected))
             continue
         reference = StageReference(value[BEST_OF], value.get(OTHER_NAME, name))
-        if text := _check_stage(reference.stage, here, earlier, later):
+        if text := _check_stage(reference.stage, own_stage, earlier, later):
             problems.append(Problem((name, BEST_OF), text))
         elif text := _check_name(reference, earlier[reference.stage]):
             problems.append(Problem((name, OTHER_NAME if OTHER_NAME in value else BEST_OF), text))
         else:
-            wanted[name] = reference
+            references[name] = reference
     by_stage: list[list[dict[str, Any]]] = []
-    for stage in dict.fromkeys(reference.stage for reference in wanted.values()):
-        names = {name: ref.hyperparameter for name, ref in wanted.items() if ref.stage == stage}
+    for stage in dict.fromkeys(reference.stage for reference in references.values()):
+        names = {name: ref.hyperparameter for name, ref in references.items() if ref.stage == stage}
         together = [
             {name: values[other] for name, other in names.items()}
             for values in earlier[stage]
@@ -182,15 +182,15 @@ def resolve_references(
     first = {name: value for together in by_stage for name, value in together[0].items()}
     every = [first, *(first | values for together in by_stage for values in together[1:])]
     distinct = {canonical_json(values): values for values in every}
-    return problems, wanted, list(distinct.values())
+    return problems, references, list(distinct.values())
 
 
 def _check_stage(
-    stage: str, here: Any, earlier: Collection[str], later: Collection[str]
+    stage: str, own_stage: str, earlier: Collection[str], later: Collection[str]
 ) -> str | None:
     if stage in earlier:
         return None
-    if stage == here:
+    if stage == own_stage:
         return f"{stage!r} is this stage; name an earlier one"
     if stage in later:
         return f"stage {stage!r} comes later; move it before this one"
@@ -200,10 +200,11 @@ def _check_stage(
     return f"no stage {stage!r} in this file{hint}"
 
 
-def _check_name(wanted: StageReference, possible: Configurations) -> str | None:
-    if not possible or any(wanted.hyperparameter in values for values in possible):
+def _check_name(reference: StageReference, possible: Configurations) -> str | None:
+    if not possible or any(reference.hyperparameter in values for values in possible):
         return None
     known = sorted({name for values in possible for name in values})
-    hint = did_you_mean(wanted.hyperparameter, known)
+    hint = did_you_mean(reference.hyperparameter, known)
     other = hint or f"; it has {', '.join(known)}; choose one with '{OTHER_NAME}'"
-    return f"stage {wanted.stage!r} neither searches nor fixes {wanted.hyperparameter!r}{other}"
+    stage, name = reference.stage, reference.hyperparameter
+    return f"stage {stage!r} neither searches nor fixes {name!r}{other}"

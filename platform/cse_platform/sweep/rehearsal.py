@@ -62,7 +62,7 @@ class Rehearsal:
         self._earlier = {stage.method: stage.sweep for stage in earlier}
         self._fitting: dict[tuple[str, int], int] = {}
         for example in original.examples:
-            self._fit_to_width(original.fixed | original.space.active(example))
+            self._fit_to_width(original.fixed | original.space.select_active(example))
         changes = self._override_keys() | own_stores(runs)
         small = original.model_copy(update=changes)
         self.spec = SweepSpec.model_validate(small.model_dump(mode="json"))
@@ -134,7 +134,7 @@ class Rehearsal:
             large = sorted(
                 (n for n in settings[name] if type(n) is int and n > width), reverse=True
             )
-            fitted = {n: width - place for place, n in enumerate(large)}
+            fitted = {n: width - index for index, n in enumerate(large)}
             if large and is_trainable(**{name: [fitted.get(n, n) for n in settings[name]]}):
                 self._fitting |= {(name, n): smaller for n, smaller in fitted.items()}
                 return
@@ -198,7 +198,7 @@ class Rehearsal:
             return Search(sampler=search.sampler, seed=search.seed)
         tried, covered = list[dict[str, Any]](), set[str]()
         for example in self.original.examples:
-            point = space.active(self.replace_point(example))
+            point = space.select_active(self.replace_point(example))
             values = {canonical_json(item) for item in point.items()}
             if not values <= covered:
                 covered |= values

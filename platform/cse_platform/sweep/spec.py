@@ -134,7 +134,9 @@ class SweepSpec(Settings):
             return all(detail["type"] != "value_error" for detail in error.errors())
         return True
 
-    def complete(self, given: Mapping[str, Any], *, seed: float | str) -> dict[str, Any] | None:
+    def complete_point(
+        self, given: Mapping[str, Any], *, seed: float | str
+    ) -> dict[str, Any] | None:
         """Draw the values that a point lacks at random, until the method accepts them all.
 
         Returns None after `MOST_DRAWN` draws.
@@ -272,7 +274,7 @@ class SweepSpec(Settings):
 
     def settings(self, assignment: Mapping[str, Any]) -> dict[str, Any]:
         """Collect the settings for the method: top-level, fixed and active ones, as JSON values."""
-        return {**self._common_settings, **with_placeholders(self.space.active(assignment))}
+        return {**self._common_settings, **with_placeholders(self.space.select_active(assignment))}
 
     @cached_property
     def _common_settings(self) -> dict[str, Any]:

@@ -123,9 +123,9 @@ def _list_published(spec: SweepSpec, method: Method, path: Steps) -> Iterator[_C
         whose = f"published ({column.source})"
         candidate = _find_nearest(spec, path, defaults | values, whose)
         notes = [column.note] if column.note else []
-        here = spec.settings(candidate.values)
+        own = spec.settings(candidate.values)
         with suppress(SweepRefusedError):  # the sampler draws what is missing, or it is left out
-            ours, theirs = (spec.config_of(here | values) for values in ({}, settings))
+            ours, theirs = (spec.config_of(own | values) for values in ({}, settings))
             others = [
                 f"{name}={format_value(getattr(ours, name))}, not {format_value(value)}"
                 for name, value in settings.items()
@@ -175,8 +175,8 @@ def _find_columns(spec: SweepSpec, method: Method) -> list[PublishedSettings]:
     def is_trained(name: str, value: Any) -> bool:
         if name in spec.space:
             return spec.space[name].has(value)
-        here = fixed[name] if name in fixed else fields[name].default
-        return canonical_json(here) == canonical_json(value)
+        setting = fixed[name] if name in fixed else fields[name].default
+        return canonical_json(setting) == canonical_json(value)
 
     own = [column for column in method.published if column.backbone == spec.backbone]
     return [each for each in own if all(is_trained(*setting) for setting in each.variant.items())]
@@ -193,7 +193,7 @@ def _check_candidate(spec: SweepSpec, candidate: _Candidate) -> list[Problem]:
             text = f"inactive beside the point's other values, got {format_value(value)}"
             problems.append(Problem(path, text))
         elif wrong := best_reference_problems(value):
-            problems.append(wrong[0].under(path))
+            problems.append(wrong[0].with_prefix(path))
         elif not spec.space[name].has(value):
             text = f"{format_value(value)} is not in space.{name}, which is {spec.space[name]}"
             problems.append(Problem(path, text))
@@ -205,7 +205,7 @@ def _check_candidate(spec: SweepSpec, candidate: _Candidate) -> list[Problem]:
 def _explain_refusal(spec: SweepSpec, point: Mapping[str, Any]) -> str | None:
     """Explain why the method refuses a point, whatever its missing values; None if it does not."""
     if not all(name in point or spec.space.is_excluded(name, point) for name in spec.space):
-        if spec.complete(point, seed=spec.search.seed) is None:
+        if spec.complete_point(point, seed=spec.search.seed) is None:
             return f"{spec.method} refuses {format_value(dict(point))} beside any other values"
         return None
     try:

@@ -180,7 +180,7 @@ def models_folder(storage: str, sweep: str, *, runs: Path) -> str:
     return shared if storage == str(runs.absolute()) else f"{shared}/{sweep}"
 
 
-def storage_place(storage: str | None, runs: Path) -> str:
+def storage_location(storage: str | None, runs: Path) -> str:
     """Return the storage of checkpoints and models: the sweep file's, else the runs folder."""
     location = storage.rstrip("/") if storage else str(runs.absolute())
     return location if "://" in location else str(Path(location).absolute())
@@ -214,7 +214,7 @@ def sweep_stores(spec: SweepSpec, *, runs: Path) -> SweepStores:
             )
     return SweepStores(
         **urls,
-        storage=storage_place(spec.storage, runs),
+        storage=storage_location(spec.storage, runs),
         folder=sweep_folder(runs, spec.sweep),
         artifacts=runs / "artifacts",
         sweep=spec.sweep,
@@ -238,23 +238,23 @@ def find_linked_folders(storage: str, sweep: str, *, runs: Path) -> list[str]:
         checkpoints_folder(storage, sweep): checkpoints_folder(real, sweep),
         models: real + models.removeprefix(storage),
     }
-    return [folder for folder, there in expected.items() if resolve_links(folder) != there]
+    return [folder for folder, path in expected.items() if resolve_links(folder) != path]
 
 
 def refuse_unwritable(stores: SweepStores) -> None:
-    """Raise SweepRefusedError if a sweep could not write to one of its places; creates nothing.
+    """Raise SweepRefusedError if a sweep could not write to one of its locations; creates nothing.
 
     It is also refused if it could not delete its checkpoints or models later.
     """
     from cse_platform.safe_paths import find_link  # imports pyarrow
 
     for path in stores.on_this_machine:
-        there = nearest_existing(path)
-        if there != path and not there.is_dir():
-            raise SweepRefusedError(f"cannot create {path}: {there} is a file")
-        if not os.access(there, os.W_OK):
+        existing = nearest_existing(path)
+        if existing != path and not existing.is_dir():
+            raise SweepRefusedError(f"cannot create {path}: {existing} is a file")
+        if not os.access(existing, os.W_OK):
             raise SweepRefusedError(
-                f"{there} is not writable, but {path} belongs there; choose another folder "
+                f"{existing} is not writable, but {path} belongs there; choose another folder "
                 "with --runs, or with storage: and stores: in the sweep file"
             )
     if (link := find_link(stores.folder, below=stores.runs)) is not None:
@@ -272,7 +272,9 @@ def refuse_unwritable(stores: SweepStores) -> None:
 
 def normalize_url(url: str) -> str:
     """Strip the driver, user and options of a URL, so that URLs of the same database are equal."""
-    scheme, _, rest = url.partition("://")
+    scheme, _, remainder = url.partition("://")
     if scheme.startswith("sqlite"):
         return str(sqlite_file(url).absolute())
-    return f"{scheme.partition('+')[0]}://{rest.rpartition('@')[2].partition('?')[0].rstrip('/')}"
+    return (
+        f"{scheme.partition('+')[0]}://{remainder.rpartition('@')[2].partition('?')[0].rstrip('/')}"
+    )

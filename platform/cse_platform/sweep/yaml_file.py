@@ -52,7 +52,7 @@ class YamlDocument:
 
     def forget_origins(self, path: Steps) -> None:
         """Drop the origins of a path and of all inside it."""
-        self.origins = {at: o for at, o in self.origins.items() if at[: len(path)] != path}
+        self.origins = {p: o for p, o in self.origins.items() if p[: len(path)] != path}
 
 
 _INDENTED = "; is it indented as the lines that it belongs to?"
@@ -123,8 +123,8 @@ def _refuse_common_slips(text: str, line: int, error: MarkedYAMLError) -> None:
             ) from error
     unspaced = None
     for index in range(min(line, len(lines) - 1), -1, -1):  # it joins such lines, up to this one
-        if found := _UNSPACED.match(lines[index]):
-            unspaced = f"line {index + 1}: no space after {found[1] + ':'!r}"
+        if match := _UNSPACED.match(lines[index]):
+            unspaced = f"line {index + 1}: no space after {match[1] + ':'!r}"
         elif index < line:
             break
     if unspaced:
@@ -262,7 +262,7 @@ def read_yaml_file(path: Path, *, opened: tuple[Path, ...] = ()) -> YamlDocument
     source = _read_single_file(path)
     if opened:
         name = path.name
-        source.origins = {at: f"{name}, line {line}" for at, line in source.origins.items()}
+        source.origins = {p: f"{name}, line {line}" for p, line in source.origins.items()}
         source.problems = [replace(p, origin=f"{name}, line {p.origin}") for p in source.problems]
     stages = source.data.get("stages")
     if not isinstance(stages, list):
@@ -273,28 +273,28 @@ def read_yaml_file(path: Path, *, opened: tuple[Path, ...] = ()) -> YamlDocument
     merged.origins[("stages",)] = source.find_origin(("stages",))
     merged.problems = [p for p in source.problems if p.path[:1] != ("stages",)]
     for position, stage in enumerate(stages):
-        here: Steps = ("stages", position)
+        location: Steps = ("stages", position)
         origin, replaced = source, dict[str, Any]()
-        sweeps: list[tuple[Steps, Any]] = [(here, stage)]
+        sweeps: list[tuple[Steps, Any]] = [(location, stage)]
         if isinstance(stage, dict) and INCLUDE in stage:
             try:
                 origin = _read_included(stage[INCLUDE], (*opened, path))
             except SweepFileError as error:
                 # No stage takes its place, so the problem itself must carry the line.
-                line = source.find_origin((*here, INCLUDE))
+                line = source.find_origin((*location, INCLUDE))
                 merged.problems.append(Problem((), str(error), origin=line))
                 continue
             replaced = {key: value for key, value in stage.items() if key != INCLUDE}
-            theirs, sweeps = origin.data.get("stages"), [((), origin.data)]
-            if isinstance(theirs, list):
-                sweeps = [(("stages", index), inner) for index, inner in enumerate(theirs)]
+            included, sweeps = origin.data.get("stages"), [((), origin.data)]
+            if isinstance(included, list):
+                sweeps = [(("stages", index), inner) for index, inner in enumerate(included)]
         for steps, inner in sweeps:
-            at: Steps = ("stages", len(merged.data["stages"]))
+            target: Steps = ("stages", len(merged.data["stages"]))
             sweep = {**inner, **replaced} if isinstance(inner, dict) else inner
             merged.data["stages"].append(sweep)
-            _copy_origins(origin, steps, merged, at)
+            _copy_origins(origin, steps, merged, target)
             for key in replaced:
-                _copy_origins(source, (*here, key), merged, (*at, key))
+                _copy_origins(source, (*location, key), merged, (*target, key))
     return merged
 
 
@@ -311,15 +311,15 @@ def _read_included(name: Any, opened: tuple[Path, ...]) -> YamlDocument:
     return read_yaml_file(other, opened=opened)
 
 
-def _copy_origins(source: YamlDocument, steps: Steps, merged: YamlDocument, at: Steps) -> None:
+def _copy_origins(source: YamlDocument, steps: Steps, merged: YamlDocument, target: Steps) -> None:
     """Copy the origins and problems of a value of `source`, and of all inside it, to `merged`."""
-    merged.forget_origins(at)
+    merged.forget_origins(target)
     for known, line in source.origins.items():
         if known[: len(steps)] == steps:
-            merged.origins[at + known[len(steps) :]] = line
+            merged.origins[target + known[len(steps) :]] = line
     for problem in source.problems:
         if problem.path[: len(steps)] == steps:
-            merged.problems.append(replace(problem, path=at + problem.path[len(steps) :]))
+            merged.problems.append(replace(problem, path=target + problem.path[len(steps) :]))
 
 
 def _read_single_file(path: Path) -> YamlDocument:

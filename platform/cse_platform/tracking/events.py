@@ -214,7 +214,7 @@ def _read_spec(spec: dict[str, Any]) -> dict[str, Any]:
     trials = search.get("trials")
     if isinstance(trials, int) and trials > LAST_STEP:
         raise ValueError(f"search.trials is {format_value(trials)}, above {LAST_STEP}")
-    return {**spec, "search": {key: of for key, of in search.items() if key not in _REMOVED}}
+    return {**spec, "search": {key: block for key, block in search.items() if key not in _REMOVED}}
 
 
 class SweepStarted(SweepEvent):

@@ -260,24 +260,24 @@ class TrialHistory:
         """Return the seconds that a running trial has run up to `now`."""
         return self.busy_seconds + (now - (self.last_heard or now)).total_seconds()
 
-    def best(self, *, checkpoint: str) -> events.TrialPoint | None:
+    def best(self, *, picked_by: str) -> events.TrialPoint | None:
         """Return the report of the best checkpoint among trained steps; None if there is none.
 
-        `checkpoint` names the dev score that picks it, e.g. `stsb`, or `stsb+sickr` for a mean.
+        `picked_by` names the dev score that picks it, e.g. `stsb`, or `stsb+sickr` for a mean.
         Ties go to the earliest step. None also if the best checkpoint's value for the search is
         NaN.
         """
-        top = self.tops.get(dev_metric(checkpoint))
+        top = self.tops.get(dev_metric(picked_by))
         return None if top is None or math.isnan(top.value) else top
 
-    def value_so_far(self, *, checkpoint: str) -> float | None:
+    def value_so_far(self, *, picked_by: str) -> float | None:
         """Return the dev score of the best checkpoint; of a running trial, of the best so far."""
         if self.state != "RUNNING":
             return self.best_value
-        best = self.best(checkpoint=checkpoint)
+        best = self.best(picked_by=picked_by)
         return None if best is None else best.value
 
-    def with_point(self, point: events.TrialPoint, *, checkpoint: str) -> "TrialHistory":
+    def with_point(self, point: events.TrialPoint, *, picked_by: str) -> "TrialHistory":
         """Return the trial as `add_point` would change it."""
         trial = replace(
             self,
@@ -286,11 +286,11 @@ class TrialHistory:
             tops=dict(self.tops),
             costs=replace(self.costs, memory=dict(self.costs.memory)),
         )
-        trial.add_point(point, checkpoint=checkpoint)
+        trial.add_point(point, picked_by=picked_by)
         return trial
 
-    def add_point(self, point: events.TrialPoint, *, checkpoint: str) -> None:
-        """Add one report; `checkpoint` names the dev score that picks the best one."""
+    def add_point(self, point: events.TrialPoint, *, picked_by: str) -> None:
+        """Add one report; `picked_by` names the dev score that picks the best one."""
         self.curve[point.step], self.last_metrics = point.value, point.metrics
         self.costs.add(point.step, point.metrics, batch_size=self.batch_size)
         for name, value in point.metrics.items():
@@ -299,7 +299,7 @@ class TrialHistory:
                 if top is None or (value, -point.step) > (top.metrics[name], -top.step):
                     self.tops[name] = point
         if point.step > 0:
-            best = self.best(checkpoint=checkpoint)
+            best = self.best(picked_by=picked_by)
             self.kept[point.step] = math.nan if best is None else best.value
 
 
@@ -390,7 +390,7 @@ class History:
                 trial.busy_seconds, trial.last_heard = trial.busy_until(event.time), event.time
                 trial.pruner_notes |= event.pruner_notes
                 if event.step not in trial.curve:
-                    trial.add_point(event, checkpoint=self.dev.checkpoint_name)
+                    trial.add_point(event, picked_by=self.dev.checkpoint_name)
                     if event.checkpoint is not None:
                         trial.checkpoint = (event.step, event.checkpoint)
             case events.TrialCheckpoint():

@@ -432,9 +432,9 @@ def lock_journal(path: Path, *, seconds: float = 0) -> FileLock:
         lock.acquire(timeout=seconds)
     except Timeout:
         owner = lock_file.read_text()
-        way = f", or end it with cse-sweep stop {path.parent.name}" * (path.name == JOURNAL_FILE)
+        hint = f", or end it with cse-sweep stop {path.parent.name}" * (path.name == JOURNAL_FILE)
         raise JournalError(
-            f"{path} is in use by process {owner}; wait until it ends{way}"
+            f"{path} is in use by process {owner}; wait until it ends{hint}"
         ) from None
     lock_file.write_text(str(os.getpid()))
     return lock

@@ -74,10 +74,10 @@ def collect_method_code(method: Method) -> MethodCode | None:
         return None
     texts: dict[str, str] = {}
     left_out: dict[str, str] = {}
-    room = MAX_SOURCE_BYTES
+    bytes_left = MAX_SOURCE_BYTES
     for inside, file in sources.items():
         content = file.read_bytes()
-        if len(content) > room:
+        if len(content) > bytes_left:
             left_out[inside.as_posix()] = f"it has {len(content)} bytes"
             continue
         try:
@@ -85,7 +85,7 @@ def collect_method_code(method: Method) -> MethodCode | None:
         except UnicodeDecodeError:
             left_out[inside.as_posix()] = "it is not text"
             continue
-        room -= len(content)
+        bytes_left -= len(content)
     files = {name: mask_text(text) for name, text in texts.items()}
     entries = outside_methods().get(outside[0], ())
     installed = next((entry.dist for entry in entries if entry.dist is not None), None)
@@ -145,10 +145,10 @@ def read_method_code(folders: Iterable[Path], sha256: str) -> MethodCode | None:
         try:
             return MethodCode.model_validate_json(content)
         except ValidationError as error:
-            where = error.errors()[0]["loc"][:1]
-            what = "".join(f"{key}: " for key in where)  # a later one is its own text
+            location = error.errors()[0]["loc"][:1]
+            field = "".join(f"{key}: " for key in location)  # a later one is its own text
             raise JournalError(
-                f"{file} is not the source of a method ({what}{first_problem(error)}), so nothing "
+                f"{file} is not the source of a method ({field}{first_problem(error)}), so nothing "
                 "of it is used; if you do not know where it comes from, remove it"
             ) from error
     return None

@@ -30,9 +30,9 @@ class OutputFile:
         """The line before what the trial's current process has printed."""
         self.total = self.offset = 0
         """How many bytes that process has reported, and up to where in its own file."""
-        content, whole = _read_members(file)
+        content, is_complete = _read_members(file)
         self._size = len(content)
-        if not whole:
+        if not is_complete:
             self._rewrite_file(content)
 
     def append(self, text: str) -> None:

@@ -76,10 +76,10 @@ def compress_examples(examples: events.PackedExamples) -> tuple[bytes, bytes | N
             f"got {', '.join(map(str, counts))}"
         )
     if (gold is None) != (examples.statistic == "mean"):
-        has = "no gold scores" if gold is None else "gold scores"
+        got = "no gold scores" if gold is None else "gold scores"
         raise ValueError(
             f"{examples.task}: expected gold scores, except for a mean; the statistic is "
-            f"{examples.statistic}, with {has}"
+            f"{examples.statistic}, with {got}"
         )
     return values, gold, counts[0]
 

@@ -403,7 +403,7 @@ def _make_end(
     history: History, trial: TrialHistory, sweep: str, *, time: datetime, **fields: Any
 ) -> events.TrialFinished:
     """Make the end of a run, with its best dev point."""
-    best = trial.best(checkpoint=history.dev.checkpoint_name)
+    best = trial.best(picked_by=history.dev.checkpoint_name)
     return events.TrialFinished(
         sweep=sweep,
         trial=trial.key,
@@ -427,12 +427,12 @@ def _refuse_other_sweep(
             f"sweep {sweep!r} is one of cse-sweep ({journal}); give the recorded runs another "
             "name: record(sweep=...)"
         )
-    there = {name: history.spec.get(name) for name in identity}
-    there["dev set"] = history.dev.search_name
+    known = {name: history.spec.get(name) for name in identity}
+    known["dev set"] = history.dev.search_name
     for name, value in {**identity, "dev set": dev}.items():
-        if there[name] != value:
+        if known[name] != value:
             raise RecordingError(
-                f"sweep {sweep!r} has {name} {there[name]}, and this run {value}; give it a sweep "
+                f"sweep {sweep!r} has {name} {known[name]}, and this run {value}; give it a sweep "
                 "of its own: record(sweep=...)"
             )
 

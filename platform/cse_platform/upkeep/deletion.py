@@ -35,7 +35,7 @@ from cse_platform.sweep.stores import (
     import_journal,
     mlflow_uri,
     search_url,
-    storage_place,
+    storage_location,
     sweep_folder,
 )
 from cse_platform.tracking.events import (
@@ -107,8 +107,8 @@ class Deletion:
             parts.append(("MLflow runs", str(len(self.mirrored.runs)), uri))
         if models := [*filter(None, map(self.find_model, self.content.trials))]:
             size = sum(0 if is_remote(model) else folder_size(Path(model)) for model in models)
-            where = mask_url(self.folders.models)
-            parts.append(("models", f"{len(models)}, {format_size(size)}", where))
+            location = mask_url(self.folders.models)
+            parts.append(("models", f"{len(models)}, {format_size(size)}", location))
         if self.is_import:
             size = self.journal.stat().st_size
             parts.append(("journal", format_size(size), str(self.journal)))
@@ -289,7 +289,7 @@ def plan_deletion(board: Store, url: str, sweep: str, *, runs: Path) -> Deletion
             sweep=sweep,
             journal=identity,
         )
-    storage = storage_place(spec.get("storage"), home)
+    storage = storage_location(spec.get("storage"), home)
     folders = OwnFolders(storage, sweep, home)
     folders.refuse_other_owner(identity)
     return Deletion(
@@ -329,9 +329,9 @@ def _locate_journal(session: Session, sweep: str, runs: Path) -> Path:
                     "its leaderboard with --store or CSE_STORE"
                 )
         find_sweep(session, sweep)  # raises, and suggests the nearest name
-    where = "" if last is None or not last.folder else f": it was in {last.folder} on {last.host}"
+    hint = "" if last is None or not last.folder else f": it was in {last.folder} on {last.host}"
     raise SweepRefusedError(
-        f"the journal of sweep {sweep!r} is not here{where}; delete the sweep there, or name "
+        f"the journal of sweep {sweep!r} is not here{hint}; delete the sweep there, or name "
         "its runs folder with --runs. If the journal is lost, remove the sweep from the "
         f"leaderboard with cse-leaderboard rebuild --without {sweep}"
     )

@@ -178,7 +178,7 @@ def test_the_best_so_far_is_of_trained_steps_and_the_same_everywhere(board) -> N
     apply_events(board, events)
     lab, driver = Leaderboard(board), History(events)
     expected = {number: best for number, (_, best) in enumerate(SO_FAR)}
-    best = [trial.best(checkpoint="stsb") for trial in driver.trials.values()]
+    best = [trial.best(picked_by="stsb") for trial in driver.trials.values()]
     views = {
         "table": {
             trial.number: (trial.best_value, trial.best_step) for trial in lab.table_trials("first")
@@ -193,7 +193,7 @@ def test_the_best_so_far_is_of_trained_steps_and_the_same_everywhere(board) -> N
         "driver": {n: (p.value, p.step) if p else (None, None) for n, p in enumerate(best)},
     }
     assert {name: view for name, view in views.items() if view != expected} == {}
-    values = {t.number: t.value_so_far(checkpoint="stsb") for t in driver.trials.values()}
+    values = {t.number: t.value_so_far(picked_by="stsb") for t in driver.trials.values()}
     assert values == {number: value for number, (value, _) in expected.items()}
     for where, found in {
         "score >= 50": [0, 1],

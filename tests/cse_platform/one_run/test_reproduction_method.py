@@ -21,7 +21,7 @@ from cse_methods.registry import get_method
 from cse_platform.cli.sweep import main as cse_sweep
 from cse_platform.errors import NotFoundError
 from cse_platform.export.journal_files import find_output, journal_folders
-from cse_platform.leaderboard.trial_details import SweepPlace, TrialDetails
+from cse_platform.leaderboard.trial_details import SweepEntry, TrialDetails
 from cse_platform.sweep.identity import code_hash
 from cse_platform.sweep.stores import sweep_folder
 from cse_platform.tracking.events import Event
@@ -170,7 +170,7 @@ def test_a_folder_that_nobody_here_can_look_into_is_passed_over(lab, keep, runs)
     found = read_method_code([Path(other), sweep_folder(runs, "first")], sha256)
     assert found is not None and found.files["lab/parts/loss.py"] == "WEIGHT = 1.0\n"
     details = object.__new__(TrialDetails)
-    places = (SweepPlace("first", 3, "search", "host", other),)
+    places = (SweepEntry("first", 3, "search", "host", other),)
     details.__dict__.update(key=KEY, starts=(), sweeps=places)
     assert find_output(details, runs) is None
     with pytest.raises(NotFoundError, match="the output of trial 0a1b2c3d is not here"):
@@ -326,5 +326,5 @@ def test_no_source_is_read_through_a_link_or_by_another_name(ran, runs, tmp_path
     ran("0" * 64, provenance={METHOD_SOURCE: sha256})
     assert "\n\\x00\\u202e\n" in one_run("show", KEY, "--code").stdout
     details = object.__new__(TrialDetails)
-    details.__dict__.update(sweeps=(SweepPlace("first", 3, "search", "host", "a\0"),))
+    details.__dict__.update(sweeps=(SweepEntry("first", 3, "search", "host", "a\0"),))
     assert read_method_code(journal_folders(details, None), sha256) is None

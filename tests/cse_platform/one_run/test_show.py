@@ -7,7 +7,7 @@ from one_trial import KEY, began, evaluated, life, one_run
 from stored_trials import apply_events
 from sweep_events import trial_reused
 
-from cse_platform.cli.common import LeaderboardPlace, store_options
+from cse_platform.cli.common import StoreOptions, store_options
 from cse_platform.leaderboard import Leaderboard
 from cse_platform.leaderboard.trial_details import TrialDetails
 from cse_platform.presentation.tables import to_json
@@ -60,8 +60,8 @@ def test_commands_name_the_typed_leaderboard_without_its_password(runs, fill, mo
 
     @click.command()
     @store_options
-    def command(place: LeaderboardPlace) -> None:
-        click.echo(place.options)
+    def command(stores: StoreOptions) -> None:
+        click.echo(stores.options)
 
     typed = CliRunner().invoke(command, ["--store", "postgresql+psycopg://me:secret@lab/cse"])
     assert typed.output == " --store 'postgresql+psycopg://me:***@lab/cse'\n"

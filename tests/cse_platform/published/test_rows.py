@@ -40,7 +40,7 @@ def test_figures_and_what_else_a_row_says() -> None:
     assert scores == {"stsb": 0.8397}
     row = one("rankcse", "table6", "bert-base", "rankcse", rank_loss="listmle")
     assert row.std == {"avg_sts": 0.0004, "avg_transfer": 0.0006}
-    assert (row.seeds, row.split, row.own) == (5, "test", True)
+    assert (row.seeds, row.split, row.is_own) == (5, "test", True)
     assert row.label == "rank_loss=listmle, seeds=5"
     assert row.sources == ("rankcse table6",)
     row = one("rankcse", "table13", "bert-base", "rankcse")  # ranking has columns of its own
@@ -53,7 +53,7 @@ def test_figures_and_what_else_a_row_says() -> None:
     assert one("rankcse", "table11", "bert-base", "simcse").corpus == "wiki1m"  # costs are of it
     assert one("compcse", "table1", "bert-base", "simcse").corpus is None
     row = one("hicl", "table9", "bert-large", "simcse", variant="hicl")
-    assert (row.method, row.own) == ("hicl", True)
+    assert (row.method, row.is_own) == ("hicl", True)
     assert row in published_rows(method="hicl")
     assert row not in published_rows(method="simcse")
     assert one("rankcse", "table3", "bert-base", "last-avg").method == "untrained"
@@ -64,12 +64,14 @@ def test_what_a_paper_ran_anew_is_told_from_what_it_cites() -> None:
     cited = one("hicl", "table10", "bert-base", "simcse", run="original")
     assert (cited.rerun, cited.configuration) == (False, {"batch_size": 64, "precision": "fp16"})
     rerun = [row for row in published_rows() if row.rerun]
-    assert not any(row.own or "rerun" in (row.configuration or {}) for row in rerun)
+    assert not any(row.is_own or "rerun" in (row.configuration or {}) for row in rerun)
     assert {(row.paper, row.method) for row in rerun} == {
         *(("hicl", method) for method in ("simcse", "esimcse", "sncse")),
         ("rankcse", "simcse"),
     }
-    assert all(row.rerun for row in published_rows() if row.settings.get("setup") and not row.own)
+    assert all(
+        row.rerun for row in published_rows() if row.settings.get("setup") and not row.is_own
+    )
 
 
 COSTS_IN_TEXT = [
@@ -132,11 +134,11 @@ def test_a_recent_row_says_where_it_is_from_and_what_sets_it_apart(recent) -> No
     assert (row.scores["avg_sts"], row.scores["sickr"]) == (0.8056, 0.7301)
     assert (row.year, row.venue, row.paper_id) == (2025, "AAAI 2025", "arXiv:2503.12739")
     assert row.trained_on.startswith("wiki1m + unlabelled SICK-R")
-    assert (row.apart, row.own) == (("ensemble", "transductive"), True)
+    assert (row.apart, row.is_own) == (("ensemble", "transductive"), True)
     assert row.shown_system == "tncse (ensemble, transductive)"
     assert row.checkpoints == "single released checkpoint; seed fixed at 42"
     row = one("cotbert", "table2", "bert-base", "rankencoder")
-    assert (row.reported_by, row.own, row.apart) == ("CoT-BERT", False, ())
+    assert (row.reported_by, row.is_own, row.apart) == ("CoT-BERT", False, ())
     assert row.read_in.startswith("https://github.com/ZBWpro/CoT-BERT ")
     assert (len(recent), sum(bool(row.reported_by) for row in recent)) == (119, 39)
     for row in recent:

@@ -40,7 +40,7 @@ class Sweep:
     def report(self, result: dict[str, Any], *, checkpoint: Any = None) -> None:
         reported = read_report(result[REPORT])
         assert checkpoint is None  # of which Ray would make copies
-        made = reported.checkpoint
+        made = reported.checkpoint_step
         self.told[reported.step] = (
             None if made is None else (made, (self.trial / f"checkpoint_{made}" / FILE).read_text())
         )
@@ -94,7 +94,7 @@ def sweep(request: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Swee
 
 
 def report(own: TrialCheckpoints, step: int, save: Any) -> None:
-    own.report(Report(attempt="attempt", step=step), step=step, save=save)
+    own.report_point(Report(attempt="attempt", step=step), step=step, save=save)
 
 
 def run(

@@ -49,7 +49,7 @@ def test_trials_of_the_same_code_are_reused_and_of_other_code_are_others(start, 
         codes = {board.trial(key).configuration.code for key in (*first, *other)}
         [row] = board.rows()
     assert len(codes) == 2 and None not in codes
-    newest = drive.state.identity.of(drive.spec.config_of(row.configuration.values)).code
+    newest = drive.state.identity.of_config(drive.spec.config_of(row.configuration.values)).code
     assert row.other_code == (row.configuration.code != newest)
 
 

@@ -55,7 +55,7 @@ def test_what_a_worker_tells_of_an_error_and_the_last_line_of_the_method() -> No
         raise CseError("try a lower learning rate; mysql://ann:secret@host/db")
 
     failure = failure_from_report(report_of(raised(fail)), of_module(__name__))
-    assert failure.said == "try a lower learning rate; mysql://ann:***@host/db"
+    assert failure.message == "try a lower learning rate; mysql://ann:***@host/db"
     assert "secret" not in failure.traceback
     for module, place in {
         "labcse.method": "labcse/parts/loss.py:41: z = first @ second",
@@ -63,8 +63,8 @@ def test_what_a_worker_tells_of_an_error_and_the_last_line_of_the_method() -> No
         "method": "method.py:12: return loop.train(config, run)",  # a single file
         "torch.linear": "torch/matmul.py:5",  # the message says what is raised there
     }.items():
-        told = RaisedError(said="RuntimeError: shapes", says_what_to_do=False, traceback=REMOTE)
-        said = failure_from_report(told, of_module(module)).said
+        told = RaisedError(message="RuntimeError: shapes", says_what_to_do=False, traceback=REMOTE)
+        said = failure_from_report(told, of_module(module)).message
         assert said.startswith(f"RuntimeError: shapes, at {place}")
         assert "raise" not in said
 
@@ -80,7 +80,7 @@ def test_an_end_without_a_word_of_the_worker_is_a_crash() -> None:
         secret: "Out of memory of s3://key:***@bucket",
     }.items():
         failure = failure_without_report(told, "", of_module("labcse.method"))
-        assert (failure.said, failure.end) == (said, "crash")
+        assert (failure.message, failure.end) == (said, "crash")
 
 
 def raised(call: Callable[[], Any]) -> Exception:
@@ -97,10 +97,10 @@ def test_what_no_file_takes_is_written_out_and_a_long_line_is_cut(tmp_path) -> N
         failure_from_report(report_of(error), of_module("labcse.method")),
         failure_without_report(f"ValueError: {error}", "", of_module("labcse.method")),
     ):
-        (tmp_path / "trial-0.txt").write_text(failure.traceback + failure.said)
-        assert failure.said.startswith("ValueError: no caf\\udce9\\x00: x x")
-        assert failure.said.endswith("x x is the last word") and len(failure.said) < 1000
-        assert "399," in failure.said
+        (tmp_path / "trial-0.txt").write_text(failure.traceback + failure.message)
+        assert failure.message.startswith("ValueError: no caf\\udce9\\x00: x x")
+        assert failure.message.endswith("x x is the last word") and len(failure.message) < 1000
+        assert "399," in failure.message
         assert 200_000 * "x " in failure.traceback
 
 
@@ -138,13 +138,13 @@ def test_the_end_of_a_process_names_signal_or_exit_code_and_the_last_line_printe
         (f"{ended} 3.", "a\nb", "ended with exit code 3; it printed last: b"),
     ):
         failure = failure_without_report(DIED + detail, printed, of_module("labcse.method"))
-        assert re.fullmatch(f"its process {said}", failure.said) and failure.end == "crash"
+        assert re.fullmatch(f"its process {said}", failure.message) and failure.end == "crash"
         whole = with_last_lines(failure, printed).traceback
         assert whole.startswith(DIED + detail) and whole.endswith(printed.rstrip() or detail)
     lost = failure_without_report(
         "The actor died because its node has died.", "a\n", of_module("x")
     )
-    assert lost.said == "The actor died because its node has died."
+    assert lost.message == "The actor died because its node has died."
 
 
 KEY = "0a1b2c3d" + "0" * 56
@@ -238,12 +238,12 @@ def test_each_report_is_written_once_and_without_secrets(tmp_path, trial) -> Non
     outputs = TrialOutputs(tmp_path, "s3://bucket/lab")
     for _ in range(2):
         outputs.add(trial, printed("\x1b[31mpassword: hunter2\x1b[0m\n", 20, 20))
-    outputs.end(trial, "process")
+    outputs.end_process(trial, "process")
     trial.trial.resumed_from = 4
     outputs.add(trial, printed("again\n", 6, 6))
     text = read_output(output_file(tmp_path, 3))
     assert HEAD.split(text) == ["", "0", "password: ***\n", "4", "again\n"]
-    assert outputs.end(trial, "process") == "again\n"
+    assert outputs.end_process(trial, "process") == "again\n"
 
 
 @pytest.mark.parametrize("reported", [True, False])
@@ -253,7 +253,7 @@ def test_what_a_killed_process_printed_is_in_its_file(tmp_path, trial, reported)
         os.write(1, b"one\ntwo")
         if reported:
             outputs.add(trial, capture.take())
-        assert [outputs.end(trial, "process") for _ in range(2)] == ["one\ntwo", ""]
+        assert [outputs.end_process(trial, "process") for _ in range(2)] == ["one\ntwo", ""]
     assert HEAD.sub("", read_output(output_file(tmp_path, 3))) == "one\ntwo"
 
 
@@ -263,7 +263,7 @@ def test_the_file_of_a_trial_that_has_ended_is_one_member(tmp_path, trial) -> No
         outputs.add(trial, printed("a line\n", total, total))
     file = output_file(tmp_path, 3)
     before = read_output(file)
-    outputs.end(trial, "process")
+    outputs.end_process(trial, "process")
     assert file.read_bytes() == gzip.compress(before.encode(), mtime=0)
 
 

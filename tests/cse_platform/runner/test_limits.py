@@ -131,7 +131,7 @@ def test_a_search_stays_ended_after_a_restart_and_a_larger_budget_goes_on(start)
     spent = start(search=limited(AT_ONCE)).run()
     values = {"temperature": 0.5}
     request = SweepRequested(sweep="small", request="r", action="enqueue", who="a", values=values)
-    spent.state.heed([request])
+    spent.state.apply_requests([request])
     spent.run().close()
     assert [one.values["temperature"] for one in spent.trials][1:] == [0.5]
     again = start(search=limited(AT_ONCE))

@@ -206,7 +206,7 @@ from cse_platform.errors import SweepRefusedError
 from cse_platform.runner.jobs import JobServer
 
 try:
-    print(JobServer(sys.argv[1]).running("no such sweep"))
+    print(JobServer(sys.argv[1]).find_job("no such sweep"))
 except SweepRefusedError as refused:
     sys.exit(f"refused: {refused}")
 """

@@ -87,7 +87,7 @@ def test_what_is_taken_over_counts_and_has_a_best(start) -> None:
 
 
 def watched(drive: Any, monkeypatch: pytest.MonkeyPatch, run: Callable[[], Any], **how: Any) -> str:
-    monkeypatch.setattr(progress, "LOOK_SECONDS", 0.001)
+    monkeypatch.setattr(progress, "TICK_SECONDS", 0.001)
     out = io.StringIO()
     console = Console(file=out, markup=False, highlight=False, **how)
     with watching(drive.state, console, errors=drive.folder / "errors"):

@@ -55,7 +55,7 @@ def test_a_run_belongs_to_one_trial(monkeypatch, cheap) -> None:
 def test_what_a_method_hands_to_ray_stays_in_its_process(monkeypatch) -> None:
     own = make_result(Report(attempt="one", step=1, metrics=SCORE))
     handed = {**own, 7: {"of": "no text"}, "done": True, "unread_settings": 5, "timestamp": 1}
-    reusable = worker.make_reusable(lambda settings: None)
+    reusable = worker.make_reusable_trainable(lambda settings: None)
     monkeypatch.setattr(reusable.__bases__[0], "step", lambda self: handed)
     assert object.__new__(reusable).step() == {REPORT: own[REPORT]}
 
@@ -66,7 +66,7 @@ class Text(str):
 
 def test_a_method_cannot_send_objects_or_its_end_by_hand(monkeypatch) -> None:
     made_up = {"cse": Text("{}"), "__duplicate__": Text("1"), "should_checkpoint": Text("1")}
-    reusable = worker.make_reusable(lambda settings: None)
+    reusable = worker.make_reusable_trainable(lambda settings: None)
     base = reusable.__bases__[0]
     monkeypatch.setattr(worker, "find_attempt", lambda: "one")
     monkeypatch.setattr(base, "step", lambda self: dict(made_up))
@@ -91,7 +91,7 @@ WRONG: dict[str, dict[str, Any]] = {
     "name that cannot be printed": {"metrics": {"train/\0lr": 0.5}},
     "dev score above 1": {"metrics": {bad.DEV: 1.5}},
     "no dev score": {"metrics": {"train/lr": 0.5}},
-    "checkpoint elsewhere": {"checkpoint": "../other"},
+    "checkpoint elsewhere": {"checkpoint_step": "../other"},
     "unread of a number": {"unread": 5},
 }
 
@@ -136,8 +136,8 @@ def test_a_malformed_report_ends_its_trial_and_a_raised_error_is_told_in_a_line(
         drive.results.record_failure(drive.state.live[key], failure)
         del drive.running[key]
         trial = drive.history.trials[key]
-        told = (failure.end, bool(failure.said), trial.state, trial.error)
-        if told != ("error", True, "FAIL", failure.said):
+        told = (failure.end, bool(failure.message), trial.state, trial.error)
+        if told != ("error", True, "FAIL", failure.message):
             wrong.append(way)
     assert not wrong
     drive.close()  # the stores take it

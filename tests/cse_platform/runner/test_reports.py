@@ -119,7 +119,7 @@ def test_what_goes_on_keeps_its_checkpoint_and_what_a_kill_left_is_deleted(one, 
     left = [drive.checkpoints / trial / f"checkpoint_{n}" for trial in "ab" for n in (0, 2)]
     for place in left:
         (place / BEST_FOLDER).mkdir(parents=True)
-    receive(drive, key, 2, {"dev/stsb_spearman": 0.5}, attempt="a", checkpoint=2)
+    receive(drive, key, 2, {"dev/stsb_spearman": 0.5}, attempt="a", checkpoint_step=2)
     drive.close()
     again = start(drive.spec)
     again.state.folders.close()
@@ -153,9 +153,9 @@ def test_a_checkpoint_that_is_told_later_is_gone_on_from(one, start) -> None:
         (place / BEST_FOLDER).mkdir(parents=True)
     for step in (2, 4, 6):
         receive(drive, key, step, {"dev/stsb_spearman": 0.5})
-    drive.results.checkpoint(drive.state.live[key], step=2, location=str(first))
-    drive.results.checkpoint(drive.state.live[key], step=4, location=str(further[0]))
-    drive.results.checkpoint(
+    drive.results.record_checkpoint(drive.state.live[key], step=2, location=str(first))
+    drive.results.record_checkpoint(drive.state.live[key], step=4, location=str(further[0]))
+    drive.results.record_checkpoint(
         drive.state.live[key], step=2, location=str(left)
     )  # an older one changes nothing
     drive.close()
@@ -163,7 +163,7 @@ def test_a_checkpoint_that_is_told_later_is_gone_on_from(one, start) -> None:
     (plan,) = again.start()
     assert plan.resumed_from == 4
     further[1].mkdir(parents=True)
-    receive(again, key, 6, {"dev/stsb_spearman": 0.4}, attempt="c", checkpoint=6)
+    receive(again, key, 6, {"dev/stsb_spearman": 0.4}, attempt="c", checkpoint_step=6)
     trial = again.history.trials[key]
     assert (trial.checkpoint, trial.curve) == ((6, str(further[1])), {2: 0.5, 4: 0.5, 6: 0.5})
     again.state.folders.close()

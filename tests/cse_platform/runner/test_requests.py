@@ -34,7 +34,7 @@ def act(drive: Any, request: SweepRequested) -> None:
         if drive.running.pop(live.trial.key, None) is not None:
             drive.results.record_end(live)
 
-    drive.state.heed([request], stop_trial=stop)
+    drive.state.apply_requests([request], stop_trial=stop)
 
 
 def states(drive: Any) -> list[str]:

@@ -34,7 +34,7 @@ def test_warnings_reach_the_store(drive, monkeypatch) -> None:
         logging.getLogger("cse_platform.runner").warning("node %s differs", "gpu7")
         logging.getLogger("cse_platform.runner").info("no news")
         logging.getLogger(journal.__name__).warning("no room")
-        drive.state.say("at http://lab:PASSWORD@db.lab")
+        drive.state.send_message("at http://lab:PASSWORD@db.lab")
     logging.getLogger("cse_platform.runner").warning("after the end")
     drive.recorder.flush(10)
     board: Store = drive.state.leaderboard
@@ -64,7 +64,7 @@ def test_a_leaderboard_that_is_down_is_asked_again(drive, monkeypatch) -> None:
     drive.recorder.flush(10)
     followed = FollowedSweep(drive.state.leaderboard, "small")
     followed.new_lines()
-    drive.state.say("first")
+    drive.state.send_message("first")
     drive.recorder.flush(10)
     with monkeypatch.context() as down:
         down.setattr(Leaderboard, "sweep", Mock(side_effect=StoreDownError("no route")))

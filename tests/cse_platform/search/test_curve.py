@@ -173,9 +173,11 @@ def test_curves_of_other_lengths_and_steps_are_read_at_the_same_share() -> None:
     assert verdict(curve, other).chance == pytest.approx(expected.chance)
     coarse = PastCurves()
     coarse.add({500: 0.5, 1000: 0.6}, configuration="a")
-    assert len(coarse.at(0.4, steps=1000)[1]) == 0
-    assert coarse.at(0.7, steps=1000)[1] == pytest.approx([0.1])
-    assert len(coarse.at(0.7, steps=2001)[1]) == len(coarse.at(0.7, steps=499)[1]) == 0
+    assert len(coarse.states_at(0.4, steps=1000)[1]) == 0
+    assert coarse.states_at(0.7, steps=1000)[1] == pytest.approx([0.1])
+    assert (
+        len(coarse.states_at(0.7, steps=2001)[1]) == len(coarse.states_at(0.7, steps=499)[1]) == 0
+    )
 
 
 def test_noise_between_seeds_keeps_trials_alive() -> None:

@@ -162,7 +162,7 @@ def identity(**values: Any) -> dict[str, Any]:
     given |= {"data": "builtin", "search": {"trials": 1}}
     spec = SweepSpec.model_validate(given | {"fixed": fixed})
     of_sweep = Identity(spec, spec.find_method(), DevData(spec))
-    return dict(of_sweep.of(spec.config({})).ingredients)
+    return dict(of_sweep.of_config(spec.config({})).ingredients)
 
 
 def test_a_trial_s_key_knows_its_base_alone(tmp_path, monkeypatch) -> None:
@@ -174,7 +174,7 @@ def test_a_trial_s_key_knows_its_base_alone(tmp_path, monkeypatch) -> None:
     searched = load(tmp_path, ON_BASE)
     of_sweep = Identity(searched, searched.find_method(), DevData(searched))
     config = searched.config({"base": "mixcse", "base_mix_weight": 0.2, "base_temperature": 0.05})
-    assert of_sweep.of(config).ingredients == identity(base="mixcse", batch_size=8)
+    assert of_sweep.of_config(config).ingredients == identity(base="mixcse", batch_size=8)
     raised = replace(get_method("mixcse"), revision=2)
     monkeypatch.setitem(registry._METHODS, "mixcse", raised)
     assert identity(base="mixcse") == mixed | {"bases": {"mixcse": 2}}

@@ -170,7 +170,7 @@ def test_every_shipped_file_can_be_rehearsed(shipped, names) -> None:
             for point in found.spec.search.start_from or found.spec.grid_points():
                 found.spec.config(point).check_width(192)
             for point in original.examples:
-                there = found.spec.space.active(found.replace_point(point))
+                there = found.spec.space.select_active(found.replace_point(point))
                 found.spec.config(there).check_width(192)
             assert found.spec.planned is not None and found.spec.planned <= 40
             assert get_method(found.spec.method).name == original.method

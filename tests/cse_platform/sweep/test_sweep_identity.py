@@ -50,7 +50,7 @@ def key(
     spec: SweepSpec, assignment: dict[str, Any] | None = None, *, seed: int = 42, revision: int = 1
 ) -> str:
     method = dataclasses.replace(get_method(spec.method), revision=revision)
-    return Identity(spec, method, DevData(spec)).of(spec.config(assignment or {})).key(seed)
+    return Identity(spec, method, DevData(spec)).of_config(spec.config(assignment or {})).key(seed)
 
 
 def test_canonical_hash_by_hand() -> None:
@@ -88,7 +88,7 @@ def test_what_changes_the_numbers_changes_the_key(tmp_path: Path) -> None:
     corrected.sha256 = {
         task: f"{sha256}, one gold score corrected" for task, sha256 in ours.sha256.items()
     }
-    one, other = (Identity(spec, method, dev).of(config) for dev in (ours, corrected))
+    one, other = (Identity(spec, method, dev).of_config(config) for dev in (ours, corrected))
     assert one.hash != other.hash
 
 

@@ -62,8 +62,8 @@ def test_a_good_file_loads(tmp_path: Path) -> None:
     text = text.replace("space:\n", "space:\n  epochs: {low: 1, high: 3}\n")
     space = load(tmp_path, text).space
     epochs, views = space["epochs"], space["views"]
-    assert isinstance(epochs, Range) and not epochs.whole and epochs.low == 1.0
-    assert isinstance(views, Range) and views.whole
+    assert isinstance(epochs, Range) and not epochs.is_whole and epochs.low == 1.0
+    assert isinstance(views, Range) and views.is_whole
 
 
 def test_a_data_file_lies_beside_the_sweep_file(tmp_path, monkeypatch) -> None:

@@ -66,8 +66,8 @@ def test_a_range_can_be_compared() -> None:
     assert found.is_excluded("rate", {"weight": 0.5}) and found.is_excluded("deep", {"weight": 0.5})
     assert not found.is_excluded("rate", {"weight": 1.0})
     assert Space.model_validate(found.model_dump(mode="json")) == found
-    assert Range(low=1, high=3).whole and Range(low=1, high=3, step=2).whole
-    assert not Range(low=1, high=3, step=0.5).whole and not Range(low=1.0, high=3).whole
+    assert Range(low=1, high=3).is_whole and Range(low=1, high=3, step=2).is_whole
+    assert not Range(low=1, high=3, step=0.5).is_whole and not Range(low=1.0, high=3).is_whole
 
 
 def test_a_range_has_a_value_for_each_outcome_of_its_comparisons() -> None:
@@ -86,10 +86,10 @@ def test_a_range_has_a_value_for_each_outcome_of_its_comparisons() -> None:
 def test_a_dimension_is_inactive_with_its_parent() -> None:
     conditional = space(**CONDITIONAL)
     full = {"tau3": 0.1, "rank_loss": "listnet", "ranked": True, "beta": 0}
-    assert conditional.active(full) == full
-    without = conditional.active(full | {"rank_loss": "listmle"})
+    assert conditional.select_active(full) == full
+    without = conditional.select_active(full | {"rank_loss": "listmle"})
     assert without.keys() == {"ranked", "rank_loss", "beta"}
-    assert conditional.active(full | {"ranked": False}) == {"ranked": False, "beta": 0}
+    assert conditional.select_active(full | {"ranked": False}) == {"ranked": False, "beta": 0}
     both = space(a=[1, 2], b=[1, 2, 3], c={"choices": [0], "when": {"a": 1, "b": [1, 2]}})
     active = {(a, b) for a in (1, 2) for b in (1, 2, 3) if both.is_active("c", {"a": a, "b": b})}
     assert active == {(1, 1), (1, 2)}

@@ -192,7 +192,7 @@ def test_the_best_step_is_the_first_of_the_highest_dev_score() -> None:
         ({2: 0.3, 4: 0.5}, "sickr", (2, 0.3)),
     ):
         history = History([start(0), *(point(0, step, value) for step, value in curve.items())])
-        found = history.trials["t0"].best(checkpoint=checkpoint)
+        found = history.trials["t0"].best(picked_by=checkpoint)
         assert (found and (found.step, found.value)) == best, curve
 
 
@@ -209,7 +209,7 @@ def test_a_mean_of_dev_sets_picks() -> None:
     trial = history.trials["t0"]
     assert history.dev.checkpoint_name == "stsb+sickr"
     assert trial.kept == {2: 0.9, 4: 0.6, 6: 0.6}
-    best = trial.best(checkpoint=history.dev.checkpoint_name)
+    best = trial.best(picked_by=history.dev.checkpoint_name)
     assert best is not None and best.step == 4
 
 

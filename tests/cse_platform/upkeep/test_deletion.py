@@ -17,7 +17,7 @@ from cse_platform.cli.sweep import main as cse_sweep
 from cse_platform.control.annotations import annotate
 from cse_platform.errors import JournalError, NotFoundError
 from cse_platform.leaderboard.api import Leaderboard
-from cse_platform.leaderboard.board import annotations
+from cse_platform.leaderboard.board import read_annotations
 from cse_platform.leaderboard.records import Filters
 from cse_platform.own_folders import OwnFolders
 from cse_platform.stores.rebuild import rebuild
@@ -175,7 +175,7 @@ def test_notes_of_a_deleted_sweep_do_not_come_back(lab) -> None:
     carry_out(lab)
     rebuild(lab.url, [lab.runs])
     with lab.board() as board, board.session() as session:
-        assert [*annotations(session, "sweep")] == ["third"]
+        assert [*read_annotations(session, "sweep")] == ["third"]
     assert rows(lab, "third")
     with pytest.raises(NotFoundError, match="there is no sweep 'small'"):
         rows(lab, "small")

@@ -194,16 +194,16 @@ def test_the_attempt_that_was_complete_first_is_kept_else_the_furthest() -> None
     def attempt(*events: Event) -> disagreements.TrialResults:
         results = disagreements.TrialResults()
         for event in events:
-            results.follow(event)  # type: ignore[arg-type]  # events of a trial
+            results.add_event(event)  # type: ignore[arg-type]  # events of a trial
         return results
 
     first, later = life(0.5, "a"), life(0.7, "a", hours=1)
     for one, other in ((first, later), (later, first)):
         kept = attempt(*one)
-        kept.add(attempt(*other))
+        kept.merge(attempt(*other))
         assert kept.dev["dev at step 10"] == 0.5
     short, long = first[:-2], later[:-1]
     for one, other in ((short, long), (long, short)):
         kept = attempt(*one)
-        kept.add(attempt(*other))
+        kept.merge(attempt(*other))
         assert kept.dev["dev at step 10"] == 0.7

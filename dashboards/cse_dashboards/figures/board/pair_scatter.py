@@ -24,17 +24,17 @@ def pair_scatter(
     )
     name, title = f"pairs_{task}", f"Pairs of {task_name(task)}"
     labelled = labelled_rows([row_a, row_b])
-    found: list[Examples] = []
+    examples: list[Examples] = []
     for row in labelled.values():
         if (trial := best_scored_trial(row, task)) is None:
             how = f"`evaluate: {{tasks: [{task}]}}` {TO_EVALUATE} {task}"
             why = f"{row.method} has no score on {task}: {how}"
             return Picture(name, title, caption, missing=why)
         try:
-            found.append(reader.examples(trial, task))
+            examples.append(reader.examples(trial, task))
         except QueryError as error:
             return Picture(name, title, caption, missing=str(error))
-    (a, b), (first, second) = labelled, found
+    (a, b), (first, second) = labelled, examples
     if first.statistic != "spearman":
         return Picture(name, title, caption, missing=f"the score of {task} is no correlation")
     if first.data_sha256 != second.data_sha256:

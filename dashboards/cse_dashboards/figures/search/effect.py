@@ -35,25 +35,27 @@ def effect(history: SearchHistory, name: str) -> Picture:
         why = f"no complete trial of sweep {history.sweep} has {name}"
         return Picture(file, title, _AFTER, missing=why)
     quantity, dimension = dev_quantity(history.dev), history.space[name]
-    results = {value: at for (value,), at in study.by_value(history.trials, name).items()}
+    results = {value: result for (value,), result in study.by_value(history.trials, name).items()}
     numeric = all(map(study.is_axis_number, results))
     factor = quantity.factor
     data = study.scores_of(shown, quantity, name)
     traces = [study.mark_trials(data, name, quantity.title)]
     if study.do_recur(results.values(), dimension):
         of_trials = [results[value] for value in data[name]]
-        data[MEAN] = [factor * at.mean for at in of_trials]
-        data[STD] = [None if at.std is None else factor * at.std for at in of_trials]
-        data[CONFIGURATIONS] = [at.configurations for at in of_trials]
+        data[MEAN] = [factor * result.mean for result in of_trials]
+        data[STD] = [None if result.std is None else factor * result.std for result in of_trials]
+        data[CONFIGURATIONS] = [result.configurations for result in of_trials]
         in_order = dict(sorted(results.items())) if numeric else results
-        spreads = [None if at.std is None else factor * at.std for at in in_order.values()]
+        spreads = [
+            None if result.std is None else factor * result.std for result in in_order.values()
+        ]
         traces.append(
             go.Scatter(
                 name=MEAN,
                 x=list(in_order),
-                y=[factor * at.mean for at in in_order.values()],
+                y=[factor * result.mean for result in in_order.values()],
                 error_y={"array": spreads, "width": 8} if any(spreads) else None,
-                customdata=[[at.configurations] for at in in_order.values()],
+                customdata=[[result.configurations] for result in in_order.values()],
                 mode="lines+markers" if numeric else "markers",
                 line={"color": colour(5), "width": 2},
                 marker={"size": 7} if numeric else {"symbol": "line-ew-open", "size": 28},

@@ -39,7 +39,7 @@ def parallel_coordinates(search: StudiedSearch) -> Picture:
             ticks = {value_text(value): n / last for n, value in enumerate(dimension.choices)}
         else:
             ticks = {number(dimension.low): 0.0, number(dimension.high): 1.0}
-            heights.append([None if v is None else dimension.share(v) for v in data[key]])
+            heights.append([None if v is None else dimension.position_of(v) for v in data[key]])
         axes.append((hyperparameter_name(key), ticks))
     lines = [
         go.Scatter(
@@ -52,12 +52,12 @@ def parallel_coordinates(search: StudiedSearch) -> Picture:
         )
         for trial, *line in zip(data["trial"], *heights, strict=True)
     ]
-    beside = {"xanchor": "right", "xshift": -4, "showarrow": False, "font": {"size": 11}}
+    style = {"xanchor": "right", "xshift": -4, "showarrow": False, "font": {"size": 11}}
     figure = make_figure(*lines, title=title, x="", y="", showlegend=False, hovermode="closest")
-    for at, (_, ticks) in enumerate(axes):
-        figure.add_vline(x=at, line={"width": 1, "color": fade(colour(6), 0.8)})
+    for index, (_, ticks) in enumerate(axes):
+        figure.add_vline(x=index, line={"width": 1, "color": fade(colour(6), 0.8)})
         for text, height in ticks.items():
-            figure.add_annotation({"x": at, "y": height, "text": text, **beside})
+            figure.add_annotation({"x": index, "y": height, "text": text, **style})
     titles, ends = [title for title, _ in axes], [-0.25, len(axes) - 0.75]
     figure.update_xaxes(tickvals=list(range(len(axes))), ticktext=titles, range=ends)
     figure.update_xaxes(showgrid=False, zeroline=False, tickfont_size=11)

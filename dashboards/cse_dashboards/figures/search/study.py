@@ -186,7 +186,7 @@ def do_recur(results: Collection[AtValue], dimension: Dimension) -> bool:
 
     Choices are; values of a range are if each is tried twice on average.
     """
-    tried = sum(at.configurations for at in results)
+    tried = sum(result.configurations for result in results)
     return isinstance(dimension, Choices) or 2 * len(results) <= tried
 
 

@@ -50,12 +50,13 @@ def surface(history: SearchHistory, x: str | None = None, y: str | None = None) 
         return Picture("surface", title, caption, missing=why)
     quantity, space = dev_quantity(history.dev), history.space
     results = study.by_value(history.trials, x, y)
-    means = {pair: quantity.factor * at.mean for pair, at in results.items()}
+    means = {pair: quantity.factor * result.mean for pair, result in results.items()}
     sides = [list(dict.fromkeys(values)) for values in zip(*means, strict=True)]
     bar = {"colorbar": {"title": {"text": quantity.title, "side": "right"}}}
-    sole = {name: study.by_value(history.trials, name) for name in (x, y)}
+    by_name = {name: study.by_value(history.trials, name) for name in (x, y)}
     if all(
-        len(at) <= FEW and study.do_recur(at.values(), space[name]) for name, at in sole.items()
+        len(alone) <= FEW and study.do_recur(alone.values(), space[name])
+        for name, alone in by_name.items()
     ):
         traces, axes = [_make_cells(means, sides, bar)], [{"type": "category"}] * 2
     else:
@@ -79,7 +80,7 @@ def surface(history: SearchHistory, x: str | None = None, y: str | None = None) 
             caption += " Between the points it is interpolated linearly."
     figure = make_figure(*traces, title=f"Effect of {x} and {y}", x=x, y=y)
     figure.update_layout(xaxis=axes[0], yaxis=axes[1])
-    records = [(*pair, means[pair], at.configurations) for pair, at in results.items()]
+    records = [(*pair, means[pair], result.configurations) for pair, result in results.items()]
     columns = [x, y, quantity.title, "configurations"]
     data = pd.DataFrame(records, columns=columns, dtype=object)
     return Picture("surface", title, caption, figure, data)

@@ -96,8 +96,8 @@ def draw_dev_curves(
         style, own = styles[label], list(keys[label].values())
         values = over_seeds(seeds, metric)
         lines = [
-            (step, factor * fmean(at), factor * min(at), factor * max(at), len(at))
-            for step, at in values.items()
+            (step, factor * fmean(scores), factor * min(scores), factor * max(scores), len(scores))
+            for step, scores in values.items()
         ]
         means = pd.DataFrame(lines, columns=[*columns, "lowest seed", "highest seed", "seeds"])
         kept = [

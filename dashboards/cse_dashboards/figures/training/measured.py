@@ -80,8 +80,8 @@ def _tabulate(curve: Sequence[DevPoint], metrics: Sequence[str]) -> pd.DataFrame
     """Make a line per point with its step and those metrics that any point has, in their units."""
     quantities = list(map(metric_quantity, metrics))
     points = [[point.metrics.get(metric) for metric in metrics] for point in curve]
-    data = pd.DataFrame(points, columns=[of.title for of in quantities], dtype=float)
-    data = (data * [of.factor for of in quantities]).dropna(axis=1, how="all")
+    data = pd.DataFrame(points, columns=[quantity.title for quantity in quantities], dtype=float)
+    data = (data * [quantity.factor for quantity in quantities]).dropna(axis=1, how="all")
     data.insert(0, STEP, [point.step for point in curve])
     return data
 

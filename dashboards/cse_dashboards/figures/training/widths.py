@@ -16,8 +16,8 @@ WIDTH = "first coordinates"
 def rows_by_width(reader: Leaderboard, rows: labels.Rows) -> Picture:
     """Show the dev scores of the first rows by width; those that have none are left out."""
     labelled, left = labels.first_rows(rows)
-    found = zip(labelled, reader.by_width(list(labelled.values())), strict=True)
-    curves = {label: by_width for label, by_width in found if by_width}
+    pairs = zip(labelled, reader.by_width(list(labelled.values())), strict=True)
+    curves = {label: by_width for label, by_width in pairs if by_width}
     notes = " Mean over the seeds." + labels.left_out(labelled, curves, "scores by width") + left
     return width_picture(curves, labels.row_styles(labelled), notes)
 

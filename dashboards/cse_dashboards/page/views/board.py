@@ -45,7 +45,7 @@ def show_board() -> str:
     address = read_address(BoardAddress)
     quick = _read_rows(address, ranked=False)
     benchmarks = (name for row in quick for name in row.benchmarks)
-    known = site().standings.known(_make_ranking_key(address), quick)
+    known = site().standings.recall(_make_ranking_key(address), quick)
     return render_template(
         "board.html",
         catalogue=reader().catalogue(),
@@ -56,7 +56,7 @@ def show_board() -> str:
 
 
 @pages.get("/parts/standing/")
-def standing() -> str:
+def board_ranked() -> str:
     """Render the board with ranks, intervals over examples and the figure."""
     address = read_address(BoardAddress)
     shown = _build_context(address, _rank_rows(address), whole=True)
@@ -64,7 +64,7 @@ def standing() -> str:
 
 
 @pages.get("/as/<form>/")
-def file(form: str) -> Response:
+def board_file(form: str) -> Response:
     address = read_address(BoardAddress)
     return document_file(
         lambda: board_document(_build_board(address, _rank_rows(address), marked=True)),
@@ -163,7 +163,7 @@ def _build_context(
         "cut": len(rows) == SHOWN and address.every,
         "downloads": DOWNLOADS,
         "pictures": pictures,
-        "filtered": bool(address.search or list(_make_ranking_key(address).chosen())),
+        "filtered": bool(address.search or list(_make_ranking_key(address).iterate_chosen())),
     }
 
 
@@ -207,11 +207,11 @@ def papers_listed() -> str:
         groups = []
         for group in table.groups:
             rows: list[TableRow] = []
-            for name, *rest in group:
+            for name, *other_cells in group:
                 if (paper, name.text) in printed:
                     address = PaperTableAddress(paper=paper, table=name.text)
                     name = replace(name, link=address.link())
-                rows.append((name, *rest))
+                rows.append((name, *other_cells))
             groups.append(tuple(rows))
         title = table.title.replace(paper, method_name(paper), 1)
         tables.append(replace(table, title=title, groups=tuple(groups)))

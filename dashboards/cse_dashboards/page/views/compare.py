@@ -292,12 +292,12 @@ def _make_offers(address: CompareAddress, requested: RequestedRow) -> Iterator[t
 
 def _find_comparable(address: CompareAddress, families: Sequence[FamilyName]) -> list[FamilyName]:
     """Find the families of which at least two of the rows have test scores."""
-    found = []
+    comparable = []
     for tasks in families:
         requested = _find_candidates(address.model_copy(update={"tasks": tasks}))
         if sum(any(row.scores for row in entry.candidates) for entry in requested) > 1:
-            found.append(tasks)
-    return found
+            comparable.append(tasks)
+    return comparable
 
 
 def _read_known_rows() -> tuple[CompareAddress, dict[str, LeaderboardRow]]:

@@ -102,7 +102,7 @@ def _write_annotation(reference: str, before: Annotations) -> str:
     assert control is not None
     note = form.get("note", "").strip().replace("\r\n", "\n")
     words = set(form.get("tags", "").replace(",", " ").split())
-    changed = {word: word in words for word in words ^ set(before.words)}
+    changed = {word: word in words for word in words ^ set(before.tag_names)}
     new_note = note != (before.note.text if before.note else "")
     new_star = ("star" in form) is (before.star is None)
     if not (new_note or new_star or changed):

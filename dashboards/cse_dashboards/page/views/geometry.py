@@ -46,7 +46,7 @@ def geometry_encoded(what: Encoded) -> str:
     trials = trials_with_models(reader(), reader().rows(address.filters, ranked=False))
     question = (what, address.model_copy(update={"show": None}))
     with site().encoding:
-        picture = site().pictures.known(question, trials) or _draw_encoded(what, address, trials)
+        picture = site().pictures.recall(question, trials) or _draw_encoded(what, address, trials)
     if picture.figure is not None:
         site().pictures.keep(question, trials, picture)
     return render_template("pictures.html", title=picture.title, pictures=[picture])

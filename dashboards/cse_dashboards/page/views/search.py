@@ -89,7 +89,7 @@ def _read_search(address: SweepAddress, overview: SweepOverview) -> Callable[[],
     return lambda: studies.ask(
         (address.name, address.where),
         _stamp_search(overview),
-        lambda: StudiedSearch(board.search(address.name, where=address.conditions)),
+        lambda: StudiedSearch(board.search(address.name, conditions=address.conditions)),
     )
 
 

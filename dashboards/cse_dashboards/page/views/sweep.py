@@ -182,7 +182,7 @@ def _list_columns(overview: SweepOverview) -> list[TrialsColumn]:
     titles |= {"score": task_words(f"dev {overview.dev} × 100"), "step": STEP}
     return [
         *(TrialsColumn(name, titles[name], name in varying) for name in shown),
-        *(TrialsColumn(name, of.title, quantity=of) for name, of in measured.items()),
+        *(TrialsColumn(name, each.title, quantity=each) for name, each in measured.items()),
     ]
 
 

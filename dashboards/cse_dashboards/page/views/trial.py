@@ -37,17 +37,17 @@ def show_trial(key: str) -> str:
     """Render how a trial was trained, and its results."""
     read_address(TrialAddress, key=key)
     details = reader().trial(key)
-    # Its place in each of its sweeps: the neighbours, and the best trial, which may be this one.
-    places = []
-    for place in details.sweeps:
-        around = reader().neighbours(place.sweep, place.number)
-        places.append((place, *around, reader().best_of_sweep(place.sweep)))
-    better = [best for *_, best in places if best is not None and best.key != details.key]
-    where = f" --store {shlex.quote(site().opened.shown_url)}"
+    # In each of its sweeps: the neighbours, and the best trial, which may be this one.
+    entries = []
+    for entry in details.sweeps:
+        around = reader().neighbours(entry.sweep, entry.number)
+        entries.append((entry, *around, reader().best_of_sweep(entry.sweep)))
+    better = [best for *_, best in entries if best is not None and best.key != details.key]
+    options = f" --store {shlex.quote(site().opened.shown_url)}"
     printed = _read_last_lines(details)
     _title, *blocks = trial_page(
         details,
-        options=where,
+        options=options,
         has_output=bool(printed),
         best=better[0].hyperparameters if better else None,
     )
@@ -61,10 +61,10 @@ def show_trial(key: str) -> str:
         tested=min(
             tested, key=lambda score: not score.task.startswith(("avg_", BENCHMARK)), default=None
         ),
-        places=places,
+        entries=entries,
         sections=_group_blocks(blocks),
         scores=score_grid([*details.main_scores, *details.scores]),
-        where=where,
+        options=options,
         first=[
             _draw_curve(details, metric),
             losses_picture(details.curve),

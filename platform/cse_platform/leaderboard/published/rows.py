@@ -116,7 +116,7 @@ class PublishedRow:
         return f"{self.system} ({', '.join(self.apart)})" if self.apart else self.system
 
     @property
-    def own(self) -> bool:
+    def is_own(self) -> bool:
         """Whether the method comes from this paper."""
         return self.paper == self.method
 
@@ -364,9 +364,10 @@ def _read_cells(file: Path | Traversable) -> list[tuple[int, dict[str, str]]]:
 def _make_malformed_error(file: Path | Traversable, problems: Sequence[Problem]) -> PublishedError:
     lines = [f"{file} is not a file of published numbers:"]
     for problem in sorted(problems, key=lambda p: (p.origin or 0, dotted_path(p.path))):
-        where = [f"line {problem.origin}"] if problem.origin else []
-        where += [dotted_path(problem.path)] if problem.path else []
-        lines.append(f"  {', '.join(where)}: {problem.text}" if where else f"  {problem.text}")
+        location = [f"line {problem.origin}"] if problem.origin else []
+        location += [dotted_path(problem.path)] if problem.path else []
+        prefix = f"{', '.join(location)}: " if location else ""
+        lines.append(f"  {prefix}{problem.text}")
     return PublishedError("\n".join(lines))
 
 
@@ -466,7 +467,7 @@ def merge_repeated_rows(rows: Iterable[PublishedRow]) -> list[PublishedRow]:
         group.append(row)
     merged = []
     for group in groups:
-        speaker = next((row for row in group if row.own), group[0])
+        speaker = next((row for row in group if row.is_own), group[0])
         sources = dict.fromkeys(source for row in group for source in row.sources)
         merged.append(replace(speaker, sources=tuple(sources)))
     return merged
@@ -505,7 +506,7 @@ def find_gap(
 
     def likeness(row: PublishedRow) -> tuple[bool, bool, int, int]:
         stated, printed = len(row.configuration or ()), len(sources[row.scores[column]])
-        return row.own, not row.rerun, stated, printed
+        return row.is_own, not row.rerun, stated, printed
 
     closest = max(rows, key=likeness)
     value, interval = closest.scores[column], score.interval

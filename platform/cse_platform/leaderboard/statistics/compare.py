@@ -422,12 +422,12 @@ def seeds_to_decide(
     Returns:
         At least 2; None if no number of seeds is enough.
     """
-    room = (difference / _REACH_WITH_POWER) ** 2 - pairs_error**2
-    if room <= 0 or seeds_error == 0:
-        return 2 if room > 0 else None
+    variance = (difference / _REACH_WITH_POWER) ** 2 - pairs_error**2
+    if variance <= 0 or seeds_error == 0:
+        return 2 if variance > 0 else None
     sides = seeds_error**2 * share, seeds_error**2 * (1 - share)
     # Normal quantiles give too few, because the spread over few seeds is hardly known.
-    least = max(2, math.ceil(seeds_error**2 / room))
+    least = max(2, math.ceil(seeds_error**2 / variance))
     return next(
         n for n in count(least) if _compute_power(difference, sides, pairs_error**2, n) >= POWER
     )

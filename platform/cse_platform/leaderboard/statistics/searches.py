@@ -45,9 +45,9 @@ def border_side(
     best = sides[:_BEST]
     if len(best) < _BEST or (side := best[0]) is None:
         return None
-    there = best.count(side)
-    by_chance = float(bdtrc(there - 1, _BEST, chances[side]))
-    return (side, there) if by_chance <= _LEVEL else None
+    count = best.count(side)
+    by_chance = float(bdtrc(count - 1, _BEST, chances[side]))
+    return (side, count) if by_chance <= _LEVEL else None
 
 
 _RESAMPLES = 1000
@@ -218,8 +218,8 @@ def find_survivors(
             break
         rounds_of.update(dict.fromkeys(racing, rounds))  # dropped ones keep their last round
         known = {
-            name: {s: value for s in seeds[: rounds_of[name]] if (value := of[s]) is not None}
-            for name, of in values.items()
+            name: {s: value for s in seeds[: rounds_of[name]] if (value := scores[s]) is not None}
+            for name, scores in values.items()
         }
         means = {name: float(np.mean(list(known[name].values()))) for name in racing if known[name]}
         variance, freedom = _estimate_residual(known)

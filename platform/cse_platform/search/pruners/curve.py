@@ -87,7 +87,7 @@ class PastCurves:
             self._configurations.append(number)
             self._table = None
 
-    def at(self, share: float, *, steps: int) -> tuple[_Floats, _Floats, _Counts]:
+    def states_at(self, share: float, *, steps: int) -> tuple[_Floats, _Floats, _Counts]:
         """Return the states, remaining gains and configurations of comparable curves at a share.
 
         A curve is comparable if its number of steps differs from `steps` by at most a factor of
@@ -107,8 +107,8 @@ class PastCurves:
         reached = (shares <= share).sum(axis=1)
         lengths = np.array(self._lengths)
         rows = np.flatnonzero((reached > 0) & (abs(np.log(lengths / steps)) <= math.log(LONGER)))
-        there = states[rows, reached[rows] - 1]
-        return there, finals[rows] - there[:, 0], configurations[rows]
+        chosen = states[rows, reached[rows] - 1]
+        return chosen, finals[rows] - chosen[:, 0], configurations[rows]
 
 
 def judge(
@@ -144,7 +144,7 @@ def judge(
     bar = sorted(best, reverse=True)[top - 1]
     if state[0] >= bar:
         return Verdict(False, "among the best")
-    states, gains, configurations = past.at(share, steps=steps)
+    states, gains, configurations = past.states_at(share, steps=steps)
     if len(gains) < rule.startup_trials:
         return Verdict(False, f"only {len(gains)} complete curves came as far")
     # The pooled standard deviation of a gain over the seeds of a configuration. The default shrinks
@@ -188,13 +188,13 @@ def _compute_states(
     distance of the smoothed curve from the best so far.
     """
     states = np.empty((len(points), 3))
-    at, best, trend = 0, -math.inf, 0.0
+    last_step, best, trend = 0, -math.inf, 0.0
     smooth = points[0][1] if start is None or math.isnan(start) else start
     for row, (step, value) in enumerate(points):
         weight = SMOOTHING if row else 1.0
         new = smooth + weight * (value - smooth)
-        trend += weight * ((new - smooth) / (step - at) - trend)
-        best, smooth, at = max(best, value), new, step
+        trend += weight * ((new - smooth) / (step - last_step) - trend)
+        best, smooth, last_step = max(best, value), new, step
         states[row] = best, max(0.0, trend) * (steps - step), best - smooth
     return states
 

@@ -48,7 +48,7 @@ def register_model(
     """
     # A server may take longer than usual over a large file.
     os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", _UPLOAD_SECONDS)
-    store.check_there(uri)
+    store.check_existing(uri)
     client, opened = store.open_experiment(uri, experiment, artifacts=artifacts)
     with store.store_errors(uri):
         runs = client.search_runs(

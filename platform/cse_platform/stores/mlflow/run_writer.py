@@ -297,7 +297,7 @@ class RunWriter:
             if score in run.data.metrics:
                 seed = int(run.data.params["seed"])
                 seeds[run.data.tags["configuration"]][seed] = run.data.metrics[score]
-        known = {name: of for name, of in seeds.items() if len(of) >= LEAST_FURTHER}
+        known = {name: scores for name, scores in seeds.items() if len(scores) >= LEAST_FURTHER}
         logged = self._read_run(run_id).data
         if not known:  # earlier, when the sweep ended with fewer trials, there may have been one
             self._client.log_batch(run_id, metrics=withdrawn_metrics(logged.metrics, time))
@@ -357,12 +357,12 @@ class RunWriter:
         if run_id in self._uncounted:  # it has no earlier end to be read
             self._uncounted.discard(run_id)
         else:
-            stored = self._read_run(run_id).data.tags.get(tags.PLACE)
-        place = f"{step} {time}"
+            stored = self._read_run(run_id).data.tags.get(tags.END_POSITION)
+        end = f"{step} {time}"
         if stored is not None:
             stored_step, _, stored_time = stored.partition(" ")
             if time <= int(stored_time):  # of this end or a later one
-                step, place = int(stored_step), stored
+                step, end = int(stored_step), stored
         if step > ended:
             value, complete = event.best_value, getattr(event, "state", "COMPLETE") == "COMPLETE"
             leads = complete and value is not None and (best is None or value > best)
@@ -381,7 +381,7 @@ class RunWriter:
                     # Inactive dimensions are set to empty, to clear values of the previous leader.
                     **{f"best.{name}": leader.params.get(name, "") for name in searched},
                 }
-        self._unlogged[run_id].tags[tags.PLACE] = place
+        self._unlogged[run_id].tags[tags.END_POSITION] = end
 
     def _read_run(self, run_id: str) -> Any:
         """Log what is pending for a run, then read the run."""

@@ -118,7 +118,7 @@ def open_experiment(uri: str, name: str, *, artifacts: Path | None) -> tuple[Any
         experiment = client.get_experiment_by_name(name)
         if experiment is None:
             location = artifacts.absolute().as_uri() if artifacts and _DATABASE.match(uri) else None
-            is_beside = location is not None and location == _find_place_beside(uri)
+            is_beside = location is not None and location == _locate_artifacts_beside(uri)
             marks = {_BESIDE: "true"} if is_beside else {}
             try:
                 client.create_experiment(name, artifact_location=location, tags=marks)
@@ -136,7 +136,7 @@ def open_experiment(uri: str, name: str, *, artifacts: Path | None) -> tuple[Any
     return client, experiment
 
 
-def _find_place_beside(uri: str) -> str | None:
+def _locate_artifacts_beside(uri: str) -> str | None:
     """Return the URI of the artifacts beside a SQLite file; None for another store."""
     if not _SQLITE_FILE.match(uri):
         return None
@@ -149,24 +149,24 @@ def follow_database(uri: str) -> None:
     MLflow stores whole paths. By these, a copy would write into the folder of its original, and
     delete what is there. Raises StoreError if the store is down.
     """
-    here = _find_place_beside(uri)
-    if here is None:
+    location = _locate_artifacts_beside(uri)
+    if location is None:
         return
     from sqlalchemy import NullPool, create_engine, text
 
     moved = text(
         "SELECT DISTINCT artifact_location FROM experiments JOIN experiment_tags "
-        "USING (experiment_id) WHERE key = :beside AND artifact_location <> :here"
+        "USING (experiment_id) WHERE key = :beside AND artifact_location <> :location"
     )
     with store_errors(uri), create_engine(uri, poolclass=NullPool).begin() as connection:
-        for before in connection.scalars(moved, {"beside": _BESIDE, "here": here}).all():
+        for before in connection.scalars(moved, {"beside": _BESIDE, "location": location}).all():
             for table, column in _LOCATIONS:
                 change = text(
-                    f"UPDATE {table} SET {column} = :here || substr({column}, :length + 1) "
+                    f"UPDATE {table} SET {column} = :location || substr({column}, :length + 1) "
                     f"WHERE substr({column} || '/', 1, :length + 1) = :before || '/'"
                 )
-                given = {"here": here, "length": len(before), "before": before}
-                connection.execute(change, given)
+                parameters = {"location": location, "length": len(before), "before": before}
+                connection.execute(change, parameters)
 
 
 def refuse_foreign_artifacts(uri: str, location: str, *, artifacts: Path) -> None:
@@ -274,24 +274,24 @@ def _refuse_older_schema(uri: str, *, mode: Literal["ro", "rw"]) -> set[str]:
     Without this check, MLflow retries ten times over two minutes if the database does not answer.
     A SQLite file whose writer was killed is repaired by the first that opens it as `rw`.
     """
-    there = _list_tables(uri, mode)
-    if _TABLE not in there:
-        return there
+    tables = _list_tables(uri, mode)
+    if _TABLE not in tables:
+        return tables
     import mlflow.store.db.utils  # noqa: F401 (it declares this version's tables)
     from mlflow.store.db.base_sql_model import Base
 
-    if lacking := set(Base.metadata.tables) - there:
+    if lacking := set(Base.metadata.tables) - tables:
         raise StoreError(
             f"the MLflow store {mask_url(uri)} has an older schema, without the table "
             f"{min(lacking)!r}; `mlflow db upgrade` with its URI upgrades it"
         )
-    return there
+    return tables
 
 
 _TABLE = "experiments"
 
 
-def check_there(uri: str) -> None:
+def check_existing(uri: str) -> None:
     """Raise StoreError if MLflow would create or upgrade the store; nothing is written.
 
     No request is sent to a tracking server: the first use fails if it does not answer.
@@ -299,8 +299,8 @@ def check_there(uri: str) -> None:
     check_uri(uri)
     if not is_server(uri):
         with store_errors(uri):
-            there = _refuse_older_schema(uri, mode="ro")
-        if _TABLE not in there:
+            tables = _refuse_older_schema(uri, mode="ro")
+        if _TABLE not in tables:
             problem = f"the database {mask_url(uri)} is not an MLflow store"
             raise StoreError(f"{problem}: it has no table {_TABLE!r}")
 

@@ -44,15 +44,15 @@ def find_comparison(uri: str, *, experiments: Collection[str], trials: Collectio
     with store.store_errors(uri):
         known = filter(None, map(client.get_experiment_by_name, experiments))
         ids = [experiment.experiment_id for experiment in known]
-        found = [
+        infos = [
             run.info
             for key in (trials if ids else ())
             for run in _search_newest(client, ids, f"tags.{tags.TRIAL} = '{key}'")
         ]
-    if not found:
+    if not infos:
         raise NotFoundError(f"MLflow at {mask_url(uri)} has none of these trials")
-    experiment_ids = dict.fromkeys(run.experiment_id for run in found)
-    return tags.comparison_link(experiment_ids, [run.run_id for run in found])
+    experiment_ids = dict.fromkeys(run.experiment_id for run in infos)
+    return tags.comparison_link(experiment_ids, [run.run_id for run in infos])
 
 
 @dataclass(frozen=True)
@@ -103,7 +103,7 @@ def find_mirrored_sweep(
     Raises StoreError if the store does not answer, or has another schema version.
     """
     try:
-        store.check_there(uri)
+        store.check_existing(uri)
     except NoStoreError:
         return None
     client = store.connect(uri)

@@ -71,7 +71,7 @@ VIEW_OFFERED = "cse.view_offered"
 """Tag of the experiment: hash of the saved view as we last wrote it, to detect changes by users."""
 PROGRESS = "cse.progress"
 """Tag of a sweep's run: the number of ended trials and the best value so far, as JSON."""
-PLACE = "cse.place"
+END_POSITION = "cse.place"
 """Tag of a trial's run: its position among the ended trials of its sweep, and when, in
 milliseconds.
 """

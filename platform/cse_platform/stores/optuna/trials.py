@@ -112,7 +112,7 @@ def build_distribution(dimension: Dimension) -> BaseDistribution:
     if isinstance(dimension, Choices):
         return CategoricalDistribution([encode(choice) for choice in dimension.choices])
     low, high, step, log = dimension.low, dimension.high, dimension.step, dimension.log
-    if dimension.whole:
+    if dimension.is_whole:
         return IntDistribution(int(low), int(high), log=log, step=int(step or 1))
     return FloatDistribution(low, high, log=log, step=step)
 
@@ -132,7 +132,7 @@ def decode(dimension: Dimension, value: Any) -> Any:
     """Decode a value that Optuna returns or has stored to the form in the file."""
     if isinstance(dimension, Choices):
         return next((choice for choice in dimension.choices if encode(choice) == value), value)
-    if dimension.whole:
+    if dimension.is_whole:
         return int(value)
     number = float(value)  # some samplers return a NumPy scalar
     if dimension.step is None:

@@ -128,9 +128,9 @@ class Choices(_Conditional):
     def grid_values(self) -> tuple[Any, ...]:
         return self.choices
 
-    def at(self, share: float) -> Any:
+    def value_at(self, position: float) -> Any:
         """Return the choice at a relative position in the list, from 0 to 1."""
-        return self.choices[min(int(share * len(self.choices)), len(self.choices) - 1)]
+        return self.choices[min(int(position * len(self.choices)), len(self.choices) - 1)]
 
     def cell(self, value: Any) -> Any:
         """Return the value itself: every choice is a cell of its own."""
@@ -156,14 +156,14 @@ class Range(_Conditional):
         return self.low, self.high
 
     @property
-    def whole(self) -> bool:
+    def is_whole(self) -> bool:
         """Whether the range contains integers only, because all its numbers are written as such."""
         return all(isinstance(n, int) for n in (self.low, self.high, self.step or 0))
 
     @property
     def is_real(self) -> bool:
         """Whether values are drawn from all real numbers between the bounds."""
-        return self.step is None and not self.whole
+        return self.step is None and not self.is_whole
 
     @model_validator(mode="after")
     def _check_bounds(self) -> Self:
@@ -196,7 +196,7 @@ class Range(_Conditional):
         low, step = self._exact_grid
         if not self.is_real and (Decimal(str(value)) - low) % step:
             raise LookupError(value)
-        return int(value) if self.whole else float(value)
+        return int(value) if self.is_whole else float(value)
 
     def nearest(self, value: Any) -> int | float:
         """Return the nearest number of this range; LookupError if the value is not a number."""
@@ -219,20 +219,20 @@ class Range(_Conditional):
     def grid_values(self) -> Iterator[int | float]:
         """Iterate over the grid from low to high; ValueError for real numbers without a step."""
         low, step = self._exact_grid
-        kind = int if self.whole else float
+        kind = int if self.is_whole else float
         return (kind(low + step * i) for i in range(self.grid_size))
 
-    def at(self, share: float) -> int | float:
+    def value_at(self, position: float) -> int | float:
         """Return the number at a relative position between low and high, from 0 to 1."""
         if self.log:
-            number = float(self.low * (self.high / self.low) ** share)
-            return round(number) if self.whole else min(number, float(self.high))
+            number = float(self.low * (self.high / self.low) ** position)
+            return round(number) if self.is_whole else min(number, float(self.high))
         if self.is_real:
-            return float(self.low + (self.high - self.low) * share)
+            return float(self.low + (self.high - self.low) * position)
         (low, step), count = self._exact_grid, self.grid_size
-        return (int if self.whole else float)(low + step * min(int(share * count), count - 1))
+        return (int if self.is_whole else float)(low + step * min(int(position * count), count - 1))
 
-    def share(self, value: float) -> float:
+    def position_of(self, value: float) -> float:
         """Return the relative position of a number, from 0 to 1, on a log scale if `log`."""
         if self.log:
             return math.log(value / self.low) / math.log(self.high / self.low)
@@ -240,7 +240,7 @@ class Range(_Conditional):
 
     def cell(self, value: float) -> float:
         """Return the cell of a real number, from 0 to `CELLS`; other numbers are their own cell."""
-        return round(self.share(value) * CELLS) if self.is_real else value
+        return round(self.position_of(value) * CELLS) if self.is_real else value
 
     def __str__(self) -> str:
         step = f" in steps of {self.step}" if self.step is not None else ""

@@ -138,7 +138,7 @@ class Space(RootModel[dict[str, Dimension]]):
             for condition in self[name].when
         )
 
-    def active(self, assignment: Mapping[str, Any]) -> dict[str, Any]:
+    def select_active(self, assignment: Mapping[str, Any]) -> dict[str, Any]:
         """Return the assignment without inactive dimensions, parents first."""
         given = [name for name in self.order if name in assignment]
         return {name: assignment[name] for name in given if self.is_active(name, assignment)}
@@ -152,7 +152,7 @@ class Space(RootModel[dict[str, Dimension]]):
         point: dict[str, Any] = {}
         for name in self.order:
             if self.is_active(name, point):
-                point[name] = given[name] if name in given else self[name].at(rng.random())
+                point[name] = given[name] if name in given else self[name].value_at(rng.random())
         return point
 
     def grid_points(self, given: Mapping[str, Any] | None = None) -> Iterator[dict[str, Any]]:
