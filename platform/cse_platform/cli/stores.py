@@ -138,8 +138,8 @@ def _print_rebuilt(done: "Rebuilt", *, prefers_theirs: bool, dry_run: bool) -> N
     if (more := len(done.disagreements) - _MOST_NAMED) > 0:
         echo(f"… and {more} more")
     if done.disagreements:
-        wayout = "leave out --prefer theirs" if prefers_theirs else "add --prefer theirs"
-        echo(f"To keep the other results instead, {wayout}")
+        way_out = "leave out --prefer theirs" if prefers_theirs else "add --prefer theirs"
+        echo(f"To keep the other results instead, {way_out}")
     for line in describe_lost(done.lost):
         echo(f"{'Would lose' if dry_run else 'Left out'}: {line}")
     counts = ", ".join(

@@ -161,12 +161,12 @@ def _refuse_repetition(
     searched = {name: settings.get(name) for name in values}
     for trial in read_trials(session, SweepTrialRecord.sweep_id == stored.id, space=spec.space):
         if searched == {name: trial.searched_values.get(name) for name in searched}:
-            wayout = "seeds.confirm in its file runs further seeds of the best"
+            way_out = "seeds.confirm in its file runs further seeds of the best"
             if trial.state in _TAKES["retry"]:
-                wayout = f"cse-sweep retry {stored.name} {trial.number} tries it again"
+                way_out = f"cse-sweep retry {stored.name} {trial.number} tries it again"
             raise SweepRefusedError(
                 f"trial {trial.number} of sweep {stored.name!r} has this configuration, and is "
-                f"{trial.state}; {wayout}"
+                f"{trial.state}; {way_out}"
             )
     query = select(SweepRequestRecord.event).where(SweepRequestRecord.sweep == stored.name)
     for event in session.scalars(query):

@@ -180,8 +180,8 @@ class Layout:
         for label, row in rows:
             if climbed not in row:
                 if "step" in row or any(column.startswith("dev.") for column in row):
-                    wayout = f"leave such rows out: frame.dropna(subset={[climbed]})"
-                    self._note_refusal(label, f"{climbed}: a dev point lacks this score; {wayout}")
+                    way_out = f"leave such rows out: frame.dropna(subset={[climbed]})"
+                    self._note_refusal(label, f"{climbed}: a dev point lacks this score; {way_out}")
                 continue
             metrics = {dev_metric(self.climbed): row[climbed]}
             for column, value in row.items():
@@ -190,8 +190,8 @@ class Layout:
                     metrics[dev_metric(name) if kind == "dev" else f"train/{name}"] = value
             step = row.get("step", NO_STEP)
             if step in points and step is not _WRONG:
-                wayout = "keep one: frame.drop_duplicates(['run', 'step'])"
-                self._note_refusal(label, f"step: {labels[step]} has this step, too; {wayout}")
+                way_out = "keep one: frame.drop_duplicates(['run', 'step'])"
+                self._note_refusal(label, f"step: {labels[step]} has this step, too; {way_out}")
             points[step], labels[step] = metrics, label
         if NO_STEP in points and len(points) > 1:
             self._note_refusal(
@@ -298,12 +298,12 @@ def _read_time(cell: Any) -> datetime:
     with suppress(ValueError):
         cell = datetime.fromisoformat(cell) if isinstance(cell, str) else cell
     if not isinstance(cell, datetime):
-        wayout = "pandas reads others: pd.to_datetime(…, format=…, utc=True), or unit='s'"
+        way_out = "pandas reads others: pd.to_datetime(…, format=…, utc=True), or unit='s'"
         got = format_value(cell)
-        raise ValueError(f"expected a time such as 2024-03-05T12:00:00+01:00, got {got}; {wayout}")
+        raise ValueError(f"expected a time such as 2024-03-05T12:00:00+01:00, got {got}; {way_out}")
     if cell.tzinfo is None:
-        wayout = "end it with Z or an offset; in pandas: .dt.tz_localize('Europe/Berlin')"
-        raise ValueError(f"{cell} has no time zone; {wayout}")
+        way_out = "end it with Z or an offset; in pandas: .dt.tz_localize('Europe/Berlin')"
+        raise ValueError(f"{cell} has no time zone; {way_out}")
     if not 2000 <= cell.year < 2100:
         raise ValueError(f"{cell} is not of this century; is it read in another unit, or order?")
     return datetime.fromtimestamp(cell.timestamp(), UTC)
@@ -325,10 +325,10 @@ def _parse_text(cell: Any) -> Any:
 def _read_number(
     cell: Any, wanted: str = "a finite number", low: float = -1e300, high: float = 1e300
 ) -> float:
-    number, (wanted, _, wayout) = _parse_text(cell), wanted.partition(";")
+    number, (wanted, _, way_out) = _parse_text(cell), wanted.partition(";")
     is_number = isinstance(number, int | float) and not isinstance(number, bool)
     if not is_number or not low <= number <= high or ("whole" in wanted and number % 1):
-        raise ValueError(f"expected {wanted}, got {format_value(cell)}{wayout and ';' + wayout}")
+        raise ValueError(f"expected {wanted}, got {format_value(cell)}{way_out and ';' + way_out}")
     return int(number) if "whole" in wanted else float(number)
 
 

@@ -119,8 +119,8 @@ class JobServer(JobSubmissionClient):  # type: ignore[misc]  # Ray is untyped
         try:
             yield
         except (requests.RequestException, RuntimeError) as error:
-            wayout = "see dashboard.log on its head, in /tmp/ray/session_latest/logs"
+            way_out = "see dashboard.log on its head, in /tmp/ray/session_latest/logs"
             if "No available agent" in str(error):  # as where another Ray there has its port
-                wayout = "start its head with --dashboard-agent-listen-port=0"
-            why = f"{what}: {' '.join(str(error).split())[:300]}; {wayout}"
+                way_out = "start its head with --dashboard-agent-listen-port=0"
+            why = f"{what}: {' '.join(str(error).split())[:300]}; {way_out}"
             raise SweepRefusedError(f"the Ray cluster at {self.url} {why}") from error

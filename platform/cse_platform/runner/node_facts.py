@@ -67,8 +67,8 @@ def describe_differences(node_facts: Mapping[str, Fact], driver_facts: Mapping[s
     for texts in differing.values():
         more = len(texts) - _MAX_NAMED
         named += [*texts[:_MAX_NAMED], *([f"and {more} more"] if more > 0 else [])]
-    wayout = ", and ".join(_WAYS_OUT[kind] for kind in differing)
-    return f"{'; '.join(named)}; {wayout}" if differing else ""
+    way_out = ", and ".join(_WAYS_OUT[kind] for kind in differing)
+    return f"{'; '.join(named)}; {way_out}" if differing else ""
 
 
 _PACKAGES = ("cse-platform", "transformers")

@@ -95,11 +95,11 @@ def refuse_too_small(slot: Resources) -> None:
         most = max((has.get(name, 0) for has in nodes), default=0)
         if wanted > most:
             scope = "the cluster has" if len(nodes) == 1 else "each node of the cluster has at most"
-            wayout = f"--set resources.{name.lower()}={most:g} uses what is there"
+            way_out = f"--set resources.{name.lower()}={most:g} uses what is there"
             if name == "CPU" and most == 0:  # the cluster has only a head so far
-                wayout = "add a node first"
+                way_out = "add a node first"
             raise SweepRefusedError(
-                f"a trial asks for {wanted:g} {name} and {scope} {most:g}; {wayout}"
+                f"a trial asks for {wanted:g} {name} and {scope} {most:g}; {way_out}"
             )
     if not any(count_slots(slot, has) for has in nodes):
         wanted_of_all = " and ".join(f"{n:g} {name}" for name, n in _amounts_of(slot).items())
@@ -248,8 +248,8 @@ class NodeChecks:
         if node not in large.keys() & self.passed or not large.keys() & (self.passed - {node}):
             return False
         self.passed.discard(node)
-        wayout = f"{why}; repair it, and restart its Ray"
-        self._refuse_node(node, f"{describe_node(large[node])} gets no more trials: {wayout}")
+        way_out = f"{why}; repair it, and restart its Ray"
+        self._refuse_node(node, f"{describe_node(large[node])} gets no more trials: {way_out}")
         return True
 
     @property

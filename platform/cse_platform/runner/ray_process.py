@@ -332,10 +332,10 @@ def start_own(init: Callable[..., Any]) -> None:
             if not last:
                 _log.warning("Ray did not start (%s); trying once more", why)
                 continue
-            wayout = f"its logs are in {ray_temporary_folder()}/ray/session_latest/logs"
+            way_out = f"its logs are in {ray_temporary_folder()}/ray/session_latest/logs"
             if os.getloadavg()[0] > (os.cpu_count() or 1):
-                wayout = "run the same command to continue when the machine is less busy"
-            message = f"Ray does not start on this machine: {why}; {wayout}"
+                way_out = "run the same command to continue when the machine is less busy"
+            message = f"Ray does not start on this machine: {why}; {way_out}"
             raise SweepRefusedError(message) from error
 
 

@@ -341,9 +341,9 @@ def format_border(border: AtBorder) -> str:
     high = border.side == "high"
     if border.choices:
         location = f"at {short_value(border.bound)}"
-        wayout = f"add a choice {'above' if high else 'below'}"
+        way_out = f"add a choice {'above' if high else 'below'}"
     else:
         location = f"in the outer tenth at {border.side}={short_value(border.bound)}"
-        wayout = f"move {border.side} {'up' if high else 'down'}"
+        way_out = f"move {border.side} {'up' if high else 'down'}"
     text = f"{border.of_best} of the best 5 trials have {border.name} {location}"
-    return f"at the border: {text}; {wayout} if the method allows it"
+    return f"at the border: {text}; {way_out} if the method allows it"

@@ -67,15 +67,15 @@ def pack_sweep(file: Path, overrides: list[str]) -> SweepBundle:
             target = PurePosixPath("files", str(len(files)), Path(text).name)
             travelled[text] = str(target)
             files |= {str(target / path.relative_to(here)): path for path in sorted(below)}
-    wayout = "put it where all nodes of the cluster can read it, and give its absolute path there"
+    way_out = "put it where all nodes of the cluster can read it, and give its absolute path there"
     for source in files.values():
         if not source.is_file():
-            raise SweepRefusedError(f"{source}: no such file here; {wayout}")
+            raise SweepRefusedError(f"{source}: no such file here; {way_out}")
     sizes = {source: source.stat().st_size for source in files.values()}
     if (size := sum(sizes.values())) > LARGEST:
         raise SweepRefusedError(
             f"the files that the sweep names have {size >> 20} MiB, and at most {LARGEST >> 20} "
-            f"can be sent; for {max(sizes, key=sizes.__getitem__)}: {wayout}"
+            f"can be sent; for {max(sizes, key=sizes.__getitem__)}: {way_out}"
         )
     text = json.dumps(
         map_leaves(data, lambda value: travelled.get(value, value)), indent=1
