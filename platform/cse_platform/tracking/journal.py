@@ -293,11 +293,10 @@ def _count_names(value: Any) -> int:
         number, inner = 0, value
     else:
         number, inner = len(value.model_fields_set), vars(value).values()
-    if _LEAVES.issuperset(map(type, inner)):  # as of metrics, which most of a journal is
-        return number
-    return number + sum(
-        [_count_names(each) for each in inner if each and type(each) not in _LEAVES]
-    )
+    for each in inner:
+        if type(each) not in _LEAVES:
+            number += _count_names(each)
+    return number
 
 
 def _make_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

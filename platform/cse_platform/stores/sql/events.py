@@ -777,7 +777,7 @@ def insert_rows(
         return 0
     dialect = session.get_bind().dialect.name
     statement = _make_insert(dialect, table, key, tuple(rows[0]), newer_by)
-    return session.connection().execute(statement, [dict(row) for row in rows]).rowcount
+    return session.connection().execute(statement, rows).rowcount
 
 
 @cache  # SQLAlchemy takes longer to make such a statement than the database to run it
