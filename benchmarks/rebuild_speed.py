@@ -28,6 +28,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "fixtures"))
 from big_leaderboard import DAY_ONE, METHODS, POINTS, SPEC, TRIALS_A_SWEEP
 from sweep_events import emptied
 
+from cse_platform.gc_settings import collect_rarely
 from cse_platform.stores.rebuild import rebuild
 from cse_platform.tracking.events import SweepFinished, SweepStarted, TrialFinished, TrialStarted
 from cse_platform.tracking.journal import JOURNAL_VERSION
@@ -43,6 +44,7 @@ def main() -> None:
     parser = ArgumentParser(description=__doc__.partition(":")[0])
     parser.add_argument("--trials", type=int, default=100_000)
     trials = parser.parse_args().trials
+    collect_rarely()  # as every command does
     with tempfile.TemporaryDirectory() as folder:
         runs = Path(folder) / "runs"
         for number in range(-(-trials // TRIALS_A_SWEEP)):

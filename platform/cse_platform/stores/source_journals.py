@@ -51,6 +51,8 @@ class SourceJournal:
 
     def rename(self, event: Event) -> Event:
         """Replace the names of sweeps in an event."""
+        if not self.names:
+            return event
         changes: dict[str, Any] = {}
         if (name := self.names.get(event.sweep)) is not None:
             changes["sweep"] = name

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
@@ -26,6 +27,7 @@ from cse_platform.sweep.samplers import Sampler, Tpe
 from cse_platform.values import is_number
 
 
+@lru_cache(maxsize=1024)  # most lines of a journal name the same sweep and few trials
 def _check_slug(value: str) -> str:
     """Refuse a name that cannot be used for folders and URLs."""
     if re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}", value):

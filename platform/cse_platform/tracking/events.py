@@ -364,7 +364,7 @@ class TrialPoint(TrialEvent):
     """The dev score that the search climbs."""
     metrics: dict[str, float]
     """All reported metrics: dev/..., train/..., perf/..."""
-    checkpoint: Located[str | None] = None
+    checkpoint: Located[str] | None = None
     """Location of the checkpoint of this step, if it is complete."""
     pruner_notes: dict[str, Any] = Field(default_factory=dict)
     """Attributes that the pruner set on the Optuna trial here, such as the rungs that it reached.
@@ -389,7 +389,7 @@ class TrialFinished(TrialEvent):
     """The search's dev score at `best_step`."""
     best_metrics: dict[str, float] = Field(default_factory=dict)
     """All metrics of `best_step`."""
-    model: Located[str | None] = None
+    model: Located[str] | None = None
     """Folder of the best checkpoint, in the sentence-transformers format."""
     error: str | None = None
     """For FAIL: the error in one line."""
@@ -429,7 +429,7 @@ class TrialReused(TrialBegun):
     """As in `TrialFinished`, like the next two fields."""
     wall_seconds: Amount | None = None
     gpus: Amount = 0.0
-    model: Located[str | None]
+    model: Located[str] | None
     started: Time
     finished: Time
     """When the other sweep began and completed it."""

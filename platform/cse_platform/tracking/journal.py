@@ -23,7 +23,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, BinaryIO, Self
 from uuid import uuid4
@@ -230,7 +230,7 @@ def read_journal(
     paths = _find_runs_paths(path)
     with _open_journal(path) as file:
         end = file.seek(offset)
-        for number, line in enumerate(iter(lambda: file.readline(LONGEST_LINE), b"")):
+        for number, line in enumerate(iter(partial(file.readline, LONGEST_LINE), b"")):
             end += len(line)
             if end > last:
                 return
@@ -293,11 +293,10 @@ def _count_names(value: Any) -> int:
         number, inner = 0, value
     else:
         number, inner = len(value.model_fields_set), vars(value).values()
-    if _LEAVES.issuperset(map(type, inner)):  # as of metrics, which most of a journal is
-        return number
-    return number + sum(
-        [_count_names(each) for each in inner if each and type(each) not in _LEAVES]
-    )
+    for each in inner:
+        if type(each) not in _LEAVES:
+            number += _count_names(each)
+    return number
 
 
 def _make_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

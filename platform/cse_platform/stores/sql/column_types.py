@@ -1,6 +1,5 @@
 """The types of the leaderboard's columns, each of which checks or completes what is read."""
 
-from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, ClassVar
@@ -39,13 +38,14 @@ class Checked(TypeDecorator[Any]):
             return read
 
         def check(value: Any) -> Any:
-            if value is None or (read is None and isinstance(value, kinds)):
-                return value
-            if read is not None:
-                with suppress(ValueError, TypeError):
-                    converted = read(value)
-                    if isinstance(converted, kinds):
-                        return converted
+            if value is None:
+                return None
+            try:
+                converted = value if read is None else read(value)
+            except (ValueError, TypeError):
+                converted = None
+            if isinstance(converted, kinds):
+                return converted
             raise StoreLostError(
                 f"it has {format_value(value)} where {kinds[0].__name__} belongs; "
                 "cse-leaderboard rebuild makes it anew from the journals"

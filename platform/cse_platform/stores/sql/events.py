@@ -484,7 +484,9 @@ def add_points(session: Session, journal: str, points: Sequence[events.TrialPoin
             if event.step == 0 and attempt.start_value is None:
                 attempt.start_value = value
             row = {"attempt_id": attempt_id, "step": event.step, "reported_at": event.time}
-            metrics = {name: finite_or_null(value) for name, value in event.metrics.items()}
+            metrics: Mapping[str, float | None] = event.metrics
+            if not all(map(math.isfinite, event.metrics.values())):
+                metrics = {name: finite_or_null(value) for name, value in event.metrics.items()}
             pending.points.append({**row, "value": value, "metrics": metrics})
 
 
@@ -777,7 +779,7 @@ def insert_rows(
         return 0
     dialect = session.get_bind().dialect.name
     statement = _make_insert(dialect, table, key, tuple(rows[0]), newer_by)
-    return session.connection().execute(statement, [dict(row) for row in rows]).rowcount
+    return session.connection().execute(statement, rows).rowcount
 
 
 @cache  # SQLAlchemy takes longer to make such a statement than the database to run it
