@@ -183,7 +183,7 @@ class Leaderboard:
             family = family_named(tasks or family_of(rows), rows)
             if family.name == OWN and sort in family.columns:
                 family = replace(family, columns=(sort,))
-            published = self.published(ablations=True)
+            published = published_rows(files=self._published_files)
             rows = rank_rows(session, rows, family, published, resampled=ranked, progress=progress)
         if not rows:
             self.check(filters)
@@ -191,7 +191,8 @@ class Leaderboard:
 
     def check(self, filters: Filters) -> None:
         """Refuse filters that name no known method, backbone or sweep: NotFoundError."""
-        refuse_unknown_names(filters, self.catalogue(), self.published(ablations=True))
+        printed = published_rows(files=self._published_files)
+        refuse_unknown_names(filters, self.catalogue(), printed)
 
     def frame(
         self,

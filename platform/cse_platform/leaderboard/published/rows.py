@@ -469,7 +469,8 @@ def merge_repeated_rows(rows: Iterable[PublishedRow]) -> list[PublishedRow]:
     for group in groups:
         speaker = next((row for row in group if row.is_own), group[0])
         sources = dict.fromkeys(source for row in group for source in row.sources)
-        merged.append(replace(speaker, sources=tuple(sources)))
+        is_alone = len(group) == 1
+        merged.append(speaker if is_alone else replace(speaker, sources=tuple(sources)))
     return merged
 
 
