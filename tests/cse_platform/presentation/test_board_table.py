@@ -17,7 +17,7 @@ from cse_platform.leaderboard.records import (
     SeenSentences,
 )
 from cse_platform.leaderboard.statistics.intervals import Interval, RankInterval
-from cse_platform.presentation.board_columns import Board
+from cse_platform.presentation.board_entries import Board
 
 RANKING = "Ranking by avg_sts, x 100"
 ON_DEV = "Ranking by dev stsb (senteval), x 100"

@@ -11,8 +11,8 @@ from board_rows import estimate, published, row
 from cse_platform.leaderboard.records import BOARD_FAMILIES, Gap
 from cse_platform.leaderboard.statistics.intervals import Interval, RankInterval
 from cse_platform.numbers import percent
-from cse_platform.presentation.board import paper_board
-from cse_platform.presentation.board_columns import Board
+from cse_platform.presentation.board_entries import Board
+from cse_platform.presentation.board_printed import paper_board
 from cse_platform.presentation.formats import to_html, to_latex, to_markdown
 from cse_platform.presentation.tables import Cell, Column, ColumnHead, Table, to_table
 

@@ -15,7 +15,7 @@ from cse_platform.leaderboard.published.rows import PublishedRow
 from cse_platform.leaderboard.records import Estimate, Gap, LeaderboardRow
 from cse_platform.leaderboard.statistics.compare import Limits, Matrix
 from cse_platform.leaderboard.statistics.intervals import Interval, RankInterval
-from cse_platform.presentation.board_columns import Board, data_columns
+from cse_platform.presentation.board_entries import Board, data_columns
 from cse_platform.presentation.comparison import verdict
 from cse_platform.presentation.tables import Column, to_csv
 
