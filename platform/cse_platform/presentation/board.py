@@ -8,7 +8,6 @@ from functools import partial
 from cse_platform.leaderboard.records import DEV, OWN
 from cse_platform.numbers import percent, short_settings
 from cse_platform.presentation.board_columns import (
-    CHOSEN,
     OUR_RECORD,
     PUBLISHED_RECORD,
     interval_cell,
@@ -16,6 +15,8 @@ from cse_platform.presentation.board_columns import (
     score_cell,
 )
 from cse_platform.presentation.board_entries import (
+    APART,
+    CHOSEN,
     Board,
     Entry,
     EntryColumn,
@@ -190,7 +191,7 @@ def _make_entry_table(
     hint = "compare only rows with the same one (--format json shows it)."
     table = to_table(
         [*keys, *shown],
-        group_by(group.listed, lambda e: e.standing if below else e.is_apart).values(),
+        group_by(group.listed, lambda e: e.standing if below else e.standing == APART).values(),
         title=title if group.builtin is None else f"{title}, x 100{builtin}",
         notes=[
             *note_rows(group),

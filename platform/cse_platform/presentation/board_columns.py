@@ -12,8 +12,6 @@ from typing import Any
 
 from cse_platform.leaderboard.published.rows import source_of
 from cse_platform.leaderboard.records import (
-    SAW_TESTS,
-    TEACHER_SAW_PAIRS,
     Estimate,
     LeaderboardRow,
     SeenSentences,
@@ -42,7 +40,6 @@ from cse_platform.tracking.history import (
 ALPHA = 0.05
 OVER_EXAMPLES = "‡"
 OVER_EXAMPLES_MEANS = "Over the pairs, texts or queries of a single seed; other seeds may differ."
-CHOSEN = "△"
 COST_HEADS = {
     TRAIN_MINUTES: "train minutes",
     EPOCH_MINUTES: "epoch minutes",
@@ -82,11 +79,7 @@ def join_marks(*marks: str) -> str:
 
 OWN_FILE = "file"
 """The source of a lab's own dev sets."""
-OPENED, PUBLISHED, ABOVE, OTHER_CODE, STARRED = "*", "†", "§", "¶", "★"
-TRAINING_MARKS = {TEACHER_SAW_PAIRS: "◊", SAW_TESTS: "°"}
-"""Marks of how a row was trained, by their names. `released` and `transductive` have none, because
-the row's name shows them.
-"""
+STARRED = "★"
 
 
 def shown_dev_set(row: LeaderboardRow) -> str:

@@ -13,6 +13,8 @@ from cse_platform.leaderboard.records import (
     BUILTIN,
     DEV,
     FAMILIES,
+    SAW_TESTS,
+    TEACHER_SAW_PAIRS,
     BoardFamily,
     Estimate,
     FamilyName,
@@ -23,24 +25,46 @@ from cse_platform.leaderboard.records import (
 from cse_platform.leaderboard.statistics.compare import Comparison
 from cse_platform.numbers import percent
 from cse_platform.presentation.board_columns import (
-    ABOVE,
     ALPHA,
-    CHOSEN,
-    OPENED,
-    OTHER_CODE,
+    EXTRAPOLATED,
+    EXTRAPOLATED_MEANS,
     OUR_COLUMNS,
     OUR_FIELDS,
     OVER_EXAMPLES,
-    PUBLISHED,
+    OVER_EXAMPLES_MEANS,
     PUBLISHED_COLUMNS,
     PUBLISHED_FIELDS,
     STARRED,
-    TRAINING_MARKS,
     join_marks,
     shown_dev_set,
 )
 from cse_platform.presentation.tables import Cell, Column, flatten, read_path
 from cse_platform.values import group_by
+
+CHOSEN, OPENED, PUBLISHED, ABOVE, OTHER_CODE = "△", "*", "†", "§", "¶"
+TRAINING_MARKS = {TEACHER_SAW_PAIRS: "◊", SAW_TESTS: "°"}
+"""Marks of how a row was trained, by their names. `released` and `transductive` have none, because
+the row's name shows them.
+"""
+_CHOSEN_MEANS = "The value that chose this row counts in its mean, so the mean is too high"
+LEGEND = {
+    STARRED: "Starred: the configuration, or one of its trials.",
+    CHOSEN: f"{_CHOSEN_MEANS}. Two further seeds give an honest estimate.",
+    OPENED: "Chosen after such test sets had been opened for its method and backbone.",
+    OTHER_CODE: "Newer trials of its method, backbone and dev sets ran other code.",
+    TRAINING_MARKS[TEACHER_SAW_PAIRS]: "According to its authors, one of its teachers learned "
+    "from pairs of sentences.",
+    TRAINING_MARKS[SAW_TESTS]: "Its corpus, its teachers' corpora or its own dev files contain "
+    "sentences of its test sets.",
+    OVER_EXAMPLES: OVER_EXAMPLES_MEANS,
+    EXTRAPOLATED: EXTRAPOLATED_MEANS,
+}
+"""What marks mean."""
+IN_RANKINGS = {
+    CHOSEN: f"{_CHOSEN_MEANS}, and its interval covers less than 95 %. Two further seeds give an "
+    "honest estimate."
+}
+"""What marks mean beside intervals."""
 
 
 @dataclass(frozen=True)
@@ -73,6 +97,10 @@ class Board:
         return next(iter((*ours, *self.columns.averages, *self.columns.columns)), DEV)
 
 
+OURS, PRINTED, APART = 0, 1, 2
+"""Standings: our rows, published ones that are ranked with each other, and those that are not."""
+
+
 @dataclass(frozen=True)
 class PublishedScore:
     """A paper's number: what an `Estimate` has, without what papers do not print."""
@@ -87,7 +115,7 @@ class PublishedScore:
 
 @dataclass(frozen=True, eq=False)
 class Entry(ABC):
-    """A line of the board's tables. Lines are compared with those of their standing."""
+    """A line of the board's tables."""
 
     row: LeaderboardRow | PublishedRow
     method: str
@@ -114,22 +142,15 @@ class Entry(ABC):
     star: str = ""
     """The mark of a starred row, which the papers' form leaves out."""
 
+    standing: int = OURS
+    """`OURS`, `PRINTED` or `APART`; entries are compared with others of their standing."""
+
     columns: ClassVar[Mapping[str, Column[Any]]]
     """What `row` can show, by name."""
-
-    @property
-    @abstractmethod
-    def standing(self) -> int:
-        """0 for our rows, 1 for published ones, 2 for those set apart."""
 
     @abstractmethod
     def count_seeds(self, column: str) -> str:
         """Count the seeds with a score, as `2 of 3` if others have none; empty if published."""
-
-    @property
-    def is_apart(self) -> bool:
-        """Whether it is not ranked with the others."""
-        return self.standing == 2
 
     @property
     def ranked_on_builtin(self) -> bool:
@@ -151,7 +172,6 @@ class OurEntry(Entry):
 
     row: LeaderboardRow
     columns = OUR_COLUMNS
-    standing = 0
 
     def count_seeds(self, column: str) -> str:
         n = self.scores[column].n if column in self.scores else self.row.n
@@ -164,10 +184,6 @@ class PublishedEntry(Entry):
 
     row: PublishedRow
     columns = PUBLISHED_COLUMNS
-
-    @property
-    def standing(self) -> int:
-        return 2 if self.row.apart else 1
 
     def count_seeds(self, column: str) -> str:
         return ""
@@ -185,7 +201,7 @@ def list_entries(board: Board) -> list[Entry]:
 
     def lowest_last(entry: Entry) -> tuple[bool, float]:
         score = entry.scores.get(headline)
-        return entry.is_apart, -score.mean if score else inf
+        return entry.standing == APART, -score.mean if score else inf
 
     printed = sorted((row for row in board.published if is_on_tests(row, tests)), key=by_year)
     listed = [*_list_ours(board), *_list_published(printed, headline)]
@@ -226,8 +242,15 @@ def _list_published(rows: Sequence[PublishedRow], headline: str) -> Iterator[Ent
             column: PublishedScore(value, row.std.get(column))
             for column, value in row.scores.items()
         }
-        mark = f"{PUBLISHED}{n}"
-        yield PublishedEntry(row, row.shown_system, row.backbone, headline, scores, mark=mark)
+        yield PublishedEntry(
+            row,
+            row.shown_system,
+            row.backbone,
+            headline,
+            scores,
+            mark=f"{PUBLISHED}{n}",
+            standing=APART if row.apart else PRINTED,
+        )
 
 
 def _mark_significant_columns(against: Comparison) -> dict[str, str]:

@@ -8,8 +8,6 @@ from cse_platform.leaderboard.records import (
     CLAIMED,
     DEV,
     OWN,
-    SAW_TESTS,
-    TEACHER_SAW_PAIRS,
     LeaderboardRow,
     is_clean,
     mean_change,
@@ -17,48 +15,25 @@ from cse_platform.leaderboard.records import (
 )
 from cse_platform.leaderboard.statistics.compare import expected_maximum
 from cse_platform.numbers import signed_percent
-from cse_platform.presentation.board_columns import (
+from cse_platform.presentation.board_columns import ALPHA
+from cse_platform.presentation.board_entries import (
     ABOVE,
-    ALPHA,
-    CHOSEN,
-    EXTRAPOLATED,
-    EXTRAPOLATED_MEANS,
-    OPENED,
-    OTHER_CODE,
-    OVER_EXAMPLES,
-    OVER_EXAMPLES_MEANS,
+    APART,
+    IN_RANKINGS,
+    LEGEND,
     PUBLISHED,
-    STARRED,
-    TRAINING_MARKS,
+    Board,
+    EntryColumn,
+    Group,
 )
-from cse_platform.presentation.board_entries import Board, EntryColumn, Group
 from cse_platform.values import group_by
-
-_CHOSEN_MEANS = "The value that chose this row counts in its mean, so the mean is too high"
-_LEGEND = {
-    STARRED: "Starred: the configuration, or one of its trials.",
-    CHOSEN: f"{_CHOSEN_MEANS}. Two further seeds give an honest estimate.",
-    OPENED: "Chosen after such test sets had been opened for its method and backbone.",
-    OTHER_CODE: "Newer trials of its method, backbone and dev sets ran other code.",
-    TRAINING_MARKS[TEACHER_SAW_PAIRS]: "According to its authors, one of its teachers learned "
-    "from pairs of sentences.",
-    TRAINING_MARKS[SAW_TESTS]: "Its corpus, its teachers' corpora or its own dev files contain "
-    "sentences of its test sets.",
-    OVER_EXAMPLES: OVER_EXAMPLES_MEANS,
-    EXTRAPOLATED: EXTRAPOLATED_MEANS,
-}
-_IN_RANKINGS = {
-    CHOSEN: f"{_CHOSEN_MEANS}, and its interval covers less than 95 %. Two further seeds give an "
-    "honest estimate."
-}
-"""What marks mean beside intervals."""
 
 
 def explain_marks(board: Board, *, ranked: bool = False) -> dict[str, str]:
     """Explain the marks of a table, which may be ranked; the row that others are compared with is
     named.
     """
-    legend = _LEGEND | (_IN_RANKINGS if ranked else {})
+    legend = LEGEND | (IN_RANKINGS if ranked else {})
     if board.against:
         reference = next(iter(board.against.values())).b  # the same for all rows
         sure = f"p < {ALPHA}, after Holm's correction over the tasks"
@@ -93,7 +68,7 @@ def note_rows(group: Group) -> Iterator[str]:
     if group.published:
         yield f"{PUBLISHED} Published, not ours; the number leads to its source."
     encoders = [row.released for row in rows if row.released]
-    if any(entry.is_apart for entry in group.listed) or any(e.apart for e in encoders):
+    if any(entry.standing == APART for entry in group.listed) or any(e.apart for e in encoders):
         yield (
             "(ensemble), (supervised), (llm), (multimodal), (transductive): of several encoders, "
             "or trained on labelled pairs, on what a language model wrote, on images or sound, or "

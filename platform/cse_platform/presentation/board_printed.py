@@ -6,8 +6,9 @@ from dataclasses import replace
 
 from cse_methods.names import backbone_name, method_name, task_name
 from cse_platform.leaderboard.records import BOARD_FAMILIES, RANKING_METRICS, task_of
-from cse_platform.presentation.board_columns import PUBLISHED, short_digits
+from cse_platform.presentation.board_columns import short_digits
 from cse_platform.presentation.board_entries import (
+    PUBLISHED,
     Board,
     Entry,
     Group,
