@@ -255,7 +255,8 @@ def ranking_columns(group: Group, others: Sequence[str] = ()) -> list[EntryColum
         if score is None or score.interval is None:
             return None
         cell = interval_cell(score.interval)
-        return replace(cell, mark=join_marks(cell.mark, CHOSEN * (headline in entry.inflated)))
+        chosen = CHOSEN if headline in entry.counting_choice else ""
+        return replace(cell, mark=join_marks(cell.mark, chosen))
 
     def make_dev_column(dev_set: str) -> EntryColumn:
         return Column(

@@ -117,6 +117,9 @@ class PublishedScore:
 class Entry(ABC):
     """A line of the board's tables."""
 
+    columns: ClassVar[Mapping[str, Column[Any]]]
+    """What `row` can show, by name."""
+
     row: LeaderboardRow | PublishedRow
     method: str
     """The method's name for people, or a published system's."""
@@ -129,24 +132,21 @@ class Entry(ABC):
     """The columns of `scores` on built-in data, on which no paper reports."""
     above: Mapping[str, str] = field(default_factory=dict)
     """The marks of scores that are significantly above those of the reference row, by column."""
-    inflated: Collection[str] = ()
-    """The columns whose scores are too high, because a value that chose the row counts in them."""
+    counting_choice: Collection[str] = ()
+    """The columns of scores in which a value counts that chose the row, so that they are too high.
+    """
     dev_set: str = ""
     """The dev set that its search climbed, and its source; empty for a published row."""
     dev: Estimate | None = None
-    """The score on it."""
+    """The score on it; None for a published row."""
     by_width: ByWidth = field(default_factory=dict)
     """The dev scores at several widths, if they are shown."""
     mark: str = ""
     """The mark after the method's name."""
     star: str = ""
     """The mark of a starred row, which the papers' form leaves out."""
-
     standing: int = OURS
     """`OURS`, `PRINTED` or `APART`; entries are compared with others of their standing."""
-
-    columns: ClassVar[Mapping[str, Column[Any]]]
-    """What `row` can show, by name."""
 
     @abstractmethod
     def count_seeds(self, column: str) -> str:
@@ -216,9 +216,9 @@ def list_all_entries(board: Board) -> list[Entry]:
 def _list_ours(board: Board) -> Iterator[Entry]:
     for index, row in enumerate(board.rows):
         scores = {DEV: row.dev_score, **row.scores}
-        inflated = {name for name, score in scores.items() if row.counts_choice_in(score)}
+        counting_choice = {name for name, score in scores.items() if row.counts_choice_in(score)}
         trained = [mark for name, mark in TRAINING_MARKS.items() if name in row.marks]
-        run = (CHOSEN * bool(inflated), OPENED * bool(row.test_opened), OTHER_CODE * row.other_code)
+        run = (CHOSEN * bool(counting_choice), OPENED * bool(row.test_opened))
         yield OurEntry(
             row,
             row.shown_method,
@@ -227,11 +227,11 @@ def _list_ours(board: Board) -> Iterator[Entry]:
             scores,
             {name for name, score in scores.items() if source_of(score, row.dev) == BUILTIN},
             _mark_significant_columns(board.against[index]) if index in board.against else {},
-            inflated,
+            counting_choice,
             dev_set=shown_dev_set(row),
             dev=row.dev_score,
             by_width=board.by_width[index] if board.by_width else {},
-            mark=join_marks(*run, *trained),
+            mark=join_marks(*run, OTHER_CODE * row.other_code, *trained),
             star=STARRED * row.starred,
         )
 

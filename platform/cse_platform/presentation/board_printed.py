@@ -1,7 +1,7 @@
 """A leaderboard in the form that papers print."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from cse_methods.names import backbone_name, method_name, task_name
@@ -43,32 +43,17 @@ def paper_board(board: Board) -> list[Table]:
 
 
 def _make_paper_table(board: Board, block: Sequence[str], group: Group) -> Table:
-    one_backbone = len({entry.backbone for entry in group.listed}) == 1
-
-    def name_entry(entry: Entry) -> str:
-        """Name a method as papers do: SimCSE, or SimCSE-BERT-base beside other backbones."""
-        method = method_name(entry.method)
-        return method if one_backbone else f"{method}-{backbone_name(entry.backbone)}"
-
-    named = dict[Entry, Cell]()
-    repeated = len({name_entry(entry) for entry in group.ours}) < len(group.ours)
-    for entry in group.ours:
-        digits = f" ({short_digits(entry.row.configuration.hash)})" if repeated else ""
-        named[entry] = Cell(name_entry(entry) + digits, mark=entry.mark)
+    backbones = group_by(group.listed, lambda entry: entry.backbone)
     # Rows of the same tables share a mark.
-    sources = dict.fromkeys(printed.row.sources for printed in group.published)
+    sources = dict.fromkeys(entry.row.sources for entry in group.published)
     marks = {source: f"{PUBLISHED}{n}" for n, source in enumerate(sources, start=1)}
-    times = Counter((name_entry(printed), printed.backbone) for printed in group.published)
-    for printed in group.published:
-        name, row = name_entry(printed), printed.row
-        label = f" ({row.label})" if row.label and times[name, row.backbone] > 1 else ""
-        named[printed] = Cell(name + label, mark=marks[row.sources])
+    named = _name_as_papers(group, marks, with_backbone=len(backbones) > 1)
     columns = [
         score_column(name, title="Avg." if name in _AVERAGES else task_name(task_of(name)))
         for name in block
     ]
     mixed = count_identities(columns, group)
-    on = f", {backbone_name(group.listed[0].backbone)}" if one_backbone else ""
+    on = f", {backbone_name(*backbones)}" if len(backbones) == 1 else ""
     metric = block[0].rpartition("_")[2]
     measure = _MEASURES.get(board.family, "main score")
     measure = metric.upper() if metric in RANKING_METRICS else measure
@@ -82,7 +67,7 @@ def _make_paper_table(board: Board, block: Sequence[str], group: Group) -> Table
             Column("method", named.get, title="Method"),
             *(replace(c, compared=None) if c.name in mixed else c for c in columns),
         ],
-        group_by(group.listed, lambda entry: entry.backbone).values(),
+        backbones.values(),
         title=f"{measure} x 100{on}{', built-in data' if group.builtin else ''}",
         notes=[
             *([f"Ours: mean and standard deviation over seeds, n = {n}."] if counts else ()),
@@ -94,3 +79,27 @@ def _make_paper_table(board: Board, block: Sequence[str], group: Group) -> Table
         compare_groups=True,
         apart=lambda entry: entry.standing,
     )
+
+
+def _name_as_papers(
+    group: Group, marks: Mapping[tuple[str, ...], str], *, with_backbone: bool
+) -> dict[Entry, Cell]:
+    """Name methods as papers do: SimCSE, or SimCSE-BERT-base beside other backbones.
+
+    Rows of one name have the configuration or the paper's settings in brackets. `marks` are those
+    of published rows, by source.
+    """
+    names, cells = dict[Entry, str](), dict[Entry, Cell]()
+    for entry in group.listed:
+        backbone = f"-{backbone_name(entry.backbone)}" if with_backbone else ""
+        names[entry] = method_name(entry.method) + backbone
+    repeated = len({names[ours] for ours in group.ours}) < len(group.ours)
+    for ours in group.ours:
+        digits = f" ({short_digits(ours.row.configuration.hash)})" if repeated else ""
+        cells[ours] = Cell(names[ours] + digits, mark=ours.mark)
+    times = Counter((names[printed], printed.backbone) for printed in group.published)
+    for printed in group.published:
+        name, label = names[printed], printed.row.label
+        variant = f" ({label})" if label and times[name, printed.backbone] > 1 else ""
+        cells[printed] = Cell(name + variant, mark=marks[printed.row.sources])
+    return cells
