@@ -237,3 +237,9 @@ def test_rows_of_one_source_share_a_footnote_and_variants_have_names(written) ->
     for loss in ("listnet", "listmle"):
         assert rf"RankCSE (rank\_loss={loss})" in text
     assert text.count("rankcse table2") == 1
+    others = [
+        published({"avg_sts": 0.5}, backbone=backbone, settings={"seeds": "5"}, sources=(source,))
+        for backbone, source in (("bert-base", "rankcse table2"), ("roberta-base", "hicl table1"))
+    ]
+    (table,) = paper_board(Board([row({"avg_sts": estimate(0.9)}, starred=True)], others))
+    assert names(table) == [["SimCSE-BERT-base", "SimCSE-BERT-base †1"], ["SimCSE-RoBERTa-base †2"]]

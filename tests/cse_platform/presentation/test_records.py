@@ -211,6 +211,22 @@ def test_json_of_a_board(written, ours, paper) -> None:
     }  # fmt: skip
 
 
+def test_csv_of_a_board_has_each_row_and_every_published_one(written, ours, paper) -> None:
+    on_dev = replace(paper, split="dev", system="other")
+    mine, theirs, other = csv.DictReader(
+        io.StringIO(written(Board([ours], [paper, on_dev]), "csv"))
+    )
+    scored = ("published", "split", "n", "avg_sts", "avg_sts_n", "avg_sts_std", "mr", "sts12")
+    assert [mine[name] for name in scored] == [
+        *("false", "test", "2", "0.76", "2", str(ours.scores["avg_sts"].std), "0.5", "")
+    ]
+    assert [theirs[name] for name in scored] == [
+        *("true", "test", "5", "0.8", "", "0.001", "", "0.7")
+    ]
+    assert (mine["gap"], theirs["gap"], mine["system"]) == ("-0.04", "", "")
+    assert (theirs["settings"], other["split"]) == ("rank_loss=listnet, seeds=5", "dev")
+
+
 def names(board: Board) -> list[str]:
     return [column.name for column in data_columns(board)]
 
