@@ -237,6 +237,8 @@ def test_rows_of_one_source_share_a_footnote_and_variants_have_names(written) ->
     for loss in ("listnet", "listmle"):
         assert rf"RankCSE (rank\_loss={loss})" in text
     assert text.count("rankcse table2") == 1
+    (table,) = paper_board(Board([], variants))
+    assert names(table) == [["RankCSE (rank_loss=listnet) †1", "RankCSE (rank_loss=listmle) †1"]]
     others = [
         published({"avg_sts": 0.5}, backbone=backbone, settings={"seeds": "5"}, sources=(source,))
         for backbone, source in (("bert-base", "rankcse table2"), ("roberta-base", "hicl table1"))
