@@ -1,7 +1,7 @@
 """The lines of a leaderboard's tables, ours and published ones, and the columns that read them."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from math import inf
@@ -38,7 +38,7 @@ from cse_platform.presentation.board_columns import (
     join_marks,
     shown_dev_set,
 )
-from cse_platform.presentation.tables import Cell, Column, flatten, read_path
+from cse_platform.presentation.tables import Cell, Column, flatten
 from cse_platform.values import group_by
 
 CHOSEN, OPENED, PUBLISHED, ABOVE, OTHER_CODE = "△", "*", "†", "§", "¶"
@@ -217,7 +217,8 @@ def _list_ours(board: Board) -> Iterator[Entry]:
     for index, row in enumerate(board.rows):
         scores = {DEV: row.dev_score, **row.scores}
         counting_choice = {name for name, score in scores.items() if row.counts_choice_in(score)}
-        trained = [mark for name, mark in TRAINING_MARKS.items() if name in row.marks]
+        names = row.marks
+        trained = [mark for name, mark in TRAINING_MARKS.items() if name in names]
         run = (CHOSEN * bool(counting_choice), OPENED * bool(row.test_opened))
         yield OurEntry(
             row,
@@ -378,9 +379,16 @@ def data_columns(board: Board) -> list[EntryColumn]:
 def _make_data_columns(name: str) -> Iterator[EntryColumn]:
     """Make the columns of a score: mean, n, std and the interval, over examples if n is 1."""
 
-    def read(entry: Entry, part: str) -> Any:
-        return read_path(entry.scores.get(name), part)
+    parts: dict[str, Callable[[Estimate | PublishedScore], float | None]] = {
+        "": lambda score: score.mean,
+        "_n": lambda score: score.n,
+        "_std": lambda score: score.std,
+        "_low": lambda score: score.interval.low if score.interval else None,
+        "_high": lambda score: score.interval.high if score.interval else None,
+    }
 
-    parts = {"": "mean", "_n": "n", "_std": "std", "_low": "interval.low", "_high": "interval.high"}
+    def read(entry: Entry, part: Callable[[Estimate | PublishedScore], float | None]) -> Any:
+        return part(entry.scores[name]) if name in entry.scores else None
+
     for ending, part in parts.items():
         yield Column(name + ending, partial(read, part=part))
