@@ -26,7 +26,7 @@ from cse_platform.leaderboard import Filters, Leaderboard
 from cse_platform.leaderboard.records import MTEB, OWN, LeaderboardRow, family_of
 from cse_platform.leaderboard.sweeps import SweepOverview
 from cse_platform.presentation.board import board_tables
-from cse_platform.presentation.board_columns import Board
+from cse_platform.presentation.board_entries import Board
 from cse_platform.presentation.formats import to_html
 
 if TYPE_CHECKING:

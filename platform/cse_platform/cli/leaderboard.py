@@ -113,8 +113,8 @@ def main(
     from cse_platform.leaderboard.api import open_leaderboard
     from cse_platform.leaderboard.published.rows import merge_repeated_rows, published_rows
     from cse_platform.leaderboard.records import OWN, family_named, family_of
-    from cse_platform.presentation.board import board_document, is_on_tests
-    from cse_platform.presentation.board_columns import Board
+    from cse_platform.presentation.board import board_document
+    from cse_platform.presentation.board_entries import Board, is_on_tests
     from cse_platform.presentation.terminal import progress_bar
 
     tables = _TABLES if "all" in show else show

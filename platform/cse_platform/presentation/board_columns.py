@@ -4,28 +4,18 @@ JSON and CSV use the values, formats for people the texts.
 """
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Callable, Iterable
+from dataclasses import asdict
 from functools import partial
 from textwrap import shorten
 from typing import Any
 
-from cse_methods.data.dev_selection import ByWidth
-from cse_platform.leaderboard.published.rows import PublishedRow, source_of
+from cse_platform.leaderboard.published.rows import source_of
 from cse_platform.leaderboard.records import (
-    DEV,
-    FAMILIES,
-    SAW_TESTS,
-    TEACHER_SAW_PAIRS,
-    BoardFamily,
     Estimate,
-    FamilyName,
     LeaderboardRow,
     SeenSentences,
-    families_beside,
-    family_named,
 )
-from cse_platform.leaderboard.statistics.compare import Comparison
 from cse_platform.leaderboard.statistics.intervals import Interval
 from cse_platform.numbers import (
     HASH_DIGITS,
@@ -35,7 +25,7 @@ from cse_platform.numbers import (
     short_settings,
     signed_percent,
 )
-from cse_platform.presentation.tables import Cell, Column, flatten, read_path
+from cse_platform.presentation.tables import Cell, Column, read_path
 from cse_platform.tracking.events import UNCHECKED_DATA
 from cse_platform.tracking.history import (
     COSTS,
@@ -50,7 +40,6 @@ from cse_platform.tracking.history import (
 ALPHA = 0.05
 OVER_EXAMPLES = "‡"
 OVER_EXAMPLES_MEANS = "Over the pairs, texts or queries of a single seed; other seeds may differ."
-CHOSEN = "△"
 COST_HEADS = {
     TRAIN_MINUTES: "train minutes",
     EPOCH_MINUTES: "epoch minutes",
@@ -90,41 +79,7 @@ def join_marks(*marks: str) -> str:
 
 OWN_FILE = "file"
 """The source of a lab's own dev sets."""
-OPENED, PUBLISHED, ABOVE, OTHER_CODE, STARRED = "*", "†", "§", "¶", "★"
-TRAINING_MARKS = {TEACHER_SAW_PAIRS: "◊", SAW_TESTS: "°"}
-"""Marks of how a row was trained, by their names. `released` and `transductive` have none, because
-the row's name shows them.
-"""
-
-
-@dataclass(frozen=True)
-class Board:
-    """A leaderboard, in the order of its rows."""
-
-    rows: Sequence[LeaderboardRow]
-    published: Sequence[PublishedRow] = ()
-    """Published rows; only those on test sets are shown."""
-    family: FamilyName = "sts"
-    """The tasks whose scores are shown."""
-    sorted_by: str | None = None
-    """The column that `rows` are asked to be sorted by; None for that which ranks them. If the
-    headline is asked for, published rows are sorted in among them, else they come below.
-    """
-    against: Mapping[int, Comparison] = field(default_factory=dict)
-    """Comparisons with one reference row, by index in `rows`, to mark significant differences."""
-    by_width: Sequence[ByWidth] = ()
-    """The dev scores of each of `rows` at several widths, if they are shown."""
-
-    @property
-    def columns(self) -> BoardFamily:
-        """The columns of the shown tasks."""
-        return family_named(self.family, self.rows)
-
-    @property
-    def headline(self) -> str:
-        """The column that rows are ranked by, published rows included."""
-        ours = [row.headline for row in self.rows if row.headline]
-        return next(iter((*ours, *self.columns.averages, *self.columns.columns)), DEV)
+STARRED = "★"
 
 
 def shown_dev_set(row: LeaderboardRow) -> str:
@@ -138,19 +93,11 @@ def shown_dev_set(row: LeaderboardRow) -> str:
     )
 
 
-def published_cell(column: str, value: float, std: float | None) -> Cell:
-    """Format a number of a paper: a fraction as a percentage, a cost in its own unit."""
-    if column in COSTS:
-        return Cell(f"{value:g}")
-    return Cell(percent(value), spread=percent(std))
-
-
 def short_digits(digits: str) -> str:
     """Return the first digits of a hash or key, which commands accept."""
     return digits[:HASH_DIGITS]
 
 
-AnyRow = LeaderboardRow | PublishedRow
 _make_number = partial(Column[Any], align="right")
 _dump_json = partial(json.dumps, sort_keys=True)
 
@@ -350,9 +297,10 @@ _RUN: tuple[Column[Any], ...] = (
     Column("trained_from", "released.trained_from"),
 )
 
-_OURS = (*_CONFIGURATION, *_DEV_COLUMNS, *_RANKING, *_RUN)
+OUR_FIELDS = (*_CONFIGURATION, *_DEV_COLUMNS, *_RANKING, *_RUN)
+"""Fields of our rows in CSV, where scores follow."""
 
-_PAPER: tuple[Column[Any], ...] = (
+_PUBLISHED: tuple[Column[Any], ...] = (
     Column("published", lambda _: True),
     Column("method"),
     Column("backbone"),
@@ -393,7 +341,9 @@ OUR_RECORD = (
 )
 """Fields of our rows in JSON; test scores are in objects keyed by column."""
 
-PAPER_RECORD = (*_PAPER, Column("scores"), Column("scores_std", "std"), Column("unstated"))
+PUBLISHED_FIELDS = (*_PUBLISHED, Column("n", "seeds"), Column("unstated"))
+"""Fields of published rows in CSV, where scores follow."""
+PUBLISHED_RECORD = (*_PUBLISHED, Column("scores"), Column("scores_std", "std"), Column("unstated"))
 """Fields of published rows in JSON."""
 
 
@@ -401,54 +351,5 @@ def _by_name(columns: Iterable[Column[Any]]) -> dict[str, Column[Any]]:
     return {part.name: part for column in columns for part in (column, *column.parts)}
 
 
-_OF_OURS = _by_name((*_OURS, Column("split", lambda _: "test")))
-_OF_PAPERS = _by_name((*_PAPER, Column("n", "seeds"), Column("unstated")))
-
-
-def board_column(name: str) -> Column[AnyRow]:
-    """Make a column of our rows and published ones; those that lack it have no value."""
-    ours, theirs = _OF_OURS.get(name), _OF_PAPERS.get(name)
-
-    def choose(row: AnyRow) -> Column[Any]:
-        return (theirs if isinstance(row, PublishedRow) else ours) or Column("", lambda _: None)
-
-    return replace(
-        ours or _OF_PAPERS[name],
-        value=lambda row: choose(row).read(row),
-        shown=lambda row: choose(row).read_shown(row),
-    )
-
-
-def data_columns(board: Board) -> list[Column[Any]]:
-    """List the columns of a board for CSV, which has one value per cell.
-
-    Score columns are those of the board's family and of every family that one of our rows has
-    scores of. `evaluation`, `source` and `best_of_n` are those of the headline; JSON has them for
-    every score.
-    """
-    ours = {column for row in board.rows for column in row.scores}
-    known = ours.union(*(row.scores for row in board.published))
-    scores = [
-        column
-        for family in (family_named(name, board.rows) for name in FAMILIES)
-        if family.name in families_beside(board.family) or not ours.isdisjoint(family.columns)
-        for name in family.columns
-        if name in known
-        for column in _make_score_columns(name)
-    ]
-    papers = (*_PAPER, Column("unstated")) if board.published else ()
-    names = dict.fromkeys(column.name for column in flatten((*_OURS, *papers)))
-    return [*map(board_column, names), *scores]
-
-
-def _make_score_columns(name: str) -> Iterator[Column[AnyRow]]:
-    """Make the columns of a score: mean, n, std and the interval, over examples if n is 1."""
-
-    def read(row: AnyRow, part: str) -> Any:
-        if isinstance(row, PublishedRow):
-            return {"mean": row.scores, "std": row.std}.get(part, {}).get(name)
-        return read_path(row.scores.get(name), part)
-
-    parts = {"": "mean", "_n": "n", "_std": "std", "_low": "interval.low", "_high": "interval.high"}
-    for ending, part in parts.items():
-        yield Column(name + ending, partial(read, part=part))
+OUR_COLUMNS = _by_name((*OUR_FIELDS, Column("split", lambda _: "test")))
+PUBLISHED_COLUMNS = _by_name(PUBLISHED_FIELDS)

@@ -15,8 +15,8 @@ from cse_platform.leaderboard.papers import (
     PaperTable,
     Verdict,
 )
-from cse_platform.numbers import HASH_DIGITS, signed_percent
-from cse_platform.presentation.board_columns import ESTIMATE_PARTS, published_cell, score_cell
+from cse_platform.numbers import HASH_DIGITS, percent, signed_percent
+from cse_platform.presentation.board_columns import ESTIMATE_PARTS, score_cell
 from cse_platform.presentation.tables import (
     Cell,
     Column,
@@ -190,7 +190,9 @@ def _make_csv_cells(table: PaperTable, line: PaperLine, column: str) -> dict[str
 def _build_shown_lines(line: PaperLine) -> Iterator[ShownLine]:
     """Yield the printed row, ours and the difference."""
     printed = {
-        column: published_cell(column, value, line.row.std.get(column))
+        column: Cell(f"{value:g}")
+        if column in COSTS
+        else Cell(percent(value), spread=percent(line.row.std.get(column)))
         for column, value in line.row.scores.items()
     }
     backbone, name = line.row.backbone, line.row.system

@@ -26,7 +26,7 @@ from cse_platform.leaderboard.records import (
     mean_change,
 )
 from cse_platform.presentation.board import board_document, board_tables
-from cse_platform.presentation.board_columns import CHOSEN, Board
+from cse_platform.presentation.board_entries import CHOSEN, Board
 from cse_platform.presentation.comparison import comparison_table
 from cse_platform.presentation.tables import to_json
 from cse_platform.stores.sql.removal import remove_sweep

@@ -9,7 +9,7 @@ from cse_platform.leaderboard.papers import PaperTable
 from cse_platform.leaderboard.statistics.compare import Comparison, Matrix, TaskComparison
 from cse_platform.leaderboard.statistics.intervals import Interval
 from cse_platform.presentation.board import board_document, board_tables
-from cse_platform.presentation.board_columns import Board
+from cse_platform.presentation.board_entries import Board
 from cse_platform.presentation.comparison import comparison_document, matrix_document
 from cse_platform.presentation.formats import Format
 from cse_platform.presentation.paper import paper_document

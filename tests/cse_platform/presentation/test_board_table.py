@@ -17,7 +17,7 @@ from cse_platform.leaderboard.records import (
     SeenSentences,
 )
 from cse_platform.leaderboard.statistics.intervals import Interval, RankInterval
-from cse_platform.presentation.board_columns import Board
+from cse_platform.presentation.board_entries import Board
 
 RANKING = "Ranking by avg_sts, x 100"
 ON_DEV = "Ranking by dev stsb (senteval), x 100"
@@ -258,6 +258,18 @@ def test_they_stand_sorted_among_ours(lines) -> None:
     )
     assert note.startswith(PUBLISHED[:3])
     assert [line.split()[0] for line in found] == ["hicl", "s0.8", "simcse", "s0.6", "last"]
+
+
+def test_those_without_the_headline_are_not_ranked(lines) -> None:
+    papers = [published({"avg_sts": 0.8}), published({"sts12": 0.7}, system="partly")]
+    told = lines(Board([row({"avg_sts": estimate(0.75)}, starred=True)], papers))
+    ranking = titled(told, RANKING)
+    assert [line.split(" bert-base")[0] for line in ranking if "bert-base" in line] == [
+        *("simcse ★", "simcse †1")
+    ]
+    assert "★ Starred: the configuration, or one of its trials." in ranking
+    assert any(line.startswith("partly †2") for line in told)
+    assert RANKING not in lines(Board([], papers))
 
 
 def test_built_in_data_never_stand_beside_them(lines) -> None:

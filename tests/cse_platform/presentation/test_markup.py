@@ -11,8 +11,8 @@ from board_rows import estimate, published, row
 from cse_platform.leaderboard.records import BOARD_FAMILIES, Gap
 from cse_platform.leaderboard.statistics.intervals import Interval, RankInterval
 from cse_platform.numbers import percent
-from cse_platform.presentation.board import paper_board
-from cse_platform.presentation.board_columns import Board
+from cse_platform.presentation.board_entries import Board
+from cse_platform.presentation.board_printed import paper_board
 from cse_platform.presentation.formats import to_html, to_latex, to_markdown
 from cse_platform.presentation.tables import Cell, Column, ColumnHead, Table, to_table
 
@@ -185,15 +185,14 @@ def test_backbones_are_groups_that_do_not_compete() -> None:
     assert best == [[False, True], [False, True]]
 
 
-def test_rows_of_one_name_are_told_apart_and_without_test_scores_ranked_on_dev() -> None:
+def test_rows_of_one_name_are_told_apart_and_without_test_scores_ranked_on_dev(written) -> None:
     one = row({"avg_sts": estimate(0.7)})
     other = replace(one, configuration=replace(one.configuration, hash="f" * 64))
     (table,) = paper_board(Board([one, other]))
     first, second = (name for group in names(table) for name in group)
     assert first != second
     assert second.endswith("(ffffffff)")
-    (table,) = paper_board(Board([row({})]))
-    assert any(name.startswith("dev") for name in heads(table))
+    assert "dev stsb (senteval)" in written(Board([row({})]), "markdown")
 
 
 def emphasis(*values: float | None) -> list[str | None]:
@@ -238,3 +237,11 @@ def test_rows_of_one_source_share_a_footnote_and_variants_have_names(written) ->
     for loss in ("listnet", "listmle"):
         assert rf"RankCSE (rank\_loss={loss})" in text
     assert text.count("rankcse table2") == 1
+    (table,) = paper_board(Board([], variants))
+    assert names(table) == [["RankCSE (rank_loss=listnet) †1", "RankCSE (rank_loss=listmle) †1"]]
+    others = [
+        published({"avg_sts": 0.5}, backbone=backbone, settings={"seeds": "5"}, sources=(source,))
+        for backbone, source in (("bert-base", "rankcse table2"), ("roberta-base", "hicl table1"))
+    ]
+    (table,) = paper_board(Board([row({"avg_sts": estimate(0.9)}, starred=True)], others))
+    assert names(table) == [["SimCSE-BERT-base", "SimCSE-BERT-base †1"], ["SimCSE-RoBERTa-base †2"]]

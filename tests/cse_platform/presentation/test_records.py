@@ -15,7 +15,7 @@ from cse_platform.leaderboard.published.rows import PublishedRow
 from cse_platform.leaderboard.records import Estimate, Gap, LeaderboardRow
 from cse_platform.leaderboard.statistics.compare import Limits, Matrix
 from cse_platform.leaderboard.statistics.intervals import Interval, RankInterval
-from cse_platform.presentation.board_columns import Board, data_columns
+from cse_platform.presentation.board_entries import Board, data_columns
 from cse_platform.presentation.comparison import verdict
 from cse_platform.presentation.tables import Column, to_csv
 
@@ -209,6 +209,22 @@ def test_json_of_a_board(written, ours, paper) -> None:
         "year": 2025, "venue": "", "paper_id": "", "trained_on": "", "checkpoints": "",
         "apart": ["llm"], "reported_by": "a survey", "read_in": "",
     }  # fmt: skip
+
+
+def test_csv_of_a_board_has_each_row_and_every_published_one(written, ours, paper) -> None:
+    on_dev = replace(paper, split="dev", system="other")
+    mine, theirs, other = csv.DictReader(
+        io.StringIO(written(Board([ours], [paper, on_dev]), "csv"))
+    )
+    scored = ("published", "split", "n", "avg_sts", "avg_sts_n", "avg_sts_std", "mr", "sts12")
+    assert [mine[name] for name in scored] == [
+        *("false", "test", "2", "0.76", "2", str(ours.scores["avg_sts"].std), "0.5", "")
+    ]
+    assert [theirs[name] for name in scored] == [
+        *("true", "test", "5", "0.8", "", "0.001", "", "0.7")
+    ]
+    assert (mine["gap"], theirs["gap"], mine["system"]) == ("-0.04", "", "")
+    assert (theirs["settings"], other["split"]) == ("rank_loss=listnet, seeds=5", "dev")
 
 
 def names(board: Board) -> list[str]:

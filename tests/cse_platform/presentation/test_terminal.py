@@ -13,7 +13,7 @@ from cse_platform.cli.common import print_document
 from cse_platform.leaderboard.records import BOARD_FAMILIES, Gap
 from cse_platform.leaderboard.statistics.intervals import Interval, RankInterval
 from cse_platform.presentation.board import TABLES, board_document
-from cse_platform.presentation.board_columns import Board
+from cse_platform.presentation.board_entries import Board
 from cse_platform.presentation.tables import Cell, ColumnHead, Page, Table, sparkline, text_table
 from cse_platform.presentation.terminal import print_page
 

@@ -13,7 +13,7 @@ from cse_dashboards.figures.picture import Drawn, Picture, colour, make_figure, 
 from cse_methods.names import backbone_name, method_name
 from cse_platform.leaderboard.published.rows import PublishedRow, source_of
 from cse_platform.leaderboard.records import Estimate, FamilyName, family_of
-from cse_platform.presentation.board_columns import Board
+from cse_platform.presentation.board_entries import Board
 
 KINDS: dict[str, dict[str, Any]] = {
     "mean over seeds, 95 % interval": {"symbol": "circle"},

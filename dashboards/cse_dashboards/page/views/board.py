@@ -18,7 +18,7 @@ from cse_platform.leaderboard.ranking import sort_rows
 from cse_platform.leaderboard.records import FAMILIES, OWN, LeaderboardRow, family_of
 from cse_platform.leaderboard.statistics.compare import Comparison
 from cse_platform.presentation.board import board_document, wide_board_tables
-from cse_platform.presentation.board_columns import PUBLISHED, Board
+from cse_platform.presentation.board_entries import PUBLISHED, Board
 from cse_platform.presentation.formats import TextFormat, render_document
 from cse_platform.presentation.paper import (
     paper_document,

@@ -23,7 +23,7 @@ from cse_platform.leaderboard.records import Filters, LeaderboardRow, Trial
 from cse_platform.leaderboard.sweeps import SweepOverview
 from cse_platform.leaderboard.trials_table import OWN_COLUMNS, TEXTS, Hyperparameters, TrialChoice
 from cse_platform.presentation.board import wide_board_tables
-from cse_platform.presentation.board_columns import Board
+from cse_platform.presentation.board_entries import Board
 from cse_platform.presentation.tables import as_text, csv_cell
 from cse_platform.values import canonical_json
 

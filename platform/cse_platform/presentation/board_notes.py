@@ -1,0 +1,178 @@
+"""The notes below a leaderboard's tables: what its marks mean, and what limits its ranking."""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from cse_methods.data.corpus_spec import TRANSDUCTIVE
+from cse_platform.leaderboard.records import (
+    CLAIMED,
+    DEV,
+    OWN,
+    LeaderboardRow,
+    is_clean,
+    mean_change,
+    task_of,
+)
+from cse_platform.leaderboard.statistics.compare import expected_maximum
+from cse_platform.numbers import signed_percent
+from cse_platform.presentation.board_columns import ALPHA
+from cse_platform.presentation.board_entries import (
+    ABOVE,
+    APART,
+    IN_RANKINGS,
+    LEGEND,
+    PUBLISHED,
+    Board,
+    EntryColumn,
+    Group,
+)
+from cse_platform.values import group_by
+
+
+def explain_marks(board: Board, *, ranked: bool = False) -> dict[str, str]:
+    """Explain the marks of a table, which may be ranked; the row that others are compared with is
+    named.
+    """
+    legend = LEGEND | (IN_RANKINGS if ranked else {})
+    if board.against:
+        reference = next(iter(board.against.values())).b  # the same for all rows
+        sure = f"p < {ALPHA}, after Holm's correction over the tasks"
+        legend[ABOVE] = f"Above {reference} with {sure}."
+    return legend
+
+
+def count_identities(columns: Sequence[EntryColumn], group: Group) -> dict[str, int]:
+    """Count the evaluation identities of each score column that has several."""
+    counts = {}
+    for name in (column.name for column in columns if column.compared):
+        scores = [entry.scores[name] for entry in group.listed if name in entry.scores]
+        ids = {score.identity for score in scores if score.identity is not None}
+        if len(ids) > 1:
+            counts[name] = len(ids)
+    return counts
+
+
+def describe_clean_change(rows: Sequence[LeaderboardRow], headline: str) -> Iterator[str]:
+    """Describe how scores change if only clean rows are scored."""
+    whole = task_of(headline)
+    both = [row for row in rows if is_clean(headline) and {headline, whole} <= row.scores.keys()]
+    every = [mean_change(row.scores[headline], row.scores[whole]) for row in both]
+    if changes := [change for change in every if change is not None]:
+        ends = dict.fromkeys(map(signed_percent, (min(changes), max(changes))))
+        yield f"Against all rows, the papers' protocol, {whole} changes by {' to '.join(ends)}."
+
+
+def note_rows(group: Group) -> Iterator[str]:
+    """Note what kinds of rows there are."""
+    rows = [entry.row for entry in group.ours]
+    if group.published:
+        yield f"{PUBLISHED} Published, not ours; the number leads to its source."
+    encoders = [row.released for row in rows if row.released]
+    if any(entry.standing == APART for entry in group.listed) or any(e.apart for e in encoders):
+        yield (
+            "(ensemble), (supervised), (llm), (multimodal), (transductive): of several encoders, "
+            "or trained on labelled pairs, on what a language model wrote, on images or sound, or "
+            "on sentences of test sets. Published rows with these are not ranked with the others."
+        )
+    if encoders:
+        yield (
+            "(released): its authors' encoder, scored here and not trained; its backbone is the "
+            "one that it started from."
+        )
+    if any(TRANSDUCTIVE in row.corpus for row in rows):
+        yield (
+            f"{TRANSDUCTIVE.strip()}: trained on the texts of test sets, without gold scores; "
+            "its scores are not comparable with others."
+        )
+
+
+def note_ranking(board: Board, group: Group) -> Iterator[str]:
+    """Note what limits the ranking of a group."""
+    rows = [entry.row for entry in group.ours]
+    if names := dict.fromkeys(
+        row.shown_method for row in rows for s in row.scores.values() if s.source == CLAIMED
+    ):
+        yield f"Claimed, from files of results of another revision: scores of {', '.join(names)}."
+    yield from _note_choices(rows)
+    if any(row.gap for row in rows):
+        yield (
+            "paper: ours minus the published number, and whether the published one lies inside "
+            "our interval."
+        )
+    yield from _note_ties(rows)
+    if board.family == OWN and len(board.columns.columns) > 1:
+        yield "Each own test set has a column; --sort SET ranks by another one."
+    yield from _note_unranked(board, group)
+    by_pooler: dict[str, dict[str, None]] = {}
+    for row in rows:
+        if pooler := row.configuration.values.get("pooler"):
+            by_pooler.setdefault(pooler, {})[row.shown_method] = None
+    if len(by_pooler) > 1:
+        poolers = "; ".join(f"{pooler}: {', '.join(of)}" for pooler, of in by_pooler.items())
+        yield f"The rows use different poolers ({poolers})."
+    yield from describe_clean_change(rows, board.headline)
+    lacking = sum(board.headline not in row.scores for row in rows)
+    if is_clean(board.headline) and lacking:
+        yield (
+            f"{lacking} of {len(rows)} rows have no clean scores; cse-evaluate TRIAL --tasks sts "
+            "computes those of a trial."
+        )
+
+
+def _note_unranked(board: Board, group: Group) -> Iterator[str]:
+    """Count the rows that have no rank, by the reason."""
+    ranked = [entry.row for entry in group.ours if entry.headline == group.headline]
+    scored = [(row, score) for row in ranked if (score := row.ranked_score) is not None]
+    alike = Counter(
+        score.identity
+        for row in board.rows
+        if (row.headline or DEV) == group.headline and (score := row.ranked_score) is not None
+    )
+    alone = [alike[s.identity] == 1 for r, s in scored if r.rank is not None and r.rank.among == 1]
+    counted = {
+        "with a single seed and no stored scores of its pairs": sum(
+            r.rank is None and s.n == 1 for r, s in scored
+        ),
+        "comparable with these alone": alone.count(False),
+        "scored in a way that no other row was": alone.count(True),
+        "without this score": len(ranked) - len(scored),
+    }
+    why = [f"{n} {reason}" for reason, n in counted.items() if n]
+    if why and len(ranked) > 1:  # a board of one row needs no note
+        yield f"Not ranked: {', '.join(why)}."
+
+
+def _note_choices(rows: Sequence[LeaderboardRow]) -> Iterator[str]:
+    """Name the numbers that each row is the best of; that of a single one needs no note."""
+    by_kind = group_by(
+        (row for row in rows if row.best_of > 1), lambda row: row.dev_score.counts_choice
+    )
+    for counts_choice, some in by_kind.items():
+        named = ", ".join(f"{row.shown_method} (best of {row.best_of})" for row in some)
+        if counts_choice:
+            yield f"Chosen by values that count here: {named}."
+        else:
+            most = max(row.best_of for row in some)
+            yield (
+                f"Chosen on dev by the mean over further seeds: {named}. If {most} configurations "
+                "were equal, the mean of the best would be "
+                f"{expected_maximum(most):.1f} standard errors too high on dev."
+            )
+    if untested := [r for r in rows if r.counts_choice and not r.dev_score.counts_choice]:
+        names = ", ".join(dict.fromkeys(row.shown_method for row in untested))
+        yield (
+            f"The further seeds of {names} lack test scores, so the seed that chose it counts on "
+            "test; cse-evaluate scores the others."
+        )
+
+
+def _note_ties(rows: Sequence[LeaderboardRow]) -> Iterator[str]:
+    """Name the rows that may each be the best, as seeds and pairs leave their order open."""
+    first = [row for row in rows if row.rank and row.rank.best == 1 < row.rank.worst]
+    for tied in group_by(
+        first, lambda row: row.ranked_score and row.ranked_score.identity
+    ).values():
+        names = dict.fromkeys(row.shown_method for row in tied)
+        named = ", ".join(names) if len(names) == len(tied) < 5 else f"{len(tied)} rows"
+        if len(tied) > 1:
+            yield f"Tied for first: {named}. With other seeds, any of them may be the best."

@@ -1,0 +1,105 @@
+"""A leaderboard in the form that papers print."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from cse_methods.names import backbone_name, method_name, task_name
+from cse_platform.leaderboard.records import BOARD_FAMILIES, RANKING_METRICS, task_of
+from cse_platform.presentation.board_columns import short_digits
+from cse_platform.presentation.board_entries import (
+    PUBLISHED,
+    Board,
+    Entry,
+    Group,
+    list_entries,
+    score_blocks,
+    score_column,
+)
+from cse_platform.presentation.board_notes import (
+    count_identities,
+    describe_clean_change,
+    explain_marks,
+)
+from cse_platform.presentation.tables import Cell, Column, Table, to_table
+from cse_platform.values import group_by
+
+_AVERAGES = {name for family in BOARD_FAMILIES.values() for name in family.averages}
+
+_MEASURES = {
+    **{"sts": "Spearman", "clean": "Spearman on clean rows"},
+    **{"transfer": "accuracy", "long": "accuracy"},
+}
+"""The measures of families with one for all tasks."""
+
+
+def paper_board(board: Board) -> list[Table]:
+    """Make a table for each average, with its tasks in the papers' order, grouped by backbone.
+
+    Scores on built-in data are in separate tables. There is none if no row has test scores.
+    """
+    blocks = score_blocks(board, list_entries(board))
+    return [_make_paper_table(board, block, group) for block, group in blocks]
+
+
+def _make_paper_table(board: Board, block: Sequence[str], group: Group) -> Table:
+    backbones = group_by(group.listed, lambda entry: entry.backbone)
+    # Rows of the same tables share a mark.
+    sources = dict.fromkeys(entry.row.sources for entry in group.published)
+    marks = {source: f"{PUBLISHED}{n}" for n, source in enumerate(sources, start=1)}
+    named = _name_as_papers(group, marks, with_backbone=len(backbones) > 1)
+    columns = [
+        score_column(name, title="Avg." if name in _AVERAGES else task_name(task_of(name)))
+        for name in block
+    ]
+    mixed = count_identities(columns, group)
+    on = f", {backbone_name(*backbones)}" if len(backbones) == 1 else ""
+    metric = block[0].rpartition("_")[2]
+    measure = _MEASURES.get(board.family, "main score")
+    measure = metric.upper() if metric in RANKING_METRICS else measure
+    rows = [entry.row for entry in group.ours]
+    counts = sorted({row.n for row in rows})
+    n = "-".join(dict.fromkeys(map(str, (*counts[:1], *counts[-1:]))))
+    listed = (f"{mark} {', '.join(sources)}" for sources, mark in marks.items())
+    only = "; only rows with the same one are comparable."
+    return to_table(
+        [
+            Column("method", named.get, title="Method"),
+            *(replace(c, compared=None) if c.name in mixed else c for c in columns),
+        ],
+        backbones.values(),
+        title=f"{measure} x 100{on}{', built-in data' if group.builtin else ''}",
+        notes=[
+            *([f"Ours: mean and standard deviation over seeds, n = {n}."] if counts else ()),
+            *([f"Published: {'; '.join(listed)}."] if marks else ()),
+            *describe_clean_change(rows, board.headline),
+            *(f"{name}: {n} evaluation identities" + only for name, n in mixed.items()),
+        ],
+        legend=explain_marks(board),
+        compare_groups=True,
+        apart=lambda entry: entry.standing,
+    )
+
+
+def _name_as_papers(
+    group: Group, marks: Mapping[tuple[str, ...], str], *, with_backbone: bool
+) -> dict[Entry, Cell]:
+    """Name methods as papers do: SimCSE, or SimCSE-BERT-base beside other backbones.
+
+    Rows of one name have the configuration or the paper's settings in brackets. `marks` are those
+    of published rows, by source.
+    """
+    names, cells = dict[Entry, str](), dict[Entry, Cell]()
+    for entry in group.listed:
+        backbone = f"-{backbone_name(entry.backbone)}" if with_backbone else ""
+        names[entry] = method_name(entry.method) + backbone
+    repeated = len({names[ours] for ours in group.ours}) < len(group.ours)
+    for ours in group.ours:
+        digits = f" ({short_digits(ours.row.configuration.hash)})" if repeated else ""
+        cells[ours] = Cell(names[ours] + digits, mark=ours.mark)
+    times = Counter((names[printed], printed.backbone) for printed in group.published)
+    for printed in group.published:
+        name, label = names[printed], printed.row.label
+        variant = f" ({label})" if label and times[name, printed.backbone] > 1 else ""
+        cells[printed] = Cell(name + variant, mark=marks[printed.row.sources])
+    return cells
