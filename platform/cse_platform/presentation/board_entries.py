@@ -292,17 +292,29 @@ class Group:
 def group_by_ranking(board: Board, listed: Sequence[Entry]) -> Iterator[Group]:
     """Group the entries that belong in one table, with the column that ranks them.
 
-    If no entry of the group has a headline score, that column is the first test score of any, else
-    dev; each dev set then has a table of its own.
+    If no entry of the group has a headline score, that column is the first test score of any, best
+    first. Entries without any test score are ranked on dev; each dev set has a table of its own.
     """
     groups = group_by(listed, lambda entry: (entry.headline, entry.ranked_on_builtin))
     for (headline, builtin), group in groups.items():
         kept = [entry.on(builtin=builtin) for entry in group]
-        if scored := list_scored_columns(board, kept):
-            yield Group(kept, headline if headline in scored else scored[0], builtin)
+        columns = list_scored_columns(board, kept)
+        if headline in columns:
+            yield Group(kept, headline, builtin)
             continue
-        of_sets = group_by(kept, lambda entry: entry.dev_set)
+        unscored = [entry for entry in kept if entry.scores.keys().isdisjoint(columns)]
+        if columns:
+            scored = [entry for entry in kept if not entry.scores.keys().isdisjoint(columns)]
+            yield Group(_sort_by(columns[0], scored, board), columns[0], builtin)
+        of_sets = group_by(unscored, lambda entry: entry.dev_set)
         yield from (Group(of_set, DEV, builtin) for of_set in of_sets.values())
+
+
+def _sort_by(column: str, listed: Sequence[Entry], board: Board) -> Sequence[Entry]:
+    """Sort entries by a score, the highest first, unless the board is sorted by a column."""
+    if board.sorted_by is not None:
+        return listed
+    return sorted(listed, key=lambda e: -e.scores[column].mean if column in e.scores else inf)
 
 
 def score_blocks(board: Board, listed: Sequence[Entry]) -> Iterator[tuple[list[str], Group]]:

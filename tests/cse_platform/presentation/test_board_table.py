@@ -70,6 +70,20 @@ def test_without_test_scores_it_is_dev_that_counts(lines) -> None:
         assert titled(told, title)[-1] == "simcse bert-base" + 8 * " 50.00"
 
 
+def test_a_table_by_a_task_has_the_rows_with_scores_best_first_and_the_others_stand_by_dev(
+    lines,
+) -> None:
+    low, high = row({"sts12": estimate(0.42, 0.42)}), row({"sts12": estimate(0.69, 0.69)})
+    board = Board([row(method="dev alone"), low, replace(high, method="pcl")])
+    _, _, first, second, *_ = titled(lines(board), "Ranking by sts12, x 100")
+    assert first.startswith("pcl bert-base 69.00") and second.startswith("simcse bert-base 42.00")
+    assert titled(lines(board), ON_DEV)[2].startswith("dev alone bert-base 84.00")
+    _, _, first, *_ = titled(
+        lines(replace(board, sorted_by="method")), "Ranking on sts12, sorted by method, x 100"
+    )
+    assert first.startswith("simcse")
+
+
 def test_hyperparameters_that_differ_are_shown_though_no_search_varied_them(lines) -> None:
     def of(hash_: str, method: str = "simcse", **values: Any) -> LeaderboardRow:
         found = Configuration(hash_ * 64, {"lr": 1, "batch_size": 32, **values}, ["lr"], "code")
