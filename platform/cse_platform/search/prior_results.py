@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import fmean, pstdev
 from typing import Any
 
@@ -17,7 +17,7 @@ from cse_platform.search.learning import pick_evenly_with_ends
 from cse_platform.secrets import mask_url
 from cse_platform.stores.sql.store import Store
 from cse_platform.stores.sql.tables import find_sweep
-from cse_platform.sweep.identity import DevData
+from cse_platform.sweep.identity import DevData, code_hash
 from cse_platform.sweep.references import BestReference
 from cse_platform.sweep.space.space import find_value
 from cse_platform.sweep.spec import SweepSpec
@@ -109,16 +109,19 @@ def _select_usable(
     values = [fmean(seed.best_value or 0.0 for seed in seeds) for seeds in tried]
     mean = fmean(values) if tried else 0.0
     spread = (pstdev(values, mean) if tried else 0.0) or 1.0
-    usable = []
+    usable, method = [], spec.find_method()
+    codes: dict[type[MethodConfig], str | None] = {}
     best_first = sorted(zip(values, tried, strict=True), key=lambda pair: pair[0], reverse=True)
     for value, (trial, *_) in best_first:
         if (converted := _convert_to_space(trial, spec)) is None:
             continue
         assignment, config = converted
+        if (kind := type(config)) not in codes:
+            codes[kind] = code_hash(replace(method, config=kind))
         theirs, ours = trial.hyperparameters, config.hyperparameters()
         same = all(theirs.get(name) == ours.get(name) for name in theirs | ours)
-        conditions = (trial.backbone, trial.corpus, trial.dev_identity)
-        own_conditions = (spec.backbone, dev["corpus"], dev["identity"])
+        conditions = (trial.backbone, trial.corpus, trial.dev_identity, trial.code)
+        own_conditions = (spec.backbone, dev["corpus"], dev["identity"], codes[kind])
         learned = LearnedTrial(
             source=f"{sweep}#{trial.number}",
             values=assignment,

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from in_process import NewDrive, new_spec
+from sqlalchemy import update
 from stored_trials import write_journal
 from sweep_events import trial_life
 
@@ -13,6 +14,8 @@ from cse_platform.errors import NotFoundError, SweepRefusedError
 from cse_platform.leaderboard.sweeps import leading_configurations
 from cse_platform.runner.prior_results import StageValues, fill_in_stage_values
 from cse_platform.search.confirmation import chosen_trials
+from cse_platform.stores.sql.store import open_store
+from cse_platform.stores.sql.tables import ConfigurationRecord
 from cse_platform.sweep.spec import SweepSpec
 from cse_platform.sweep.start_points import leader_notes
 from cse_platform.sweep.stores import SweepStores, sweep_stores
@@ -143,6 +146,14 @@ def test_after_a_kill_the_sampler_knows_the_same(learning, start, earlier) -> No
     cut.close()
     start(with_budget(earlier.spec, 15), score=colder_is_better).run().close()
     assert tried(learning("cut", search=search).run()) == tried(calm)
+
+
+def test_of_other_code_the_order_alone_counts(learning, earlier, tmp_path) -> None:
+    url = f"sqlite:///{tmp_path / 'leaderboard.db'}"
+    with open_store(url) as store, store.writing() as session:
+        session.execute(update(ConfigurationRecord).values(code="before the bug was mended"))
+    learned = learning("mended").history.learned
+    assert len(learned) == 12 and not any(one.alike for one in learned)
 
 
 def test_what_can_be_learned(learning, earlier) -> None:
