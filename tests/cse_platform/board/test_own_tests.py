@@ -83,6 +83,9 @@ def test_own_scores_alone_are_named_by_the_board_and_shown_by_the_report(board) 
     apply_events(board, told)
     ranked = invoke(cse_leaderboard, env={"CSE_STORE": url_of(board)})
     assert "own test sets; --tasks own shows them" in ranked.stderr
+    where = {"CSE_STORE": url_of(board)}
+    refused = invoke(cse_leaderboard, "--published", "rankcse:99", env=where, code=1)
+    assert refused.stderr.startswith("Error: no table '99' of rankcse")
     with Leaderboard(open_store(url_of(board))) as reader:
         by_title = {chapter.title: chapter for chapter in chapters(reader, "rankcse")}
         assert [row.method for row in rows_of(reader, "rankcse")] == list(METHODS)
