@@ -202,8 +202,8 @@ def test_what_no_hub_has_is_refused(toy: Method, tmp_path: Path) -> None:
     ((_, told),) = problems(sweep(backbone=str(tmp_path / "nowhere")))
     assert "nowhere': there is no such folder" in told
     taught = sweep(method="rankcse", fixed={"teachers": ["simcse"]})
-    assert ("fixed.teachers.0", "'simcse' is a method; write {best: {method: simcse, backbone: "
-            "mini}} for its best encoder on the leaderboard") in problems(taught)  # fmt: skip
+    [(_, told)] = problems(taught)
+    assert told.startswith("'simcse' is a method; write {best: {method: simcse, backbone: mini}}")
 
 
 def test_an_encoder_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
