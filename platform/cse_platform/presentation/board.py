@@ -11,7 +11,7 @@ from typing import Any
 
 from cse_methods.data.corpus_spec import TRANSDUCTIVE
 from cse_methods.data.dev_selection import ByWidth
-from cse_methods.names import backbone_name, method_name, task_name
+from cse_methods.names import backbone_name, task_name
 from cse_platform.leaderboard.published.rows import PublishedRow, source_of
 from cse_platform.leaderboard.records import (
     BOARD_FAMILIES,
@@ -57,6 +57,7 @@ from cse_platform.presentation.board_columns import (
     short_digits,
     shown_dev_set,
 )
+from cse_platform.presentation.printed_names import printed_method
 from cse_platform.presentation.tables import (
     Cell,
     Column,
@@ -422,7 +423,7 @@ def _make_entry_table(
     ours = [entry for entry in listed if entry.row]
     below = all(entry.published for entry in listed[len(ours) :])
     by = columns[0].name if any(column.name == "rank" for column in shown) else None
-    hint = "compare only rows with the same one (--format json shows it)."
+    hint = "compare only rows with the same one (JSON shows it)."
     table = to_table(
         [*keys, *shown],
         group_by(listed, lambda entry: entry.standing if below else entry.standing[1]).values(),
@@ -514,7 +515,7 @@ def _note_rows(board: Board, listed: Sequence[Entry], headline: str | None) -> I
         )
     yield from _note_ties(rows)
     if board.family == OWN and len(board.columns.columns) > 1:
-        yield "Each own test set has a column; --sort SET ranks by another one."
+        yield "Each own test set has a column; sort by another one to rank by it."
     ranked = [row for row in rows if (row.headline or DEV) == headline]
     scored = [(row, score) for row in ranked if (score := row.ranked_score) is not None]
     alike = Counter(
@@ -711,7 +712,7 @@ def _make_paper_table(
 
     def name_entry(entry: Entry) -> str:
         """Name a method as papers do: SimCSE, or SimCSE-BERT-base beside other backbones."""
-        method = method_name(entry.method)
+        method = printed_method(entry.method)
         return method if one_backbone else f"{method}-{backbone_name(entry.backbone)}"
 
     names = [name_entry(entry) for entry in scored if entry.row]
@@ -738,6 +739,10 @@ def _make_paper_table(
     on = f", {backbone_name(scored[0].backbone)}" if one_backbone else ""
     metric = block[0].rpartition("_")[2]
     measure = _MEASURES.get(board.family, "main score")
+    other_kinds = [name for name in block if ":" in name]  # the others are correlations of pairs
+    if board.family == OWN and len(other_kinds) < len(block):
+        listed_kinds = f", main score of {', '.join(other_kinds)}," * bool(other_kinds)
+        measure = f"Spearman{listed_kinds}"
     measure = metric.upper() if metric in RANKING_METRICS else measure
     rows = [entry.row for entry in scored if entry.row]
     counts = sorted({row.n for row in rows})

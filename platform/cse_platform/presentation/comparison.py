@@ -1,10 +1,11 @@
 """Comparisons: two rows with the verdict in words, and every row with every other."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from itertools import permutations
 
 from cse_methods.data.corpus_spec import TRANSDUCTIVE
+from cse_methods.names import backbone_name, task_name
 from cse_platform.leaderboard.statistics.compare import (
     ComparedRow,
     Comparison,
@@ -19,6 +20,7 @@ from cse_platform.presentation.board_columns import (
     interval_cell,
     join_marks,
 )
+from cse_platform.presentation.printed_names import printed_method, replace_names
 from cse_platform.presentation.tables import Cell, Column, Document, Table, to_csv, to_table
 
 SIGNIFICANT = {"**": 0.01, "*": ALPHA}
@@ -163,6 +165,17 @@ def matrix_table(matrix: Matrix) -> Table:
     )
 
 
+def _in_papers_form(
+    table: Table, rows: Sequence[ComparedRow], tasks: Iterable[str]
+) -> Sequence[Table]:
+    """Spell methods, backbones and tasks of a table as papers do."""
+    methods = dict.fromkeys(row.reference.partition("@")[0] for row in rows)
+    names = {name: backbone_name(name) for name in (row.backbone for row in rows)}
+    names |= {name: task_name(name) for name in (*tasks, *(row.dev_search for row in rows))}
+    names |= {name: printed_method(name) for name in methods}
+    return [replace_names(table, names)]
+
+
 def comparison_document(comparison: Comparison) -> Document:
     """Make the document of a comparison; CSV has a line for each task, then for the average."""
 
@@ -171,8 +184,12 @@ def comparison_document(comparison: Comparison) -> Document:
 
     columns = [*map(of, ("a", "b", "n_a", "n_b")), *TASK_COLUMNS, Column("examples")]
     tasks = [*comparison.tasks, *filter(None, [comparison.average])]
+    named = [task.task.removeprefix("dev ") for task in tasks]
     return Document(
-        lambda: [comparison_table(comparison)], lambda: to_csv(columns, tasks), lambda: comparison
+        lambda: [comparison_table(comparison)],
+        lambda: to_csv(columns, tasks),
+        lambda: comparison,
+        lambda: _in_papers_form(comparison_table(comparison), comparison.rows, named),
     )
 
 
@@ -190,6 +207,9 @@ def matrix_document(matrix: Matrix) -> Document:
         lambda: [matrix_table(matrix)],
         lambda: to_csv([a, b, *map(of, numbers)], permutations(indices, 2)),
         lambda: matrix,
+        lambda: _in_papers_form(
+            matrix_table(matrix), matrix.rows, filter(None, (*matrix.tasks, matrix.average))
+        ),
     )
 
 

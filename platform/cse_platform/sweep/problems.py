@@ -66,9 +66,7 @@ _INSTEAD = {
         "search.db with Optuna's own tools",
     ),
 }
-"""What to write instead of keys of other tools, and of keys and samplers of earlier versions, as the
-end of a sentence.
-"""
+"""What to write instead of keys of other tools, and of keys and samplers of earlier versions."""
 
 
 @dataclass(frozen=True)
@@ -159,7 +157,7 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
 
 
 def decimal_hint(written: str) -> str:
-    """Suggest a number without its decimal comma, as the end of a sentence; empty for other texts."""
+    """Suggest a decimal point for a comma, as the end of a sentence; empty for other texts."""
     is_number = re.fullmatch(r"[+-]?\d+,\d+([eE][+-]?\d+)?", written)
     return f"; write {written.replace(',', '.')}, with a decimal point" if is_number else ""
 

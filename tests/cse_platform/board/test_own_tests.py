@@ -103,6 +103,11 @@ def test_they_are_shown_where_they_are_asked_for_and_on_the_page(own_board) -> N
     for options in (["--format", "latex"], ["--format", "csv"]):
         text = shown("--tasks", "own", *options).replace("\\_", "_")
         assert all(name in text for name in OWN), options
+    latex = shown("--tasks", "own", "--format", "latex")
+    assert r"\caption{Spearman x 100, " in latex, latex
+    latex = shown("compare", "rankcse", "simcse", "--tasks", "own", "--format", "latex")
+    assert "RankCSE against SimCSE, scores x 100" in latex and "RankCSE is above SimCSE" in latex
+    assert "A: RankCSE@" in latex and "B: SimCSE@" in latex
     assert "law" not in shown()
     rows = json.loads(shown("--tasks", "own", "--json"))
     assert [list(row["test"]) for row in rows] == [list(OWN)] * 2
@@ -131,7 +136,7 @@ def test_the_set_that_most_rows_have_ranks_and_each_has_a_column(own_board) -> N
     title, head, *_ = (shown := show()).splitlines()
     assert title.startswith("Ranking by law, x 100")
     assert re.search(r"law .* two clean .* faq .* dev ", head)
-    assert "Each own test set has a column; --sort SET ranks by another one." in shown
+    assert "Each own test set has a column; sort by another one to rank by it." in shown
     assert show("--sort=faq").startswith("Ranking by faq, x 100")
     from cse_dashboards.page.app import create_app
 
