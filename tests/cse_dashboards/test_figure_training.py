@@ -89,6 +89,10 @@ def test_the_plane_goes_through_the_means_of_the_seeds_from_a_hollow_marker_to_a
     assert (star.x[0], star.y[0]) == pytest.approx((-2.5, 0.5))
     assert figure.layout.xaxis.title.text == "uniformity (lower is better)"
     assert figure.layout.yaxis.title.text == "alignment (lower is better)"
+    long = "ST ./tiny pooler=lasttoken, " + "lora={rank=4, " + "target_modules=" + 30 * "x" + "}"
+    drawn = draw_alignment_uniformity({long: seeds}, styles_in_order([long])).figure
+    first, *others = drawn.data[0].name.split("<br>")
+    assert others and len(first) < 70 and " ".join([first, *others]) == long
 
 
 def test_the_machine_has_a_panel_for_each_measurement_that_there_is() -> None:

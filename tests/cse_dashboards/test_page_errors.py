@@ -22,6 +22,7 @@ from cse_dashboards.errors import ServeError
 from cse_dashboards.page import app as page_app
 from cse_dashboards.page import site as page_site
 from cse_dashboards.page.app import create_app, serve
+from cse_platform.errors import NoStoreError
 from cse_platform.leaderboard import Leaderboard, open_leaderboard
 from cse_platform.tracking.events import Event
 
@@ -151,12 +152,15 @@ def test_it_says_where_it_listens_and_ends_by_an_interrupt(lab_url: str) -> None
         assert server.wait(timeout=60) == 0
 
 
-def test_a_place_where_nobody_can_listen_is_named() -> None:
+def test_a_place_that_cannot_be_served_is_named(tmp_path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         sentence = rf"cannot listen on 127\.0\.0\.1, port {port}: Address already in use; choose"
         with pytest.raises(ServeError, match=sentence):
-            serve("sqlite:///runs/leaderboard.db", port=port)
+            serve(f"sqlite:///{tmp_path}/leaderboard.db", port=port)
+        sentence = "no leaderboard at sqlite:.*, and no folder .*/gone; the first cse-sweep makes"
+        with pytest.raises(NoStoreError, match=sentence):
+            serve(f"sqlite:///{tmp_path}/gone/leaderboard.db", port=port)
 
 
 EVIL = "<img src=x onerror=alert('1')>\"&{{7*7}}"

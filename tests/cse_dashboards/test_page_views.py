@@ -126,6 +126,8 @@ def test_a_table_and_its_file_have_the_cells_of_the_command(page: FlaskClient) -
         *("77.81", "78.70 ±0.20", "+0.89 ↑", "78.78", "78.70 ±0.14", "-0.08 ≈"),
         *("78.65", "78.00", "-0.65 ?", "78.74"),
     ]
+    headers = re.findall(r'<th scope="row"[^>]*>(.*?)</th>', source)  # which stay in view
+    assert text(headers[0]) == "WhitenedCSE (positives=2)"
     names = [row["method"] for row in body(source)]
     assert names[:3] == ["WhitenedCSE (positives=2)", "ours (n = 3, aaaaaaaa)", "difference"]
     assert "≈ within noise: " in text(source)

@@ -74,6 +74,7 @@ def test_parallel_coordinates() -> None:
     figure = figure_of(picture)
     names = ["STS-B dev,<br>Spearman × 100", "rate", "τ₂", "τ₃"]
     assert list(figure.layout.xaxis.ticktext) == names
+    assert list(figure.layout.xaxis.autotickangles) == [0, 90]  # they overlap on a phone
     scores = complete(found)
     best = max(scores, key=lambda number: scores[number])
     lines = {int(trace.meta["trial"]): list(trace.y) for trace in figure.data}

@@ -285,6 +285,10 @@ def test_a_broken_file_is_refused_in_one_sentence(
     with pytest.raises(DataError, match=r"gone\.tsv: no such file of pairs"):
         load_own_pairs(OwnPairs(file=str(tmp_path / "gone.tsv")))
     (tmp_path / "below").mkdir()
+    for unfit in ("gone.yaml", "gone.log"):
+        (tmp_path / unfit).touch()
+    with pytest.raises(DataError, match=r"gone\.tsv: no such file of pairs; name one with two"):
+        load_own_pairs(OwnPairs(file=str(tmp_path / "gone.tsv")))
     (near := tmp_path / "gone.csv").touch()
     with pytest.raises(DataError, match=rf"did you mean {re.escape(str(near))}\?"):
         load_own_pairs(OwnPairs(file=str(tmp_path / "below" / ".." / "gone.tsv")))

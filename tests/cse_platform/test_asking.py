@@ -92,8 +92,18 @@ def test_a_trial_is_named_as_in_every_command(asks, held, board) -> None:
     assert "first#2 has no output yet" in told.stderr
     refused = asks("enqueue", "--set", "kind=a", about="first#2", code=1)
     assert "'first#2' is a trial; enqueue takes a sweep: first" in refused.stderr
+    refused = asks("retry", about="first#2", code=1)
+    assert "is RUNNING; retry takes a trial that is FAIL or PRUNED" in refused.stderr
     refused = asks("retry", about="first#9", code=1)
     assert "sweep 'first' has no trial 9; its last one is first#3" in refused.stderr
+
+
+def test_a_cut_off_trial_of_an_interrupted_sweep_needs_no_retry(asks) -> None:
+    refused = asks("retry", "2", code=1)
+    assert refused.stderr == (
+        "Error: trial 2 of sweep 'first' was cut off; it goes on when the sweep's command runs "
+        "again\n"
+    )
 
 
 def test_without_failed_trials_a_retry_says_how_to_name_pruned_ones(board, leaderboard_url) -> None:

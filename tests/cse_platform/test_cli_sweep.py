@@ -100,7 +100,10 @@ def test_what_the_hub_has_is_listed_and_offline_refused(typed, write) -> None:
     for how in (["--dry-run", "--offline"], ["--offline"]):
         result = typed(file, *how, code=1)
         assert result.stderr.startswith("Error: sweep.yaml ") and "--offline: " in result.stderr
-        assert "encoder bert-large" in result.stderr
+        assert "encoder bert-large: google-bert/bert-large-uncased" in result.stderr
+        assert "is not on this machine; the same command without --offline fetches it" in (
+            result.stderr
+        )
 
 
 def test_status_lists_sweeps_and_their_states(typed, tmp_path, empty_leaderboard) -> None:

@@ -3,6 +3,7 @@
 import json
 import math
 import re
+import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -108,9 +109,19 @@ LIGHT = template(ink="#1b1f24", grid="#d5dbe2", ramp=_FAINT_TO_STRONG["light"])
 DARK = template(ink="#e6edf3", grid="#313a45", ramp=_FAINT_TO_STRONG["dark"])
 
 
+LEGEND_LETTERS = 70
+"""Most letters in a line of a legend, which fit into half of the page."""
+
+
 def make_figure(*traces: Any, title: str, x: str, y: str, **layout: Any) -> go.Figure:
-    """Make a figure in the light template; axes are named with their unit."""
+    """Make a figure in the light template; axes are named with their unit.
+
+    Long names of traces have several lines, because Plotly cuts a wider entry of a legend.
+    """
     figure = go.Figure(data=list(traces))
+    for trace in figure.data:
+        if trace.name and len(trace.name) > LEGEND_LETTERS:
+            trace.name = "<br>".join(textwrap.wrap(trace.name, LEGEND_LETTERS))
     return figure.update_layout(
         template=LIGHT, title_text=title, xaxis_title_text=x, yaxis_title_text=y, **layout
     )

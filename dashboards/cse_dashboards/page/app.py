@@ -190,10 +190,18 @@ def serve(
     """Serve the page and print its address, until Ctrl-C. Port 0 selects a free port.
 
     Raises:
+        NoStoreError: if the folder of the leaderboard does not exist; in one that does, a sweep may
+            make the leaderboard later.
         ServeError: if the port is taken, or the host is not an address of this machine.
     """
     from waitress import create_server
 
+    folder = OpenLeaderboard(url, published).folder
+    if folder is not None and not folder.is_dir():
+        raise NoStoreError(
+            f"no leaderboard at {url}, and no folder {folder}; the first cse-sweep makes both, "
+            "or name others with --runs or --store"
+        )
     app = create_app(url, published=published, mlflow=mlflow, control=control)
     host = host[1:-1] if host[:1] + host[-1:] == "[]" else host
     named = f"[{host}]" if ":" in host else host

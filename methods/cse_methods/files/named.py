@@ -48,14 +48,21 @@ def is_file_name(name: str) -> bool:
 def nearest_file_hint(missing: Path) -> str:
     """Ask after the file of the same folder with the nearest name, as the end of a sentence; empty
     if there is none.
+
+    It is a text, a table, or a file with the same ending; one with the same ending comes first.
     """
     try:
-        files = sorted(missing.parent.iterdir(), key=lambda file: file.suffix == missing.suffix)
+        files = [
+            file
+            for file in missing.parent.iterdir()
+            if file.suffix == missing.suffix or kind_of_file(file.name)
+        ]
     except OSError:
         return ""
-    by_stem = {file.stem: file for file in files}
-    near = nearest_names(missing.stem, by_stem)
-    return f"; did you mean {os.path.normpath(by_stem[near[0]])}?" if near else ""
+    files.sort(key=lambda file: file.suffix == missing.suffix)
+    by_name = {bare_name(file.name): file for file in files}
+    near = nearest_names(bare_name(missing.name), by_name)
+    return f"; did you mean {os.path.normpath(by_name[near[0]])}?" if near else ""
 
 
 def kind_of_file(name: str) -> str:

@@ -144,14 +144,6 @@ def main(
                 sort=sort,
                 progress=lambda done, total: move(advance=done, total=total),
             )
-            if not ours:
-                echo(_explain_no_rows(filters, reader.catalogue()), err=True)
-            if tasks is None and not all(row.scores for row in ours):
-                own = reader.rows(
-                    filters, tasks=OWN, per_configuration=per_configuration, ranked=False
-                )
-                if any(row.scores for row in own):
-                    echo("Some rows have scores on own test sets; --tasks own shows them", err=True)
             family = tasks or family_of(ours)
             papers = []
             if published is not None:
@@ -164,6 +156,14 @@ def main(
                 against=reader.against(ours, against, filters, tasks=family) if against else {},
                 by_width=reader.by_width(ours) if "widths" in tables else (),
             )
+            if not ours:
+                echo(_explain_no_rows(filters, reader.catalogue()), err=True)
+            if tasks is None and not all(row.scores for row in ours):
+                own = reader.rows(
+                    filters, tasks=OWN, per_configuration=per_configuration, ranked=False
+                )
+                if any(row.scores for row in own):
+                    echo("Some rows have scores on own test sets; --tasks own shows them", err=True)
     columns, rows = board.columns.columns, board.rows
     if tasks and rows and not any(column in row.scores for row in rows for column in columns):
         echo(f"No row has test scores of {tasks}; they are ranked on dev.", err=True)

@@ -87,7 +87,7 @@ def send_request(
                 f"sweep {sweep!r} is not running, and its next start goes by its file: set "
                 "resources.at_most there"
             )
-        _refuse_other_trials(sweep, states, action, numbers)
+        _refuse_other_trials(sweep, states, action, numbers, is_run=holder is not None)
         if action == "enqueue" and not settings:
             raise SweepRefusedError("enqueue takes the value of at least one hyperparameter")
         values = dict[str, Any]()
@@ -114,11 +114,21 @@ def send_request(
 
 
 def _refuse_other_trials(
-    sweep: str, states: Mapping[int, str], action: SweepAction, numbers: Sequence[int]
+    sweep: str,
+    states: Mapping[int, str],
+    action: SweepAction,
+    numbers: Sequence[int],
+    *,
+    is_run: bool,
 ) -> None:
     for number in numbers:
         if number not in states:
             raise SweepRefusedError(f"sweep {sweep!r} has no trial {number}")
+        if states[number] == "RUNNING" and not is_run:
+            raise SweepRefusedError(
+                f"trial {number} of sweep {sweep!r} was cut off; it goes on when the sweep's "
+                "command runs again"
+            )
         if states[number] not in _TAKES[action]:
             expected = " or ".join(_TAKES[action])
             raise SweepRefusedError(

@@ -124,9 +124,9 @@ def _check_stage(
     ]
     missing = preflight.list_downloads(spec, configs, inspection)
     sizes = preflight.measure_sizes(spec, configs, inspection)
-    inspection.run_check(
-        ("notify",), partial(preflight.refuse_unknown_services, spec.notify), needs=("notify",)
-    )
+    for index, url in enumerate(spec.notify):
+        check_service = partial(preflight.refuse_unknown_service, url)
+        inspection.run_check(("notify", index), check_service)
     store_keys = ("sweep", "stores", "storage")
     stores = inspection.run_check(
         ("stores",), partial(sweep_stores, spec, runs=runs), needs=store_keys
@@ -136,7 +136,8 @@ def _check_stage(
     if is_local:
         inspection.run_check((), ray_temporary_folder)
     if offline:
-        inspection.problems += [Problem((), f"to fetch: {line}", "--offline") for line in missing]
+        wanted = "is not on this machine; the same command without --offline fetches it"
+        inspection.problems += [Problem((), f"{line} {wanted}", "--offline") for line in missing]
     shortage = preflight.explain_shortage(spec.resources) if is_local else None
     if start and not (inspection.problems or inspection.to_install or missing or shortage):
         with preflight.encoder_modules_imported():

@@ -188,7 +188,7 @@ def _make_entry_table(
     standings = [entry.standing for entry in group.listed]
     below = standings == sorted(standings)  # all published entries stand below ours
     builtin = ", on built-in data" if group.builtin else ""
-    hint = "compare only rows with the same one (--format json shows it)."
+    hint = "compare only rows with the same one (JSON shows it)."
     table = to_table(
         [*keys, *shown],
         group_by(group.listed, lambda e: e.standing if below else e.standing == APART).values(),

@@ -101,7 +101,7 @@ def note_ranking(board: Board, group: Group) -> Iterator[str]:
         )
     yield from _note_ties(rows)
     if board.family == OWN and len(board.columns.columns) > 1:
-        yield "Each own test set has a column; --sort SET ranks by another one."
+        yield "Each own test set has a column; sort by another one to rank by it."
     yield from _note_unranked(board, group)
     by_pooler: dict[str, dict[str, None]] = {}
     for row in rows:

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from cse_methods.names import backbone_name, method_name, task_name
-from cse_platform.leaderboard.records import BOARD_FAMILIES, RANKING_METRICS, task_of
+from cse_platform.leaderboard.records import BOARD_FAMILIES, OWN, RANKING_METRICS, task_of
 from cse_platform.presentation.board_columns import short_digits
 from cse_platform.presentation.board_entries import (
     PUBLISHED,
@@ -56,6 +56,10 @@ def _make_paper_table(board: Board, block: Sequence[str], group: Group) -> Table
     on = f", {backbone_name(*backbones)}" if len(backbones) == 1 else ""
     metric = block[0].rpartition("_")[2]
     measure = _MEASURES.get(board.family, "main score")
+    other_kinds = [name for name in block if ":" in name]  # the others are correlations of pairs
+    if board.family == OWN and len(other_kinds) < len(block):
+        listed_kinds = f", main score of {', '.join(other_kinds)}," * bool(other_kinds)
+        measure = f"Spearman{listed_kinds}"
     measure = metric.upper() if metric in RANKING_METRICS else measure
     rows = [entry.row for entry in group.ours]
     counts = sorted({row.n for row in rows})

@@ -1,10 +1,13 @@
 """Comparisons: two rows with the verdict in words, and every row with every other."""
 
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import permutations
 
 from cse_methods.data.corpus_spec import TRANSDUCTIVE
+from cse_methods.names import backbone_name, method_name, task_name
 from cse_platform.leaderboard.statistics.compare import (
     ComparedRow,
     Comparison,
@@ -168,6 +171,32 @@ def matrix_table(matrix: Matrix) -> Table:
     )
 
 
+def _in_papers_form(
+    table: Table, rows: Sequence[ComparedRow], tasks: Iterable[str]
+) -> Sequence[Table]:
+    """Spell methods, backbones and tasks of a table as papers do."""
+    methods = dict.fromkeys(row.reference.partition("@")[0] for row in rows)
+    names = {name: backbone_name(name) for name in (row.backbone for row in rows)}
+    names |= {name: task_name(name) for name in (*tasks, *(row.dev_search for row in rows))}
+    names |= {name: method_name(name) for name in methods}
+    pattern = re.compile(rf"(?<![\w./-])({'|'.join(map(re.escape, names))})(?![\w./@-]*\w)")
+
+    def spell(text: str) -> str:
+        """Replace whole words; METHOD@CONFIGURATION stays, as commands take it."""
+        return pattern.sub(lambda word: names[word[0]], text)
+
+    spelt = replace(
+        table,
+        title=spell(table.title),
+        groups=tuple(
+            tuple(tuple(replace(cell, text=spell(cell.text)) for cell in row) for row in group)
+            for group in table.groups
+        ),
+        notes=tuple(map(spell, table.notes)),
+    )
+    return [spelt]
+
+
 def comparison_document(comparison: Comparison) -> Document:
     """Make the document of a comparison; CSV has a line for each task, then for the average."""
 
@@ -176,8 +205,12 @@ def comparison_document(comparison: Comparison) -> Document:
 
     columns = [*map(make_column, ("a", "b", "n_a", "n_b")), *TASK_COLUMNS, Column("examples")]
     tasks = [*comparison.tasks, *filter(None, [comparison.average])]
+    named = [task.task.removeprefix("dev ") for task in tasks]
     return Document(
-        lambda: [comparison_table(comparison)], lambda: to_csv(columns, tasks), lambda: comparison
+        lambda: [comparison_table(comparison)],
+        lambda: to_csv(columns, tasks),
+        lambda: comparison,
+        lambda: _in_papers_form(comparison_table(comparison), comparison.rows, named),
     )
 
 
@@ -195,6 +228,9 @@ def matrix_document(matrix: Matrix) -> Document:
         lambda: [matrix_table(matrix)],
         lambda: to_csv([a, b, *map(make_column, numbers)], permutations(indices, 2)),
         lambda: matrix,
+        lambda: _in_papers_form(
+            matrix_table(matrix), matrix.rows, filter(None, (*matrix.tasks, matrix.average))
+        ),
     )
 
 

@@ -61,7 +61,7 @@ TableRow = tuple[Cell, ...]
 
 @dataclass(frozen=True)
 class Table:
-    """A table for people. The first cell of each row names the row."""
+    """A table for people. Its method names a row; without one, its first cell does."""
 
     kind: ClassVar[str] = "table"
 

@@ -22,7 +22,7 @@ from cse_methods.settings import Positive, Settings, WholeNumber
 from cse_methods.tasks import OwnSet, Tasks, parse_tasks
 from cse_platform.databases import expand_url
 from cse_platform.secrets import hide
-from cse_platform.sweep.problems import did_you_mean, format_value
+from cse_platform.sweep.problems import Problem, ProblemsError, Steps, did_you_mean, format_value
 from cse_platform.sweep.samplers import Sampler, Tpe
 from cse_platform.values import is_number
 
@@ -38,11 +38,28 @@ def _check_slug(value: str) -> str:
     )
 
 
+EXPECTED_URL = (
+    "expected a URL as Apprise writes it, such as slack://TOKEN-A/TOKEN-B/TOKEN-C or "
+    "mailto://lab@mail.lab?to=ann@mail.lab (docs/running.md, https://appriseit.com)"
+)
+
+
 def _hide_urls(value: Any) -> Any:
-    """Register the URLs as secrets, so that every later message masks them."""
-    for url in value if isinstance(value, (list, tuple)) else [value]:
-        if isinstance(url, str) and "://" in url:  # anything else could be an ordinary word
+    """Register the URLs as secrets, so that every later message masks them.
+
+    Refuses a text that is no URL, without showing it, as it may hold a token.
+    """
+    urls: dict[Steps, Any] = {(): value}
+    if isinstance(value, (list, tuple)):
+        urls = {(position,): url for position, url in enumerate(value)}
+    problems = []
+    for path, url in urls.items():
+        if isinstance(url, str) and "://" in url:
             hide(url)
+        elif isinstance(url, str):
+            problems.append(Problem(path, EXPECTED_URL))
+    if problems:
+        raise ProblemsError(problems)
     return value
 
 

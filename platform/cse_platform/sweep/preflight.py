@@ -30,9 +30,10 @@ from cse_methods.encoders.backbones import (
     refuse_untrainable,
     resolve_backbone,
 )
-from cse_methods.errors import CseError
+from cse_methods.errors import BackboneError, CseError
 from cse_methods.own_pairs import OwnPairs
 from cse_methods.referenced_tasks.snapshots import find_snapshot, library_version, read_rows
+from cse_methods.registry import available_methods
 from cse_methods.setting_text import yaml_text
 from cse_methods.task_reference import Reference
 from cse_methods.tasks import OwnSet
@@ -40,7 +41,7 @@ from cse_methods.training.schedule import Schedule
 from cse_platform.counting_seeds import LEAST_FURTHER
 from cse_platform.errors import NotInstalledError, SweepRefusedError
 from cse_platform.numbers import format_count
-from cse_platform.sweep.blocks import Resources
+from cse_platform.sweep.blocks import EXPECTED_URL, Resources
 from cse_platform.sweep.problems import Inspection, Problem, Steps
 from cse_platform.sweep.pruners import NoPruner
 from cse_platform.sweep.references import BestReference
@@ -456,8 +457,24 @@ def _find_encoders(
     for name in dict.fromkeys([spec.backbone, *others]):
         if name not in passed_over:
             path = ("backbone",) if name == spec.backbone else _locate_text(name, spec)
-            if encoder := inspection.run_check(path, partial(resolve_backbone, name)):
+            find = resolve_backbone if name == spec.backbone else partial(_find_teacher, spec)
+            if encoder := inspection.run_check(path, partial(find, name)):
                 yield path, encoder
+
+
+def _find_teacher(spec: SweepSpec, name: str) -> Backbone:
+    """Find another encoder than the backbone. A BackboneError says how the best one of a method
+    is written, if the name is a method's.
+    """
+    try:
+        return resolve_backbone(name)
+    except BackboneError as error:
+        if name not in available_methods():
+            raise
+        best = f"{{best: {{method: {name}, backbone: {spec.backbone}}}}}"
+        raise BackboneError(
+            f"{name!r} is a method; write {best} for its best encoder on the leaderboard"
+        ) from error
 
 
 def _locate_text(text: str, spec: SweepSpec) -> Steps:
@@ -466,13 +483,11 @@ def _locate_text(text: str, spec: SweepSpec) -> Steps:
     return next((steps for steps, value in iterate_leaves(data) if value == text), ())
 
 
-def refuse_unknown_services(urls: Sequence[SecretStr]) -> None:
+def refuse_unknown_service(url: SecretStr) -> None:
     """Raise SweepRefusedError for a URL that no known service accepts.
 
     Raises NotInstalledError if Apprise is not installed.
     """
-    if not urls:
-        return
     try:
         import apprise
     except ImportError as error:
@@ -481,9 +496,5 @@ def refuse_unknown_services(urls: Sequence[SecretStr]) -> None:
             "'cse-platform[notify]'"
         ) from error
     logging.getLogger("apprise").setLevel(logging.CRITICAL)  # its messages would show URLs
-    for index, url in enumerate(urls):
-        if not apprise.Apprise().add(url.get_secret_value()):
-            raise SweepRefusedError(
-                f"notify.{index}: Apprise knows no service of this URL; expected one such as "
-                "mailto://USER:PASSWORD@HOST or slack://TOKENS, see https://appriseit.com"
-            )
+    if not apprise.Apprise().add(url.get_secret_value()):
+        raise SweepRefusedError(f"Apprise knows no service of this URL; {EXPECTED_URL}")

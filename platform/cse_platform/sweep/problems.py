@@ -50,7 +50,8 @@ _FORMS = {
 }
 """How a block is written, by its path, and a value for it if the file has none that fits."""
 
-_REMOVED = {
+_INSTEAD = {
+    "search.timeout": "; write budget: {time: …}, such as {time: 2h}",
     "search.objectives": (
         "; removed in 0.1.0: a search has one objective, which dev: {search: …} names; for "
         "several, read search.db with Optuna's own tools"
@@ -65,7 +66,7 @@ _REMOVED = {
         "search.db with Optuna's own tools",
     ),
 }
-"""What to write instead of keys and samplers of earlier versions, as the end of a sentence."""
+"""What to write instead of keys of other tools, and of keys and samplers of earlier versions."""
 
 
 @dataclass(frozen=True)
@@ -152,7 +153,13 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
         return f"; did you mean {close[0]!r}?"
     if ours in ("hyperband", "successive_halving"):  # where the sampler stands
         return f"; it stops trials: 'pruner: {ours}'"
-    return _REMOVED.get(name, "")
+    return _INSTEAD.get(name, "")
+
+
+def decimal_hint(written: str) -> str:
+    """Suggest a decimal point for a comma, as the end of a sentence; empty for other texts."""
+    is_number = re.fullmatch(r"[+-]?\d+,\d+([eE][+-]?\d+)?", written)
+    return f"; write {written.replace(',', '.')}, with a decimal point" if is_number else ""
 
 
 def unquoted_part(value: Any) -> str | None:
@@ -238,6 +245,8 @@ def problems_in(
                 hint = NULL_HINT
             elif wanted in ("a list", "a mapping") and (part := unquoted_part(given)):
                 hint = f"; write {part}, without quotes"
+            elif "number" in wanted and (decimal := decimal_hint(text)):
+                hint = decimal
             elif wanted == "a list" and given is not None:
                 hint = f"; write [{text}]"
             elif wanted == "a mapping" and (form := _FORMS.get(dotted_path(path))):
@@ -264,7 +273,7 @@ def _translate_error(detail: ErrorDetails, model: type[BaseModel] | None) -> lis
         fields = [pair for part in _find_models(path, model) for pair in part.model_fields.items()]
         known = sorted({name for name, info in fields if info.repr})  # others are not for files
         names = f"; known: {', '.join(known)}" if known else ""
-        hint = _REMOVED.get(dotted_path((*path[-1:], key))) or did_you_mean(str(key), known)
+        hint = _INSTEAD.get(dotted_path((*path[-1:], key))) or did_you_mean(str(key), known)
         ours = SAME_THING.get(str(key).lower(), str(key))
         if "checkpoint" in known and key in OwnPairs.model_fields:
             setting = "" if key == "file" else f", {key}: …"

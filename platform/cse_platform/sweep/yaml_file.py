@@ -14,7 +14,14 @@ from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
 from cse_platform.errors import SweepFileError
-from cse_platform.sweep.problems import Problem, Steps, dotted_path, format_value, real_path
+from cse_platform.sweep.problems import (
+    Problem,
+    Steps,
+    decimal_hint,
+    dotted_path,
+    format_value,
+    real_path,
+)
 from cse_platform.sweep.shipped import suggest_sweep_file
 
 MAX_DEPTH = 40
@@ -171,6 +178,9 @@ class _Reader:
                 got = "half a character" if is_text else _format_node(key)
                 if not isinstance(key, ScalarNode):
                     got += "; a text that begins with { or [ needs quotes"
+                if entries and isinstance(child, ScalarNode) and not child.value:
+                    _, before = next(reversed(entries.values()))  # {low: 0,5} is {low: 0, 5: }
+                    got += decimal_hint(f"{before.value},{key.value}")
                 self._add_problem(path, _get_line(key), f"a key must be text, got {got}")
             elif key.value in entries:
                 first = _get_line(entries[key.value][0])

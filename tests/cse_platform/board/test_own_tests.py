@@ -83,6 +83,9 @@ def test_own_scores_alone_are_named_by_the_board_and_shown_by_the_report(board) 
     apply_events(board, told)
     ranked = invoke(cse_leaderboard, env={"CSE_STORE": url_of(board)})
     assert "own test sets; --tasks own shows them" in ranked.stderr
+    where = {"CSE_STORE": url_of(board)}
+    refused = invoke(cse_leaderboard, "--published", "rankcse:99", env=where, code=1)
+    assert refused.stderr.startswith("Error: no table '99' of rankcse")
     with Leaderboard(open_store(url_of(board))) as reader:
         by_title = {chapter.title: chapter for chapter in chapters(reader, "rankcse")}
         assert [row.method for row in rows_of(reader, "rankcse")] == list(METHODS)
@@ -100,6 +103,11 @@ def test_they_are_shown_where_they_are_asked_for_and_on_the_page(own_board) -> N
     for options in (["--format", "latex"], ["--format", "csv"]):
         text = shown("--tasks", "own", *options).replace("\\_", "_")
         assert all(name in text for name in OWN), options
+    latex = shown("--tasks", "own", "--format", "latex")
+    assert r"\caption{Spearman x 100, " in latex, latex
+    latex = shown("compare", "rankcse", "simcse", "--tasks", "own", "--format", "latex")
+    assert "RankCSE against SimCSE, scores x 100" in latex and "RankCSE is above SimCSE" in latex
+    assert "A: RankCSE@" in latex and "B: SimCSE@" in latex
     assert "law" not in shown()
     rows = json.loads(shown("--tasks", "own", "--json"))
     assert [list(row["test"]) for row in rows] == [list(OWN)] * 2
@@ -128,7 +136,7 @@ def test_the_set_that_most_rows_have_ranks_and_each_has_a_column(own_board) -> N
     title, head, *_ = (shown := show()).splitlines()
     assert title.startswith("Ranking by law, x 100")
     assert re.search(r"law .* two clean .* faq .* dev ", head)
-    assert "Each own test set has a column; --sort SET ranks by another one." in shown
+    assert "Each own test set has a column; sort by another one to rank by it." in shown
     assert show("--sort=faq").startswith("Ranking by faq, x 100")
     from cse_dashboards.page.app import create_app
 

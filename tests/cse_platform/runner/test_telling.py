@@ -15,7 +15,7 @@ from cse_platform.leaderboard import Leaderboard
 from cse_platform.runner.driver import warnings_recorded
 from cse_platform.secrets import mask_text
 from cse_platform.stores.sql.store import Store
-from cse_platform.sweep.preflight import refuse_unknown_services
+from cse_platform.sweep.preflight import refuse_unknown_service
 from cse_platform.sweep.problems import format_value
 from cse_platform.tracking import journal
 
@@ -96,9 +96,12 @@ def test_url_is_shown_nowhere() -> None:
     url = "slak://hook-4712/abc"
     with pytest.raises(ValidationError):
         new_spec(notify=url)  # no list
+    for address in ("me@lab.de", ["me@lab.de"]):
+        with pytest.raises(ValidationError, match=r"such as slack://.* or mailto://.*running\.md"):
+            new_spec(notify=address)
     assert "hook-4712" not in format_value(url)
     spec = new_spec(notify=[url])
-    with pytest.raises(SweepRefusedError, match=r"notify\.0: ") as refused:
-        refuse_unknown_services(spec.notify)
+    with pytest.raises(SweepRefusedError, match="knows no service of this URL; ") as refused:
+        refuse_unknown_service(spec.notify[0])
     shown = [str(refused.value), repr(spec), spec.model_dump_json(), mask_text(f"+  - {url}\n")]
     assert "hook-4712" not in "".join(shown)

@@ -201,6 +201,9 @@ def test_what_no_hub_has_is_refused(toy: Method, tmp_path: Path) -> None:
     assert "no-such-corpus" in unknown
     ((_, told),) = problems(sweep(backbone=str(tmp_path / "nowhere")))
     assert "nowhere': there is no such folder" in told
+    taught = sweep(method="rankcse", fixed={"teachers": ["simcse"]})
+    [(_, told)] = problems(taught)
+    assert told.startswith("'simcse' is a method; write {best: {method: simcse, backbone: mini}}")
 
 
 def test_an_encoder_that_cannot_be_read_is_refused(tmp_path: Path) -> None:

@@ -12,8 +12,6 @@ from cse_platform.sweep.space.dimensions import Choices
 MOST_LINES = 200
 """Most trials, evenly picked by score; each is a trace, and browsers get slow."""
 FEWEST_LINES = 3
-MOST_LEVEL = 7
-"""Most axes whose names have room side by side."""
 
 
 def parallel_coordinates(search: StudiedSearch) -> Picture:
@@ -61,8 +59,7 @@ def parallel_coordinates(search: StudiedSearch) -> Picture:
     titles, ends = [title for title, _ in axes], [-0.25, len(axes) - 0.75]
     figure.update_xaxes(tickvals=list(range(len(axes))), ticktext=titles, range=ends)
     figure.update_xaxes(showgrid=False, zeroline=False, tickfont_size=11)
-    if len(axes) <= MOST_LEVEL:
-        figure.update_xaxes(tickangle=0)
+    figure.update_xaxes(autotickangles=[0, 90])  # a slanted name of the last axis has no room
     figure.update_yaxes(range=[-0.06, 1.06], visible=False)
     notes = search_notes(trials, search.quantity.factor)
     return Picture(name, title, caption, *Drawn(figure, data), trials=notes)

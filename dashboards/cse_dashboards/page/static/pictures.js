@@ -104,6 +104,7 @@ function narrowed(data, layout) {
     const broken = names.map((name) => name.replace(/ (\S+)$/, "<br>$1"));
     layout.yaxis = { ...layout.yaxis, tickvals: names, ticktext: broken, tickfont: { size: 10 } };
   }
+  if (layout.xaxis?.autotickangles) layout.height = PANEL; // room for names that stand upright
   stack(layout);
 }
 
@@ -119,7 +120,7 @@ function breakTitles(layout, sides) {
 // Names have lines that fit below a narrow plot.
 function breakName(name) {
   const lines = [];
-  for (const part of name.split(", ")) {
+  for (const part of name.replaceAll("<br>", " ").split(", ")) {
     const longer = `${lines.at(-1)}, ${part}`;
     if (lines.length && longer.length <= LETTERS) lines[lines.length - 1] = longer;
     else lines.push(part);

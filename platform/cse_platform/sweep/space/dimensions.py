@@ -22,6 +22,7 @@ from cse_platform.sweep.problems import (
     PYTHON_NULL,
     Problem,
     ProblemsError,
+    decimal_hint,
     format_value,
     unquoted_part,
 )
@@ -36,7 +37,8 @@ DIMENSION_EXPECTED = "a list of choices, {choices: [...]} or {low: ..., high: ..
 
 def _check_number(value: Any) -> int | float:
     if not is_number(value):
-        raise ValueError(f"expected a number, got {format_value(value)}")
+        hint = decimal_hint(str(value))
+        raise ValueError(f"expected a number, got {format_value(value)}{hint}")
     return value
 
 
