@@ -107,7 +107,7 @@ def test_they_are_shown_where_they_are_asked_for_and_on_the_page(own_board) -> N
     assert r"\caption{Spearman x 100, " in latex, latex
     latex = shown("compare", "rankcse", "simcse", "--tasks", "own", "--format", "latex")
     assert "RankCSE against SimCSE, scores x 100" in latex and "RankCSE is above SimCSE" in latex
-    assert "A: RankCSE@" in latex and "B: SimCSE@" in latex
+    assert "A: rankcse@" in latex and "B: simcse@" in latex  # as commands take them
     assert "law" not in shown()
     rows = json.loads(shown("--tasks", "own", "--json"))
     assert [list(row["test"]) for row in rows] == [list(OWN)] * 2

@@ -4,7 +4,6 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
-import cheap as _registers_it  # noqa: F401
 from board_rows import estimate, published, row
 
 from cse_platform.leaderboard.published.rows import PublishedRow
@@ -196,13 +195,6 @@ def test_a_note_fits_its_format(lines, written) -> None:
         paper = written(board, format)
         assert "contain sentences of its test sets." in paper
         assert not any(text in paper for text in ("saw", "`", "cse-evaluate"))
-
-
-def test_a_method_of_another_package_is_spelled_as_in_the_title_of_its_paper(written) -> None:
-    scores = {"avg_sts": estimate(0.76)}
-    methods = {"cheap": "Cheap", "not_installed": r"not\_installed"}  # `cheap` by its import above
-    for method, name in methods.items():
-        assert f"\n{name} & 76.00" in written(Board([row(scores, method=method)]), "latex")
 
 
 def test_training_on_texts_of_test_sets_is_marked(lines, written) -> None:
