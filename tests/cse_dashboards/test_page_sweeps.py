@@ -415,5 +415,5 @@ def test_a_trial_leads_to_its_neighbours_and_says_what_the_best_has(many: FlaskC
     assert settings["rank_loss"]["the sweep's best"] == ""  # it has the same
     first, best = told(many, f"/trials/{0:064x}"), told(many, f"/trials/{128:064x}")
     assert 'rel="prev"' not in first and 'rel="next"' in first
-    assert "the best of its sweep" in text(best)
+    assert "the highest dev score of its sweep" in text(best)
     assert "the sweep's best" not in heads(best[best.index("<summary>Hyperparameters") :])
