@@ -3,7 +3,7 @@
 import os
 import re
 from collections import Counter, defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
@@ -34,6 +34,7 @@ from cse_platform.tracking.events import (
 )
 from cse_platform.tracking.journal import Journal, read_journal, read_journal_id, refuse_deleted
 from cse_platform.tracking.record import make_evaluation, make_sweep_start, make_trial_start
+from cse_platform.values import canonical_json
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -256,7 +257,7 @@ def _find_news(
 
     A trial that is running there is new, too: the import that began it was interrupted. Returns the
     events, and what is refused: complete runs that are attempts at one trial, and runs that are
-    here with other results.
+    here with other results, or as another trial.
     """
     known, rivals = defaultdict[str, _Attempt](list), defaultdict[str, list[_Attempt]](list)
     for event in earlier:
@@ -265,26 +266,28 @@ def _find_news(
     for attempt in sorted(attempts, key=lambda attempt: attempt[0].time):
         rivals[attempt[0].trial].append(attempt)
     numbers = {event.trial: event.number for event in earlier if isinstance(event, TrialStarted)}
+    ended = {_name_run(of): of for of in known.values() if _rank_attempt(of)[0]}
     news, problems = list[Event](), list[str]()
     for trial, of_trial in rivals.items():
         stored, best = known[trial], max(of_trial, key=_rank_attempt)
         complete = dict.fromkeys(
             _find_record(a) for a in (*of_trial, stored) if _rank_attempt(a)[0]
         )
-        if len(complete) > 1:
+        same = [attempt for attempt in of_trial if _name_run(attempt) in ended]
+        if changes := [text for a in same for text in _list_changes(a, ended[_name_run(a)])]:
+            label = labels[_find_record(same[0])]
+            problems += [
+                f"{label}, {change} is on the leaderboard, and an import changes nothing; first "
+                f"delete it: cse-sweep delete {best[0].sweep}; another run of that name belongs "
+                "under another name of the sweep"
+                for change in changes
+            ]
+        elif len(complete) > 1:
             runs = (labels.get(run, f"{run}, which is on the leaderboard,") for run in complete)
             problems.append(
                 f"{' and '.join(runs)} are all complete, with equal seeds and hyperparameters; "
                 "leave all but one out, or add the param.NAME that differs"
             )
-        record, before, now = _find_record(best), _collect_results(stored), _collect_results(best)
-        if record == _find_record(stored):
-            problems += [
-                f"{labels[record]}, {name}: {now[name]}, but {before[name]} is on the leaderboard, "
-                f"and an import changes nothing; first delete it: cse-sweep delete {best[0].sweep}"
-                for name in now
-                if name in before and now[name] != before[name]
-            ]
         if not _find_record(stored) or (
             not _rank_attempt(stored)[0] and _rank_attempt(best) > _rank_attempt(stored)
         ):
@@ -301,6 +304,33 @@ def _find_record(attempt: Sequence[Event]) -> str:
     ends = [event for event in attempt if isinstance(event, TrialStarted | TrialFinished)]
     last = ends[-1] if ends else None
     return last.provenance.get(_RECORD, "a run") if isinstance(last, TrialFinished) else ""
+
+
+def _name_run(attempt: Sequence[Event]) -> str:
+    """Return the name that the import's table gave to the run; empty if it has not ended."""
+    return _find_record(attempt).rpartition(" (")[0]
+
+
+def _list_changes(attempt: Sequence[Event], stored: Sequence[Event]) -> Iterator[str]:
+    """List what a complete run of the same name has otherwise: its seed or hyperparameters, else
+    its scores; new test scores, and metrics beside the same curve, change nothing.
+    """
+    now, before = (_collect_settings(each) for each in (attempt, stored))
+    if now == before:
+        now, before = _collect_results(attempt), _collect_results(stored)
+        if _find_record(attempt) == _find_record(stored):
+            now = {name: value for name, value in now.items() if name in before}
+            before = {name: value for name, value in before.items() if name in now}
+    for name in dict.fromkeys((*now, *before)):
+        if now.get(name) != before.get(name) and (name in now or not name.startswith("test.")):
+            yield f"{name}: {now.get(name, 'nothing')}, but {before.get(name, 'nothing')}"
+
+
+def _collect_settings(attempt: Sequence[Event]) -> dict[str, str]:
+    """Collect the seed and the hyperparameters of the last start of a trial."""
+    start = next(event for event in reversed(attempt) if isinstance(event, TrialStarted))
+    values = {f"param.{name}": canonical_json(value) for name, value in start.values.items()}
+    return {"seed": str(start.seed), **values}
 
 
 def _collect_results(attempt: Sequence[Event]) -> dict[str, str]:

@@ -82,18 +82,49 @@ def test_the_better_attempt_at_a_trial_is_shown(here, tmp_path) -> None:
         "row 1 (b), test.sts12: 0.9, but 0.5 is on the leaderboard, and an import changes nothing"
     )
     assert str(refused.value).splitlines()[1:] == [
-        f"  {told}; first delete it: cse-sweep delete logs"
+        f"  {told}; first delete it: cse-sweep delete logs; another run of that name belongs "
+        "under another name of the sweep"
     ]
     assert before == journal.read_bytes()
     with here.session() as session:
         (trial,) = read_trials(session, SweepRecord.name == "logs")
         assert [score.task for score in stored_scores(session, trial.key)] == ["sts12"]
-    for other in (attempt("c", 20, "complete"), attempt("b", 20, "complete")):
-        with pytest.raises(ImportRefusedError, match=r"row 1 \(.\) and run b .*on the leaderboard"):
-            put(here, tmp_path / "r", [other])
+    with pytest.raises(ImportRefusedError, match=r"row 1 \(c\) and run b .*on the leaderboard"):
+        put(here, tmp_path / "r", [attempt("c", 20, "complete")])
     assert put(here, tmp_path / "s", [attempt("c", 20, "complete")], "lab")[0] == 1
     with here.session() as session:  # labs share no row
         assert len({row.dev.identity for row in board_rows(session)}) == 2
+
+
+def test_a_complete_run_comes_once_whatever_was_corrected_in_it(here, tmp_path) -> None:
+    rows = [
+        ALL
+        | {
+            "run": run,
+            "seed": seed,
+            "dev.stsb": 0.6,
+            "param.learning_rate": 3e-5,
+            "state": "complete",
+        }
+        for seed, run in enumerate(("a", "a (2)"))
+    ]
+    assert put(here, tmp_path / "r", rows) == (2, 0)
+    before = contents(here)
+    for corrected, told in (
+        ({"seed": 10}, "seed: 10, but 1 is on the leaderboard"),
+        (
+            {"param.learning_rate": 4e-5},
+            "param.learning_rate: 4e-05, but 3e-05 is on the leaderboard",
+        ),
+        ({"dev.stsb": 0.7}, "dev/stsb_spearman: 0.7, but 0.6 is on the leaderboard"),
+        ({"step": 9}, "dev/stsb_spearman of step 9: 0.6, but nothing is on the leaderboard"),
+    ):
+        with pytest.raises(ImportRefusedError) as refused:
+            put(here, tmp_path / "r", [rows[0], rows[1] | corrected])
+        first = str(refused.value).splitlines()[1]
+        assert first.startswith(f"  row 2 (a (2)), {told}, and an import changes nothing; first")
+    assert contents(here) == before
+    assert put(here, tmp_path / "r", [rows[1], rows[1] | {"run": "b", "seed": 10}]) == (1, 1)
 
 
 def read_tables(board: Store, runs: Path, names: Sequence[str]) -> dict[str, list[Any]]:
