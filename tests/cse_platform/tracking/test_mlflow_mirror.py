@@ -203,7 +203,7 @@ def test_a_view_of_all_trials_is_offered_once(uri) -> None:
         return dict(client.get_experiment_by_name("cse").tags)
 
     MLflowMirror(uri).apply(JOURNAL, numbered([sweep_started()]))
-    assert json.loads(tags()[tag])["name"] == "Configurations, seeds averaged"
+    assert json.loads(tags()[tag])["name"] == "Configurations, all seeds averaged"
     client.delete_experiment_tag(client.get_experiment_by_name("cse").experiment_id, tag)
     MLflowMirror(uri).apply(JOURNAL, numbered([sweep_started(9, "s2")]))
     assert tag not in tags()

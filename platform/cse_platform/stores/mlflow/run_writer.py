@@ -107,7 +107,7 @@ def offer_view(client: Any, experiment: str, event: SweepStarted) -> None:
     order = order or f"metrics.`{scores[0]}`"
     state = {**_STATE, "orderByKey": order, "selectedColumns": shown}
     packed = base64.b64encode(zlib.compress(json.dumps(state).encode())).decode()
-    named = {"name": "Configurations, seeds averaged", "createdAt": 0, "updatedAt": 0}
+    named = {"name": "Configurations, all seeds averaged", "createdAt": 0, "updatedAt": 0}
     view = json.dumps({**named, "state": f"{_PACKED}{packed}"})
     if view != stored:
         client.set_experiment_tag(experiment, VIEW_TAG, view)
