@@ -316,7 +316,7 @@ def read_examples(
         suffix = "" if identity is None else f" under identity {identity!r}"
         how = "; cse-evaluate on the trial stores them"
         if found.model is None:
-            how = ", and no kept model of which cse-evaluate would store them"
+            how = ", nor a kept model for cse-evaluate to score"
         raise NotFoundError(f"trial {key!r} has no values by example of {task!r}{suffix}{how}")
     if len(records) > 1:
         raise AmbiguousError(
