@@ -1,6 +1,7 @@
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -129,6 +130,9 @@ def test_losses_are_one_figure_and_other_metrics_have_panels() -> None:
         "SICK-R dev, Spearman × 100": [None, 50.0],
         "learning_rate": [None, 1e-4],
     }
+    more = [replace(point, metrics={f"train/m{n}": 1.0 for n in range(5)}) for point in points]
+    figure = other_metrics_picture(more, STSB).figure
+    assert figure is not None and len(list(figure.select_xaxes())) == 5  # no sixth in the grid
     # A loss of one part is drawn once.
     del losses["train/loss_rank"]
     figure = losses_picture([DevPoint(10, 0.6, losses, True)]).figure

@@ -168,7 +168,7 @@ def test_each_row_is_compared_with_the_first_as_the_leaderboard_does(client, lab
     assert one is not None and one.interval is not None
     low, high = 100 * one.interval.low, 100 * one.interval.high
     assert f"{100 * one.effect:+.2f} [{low:.2f}, {high:.2f}]" in text(answer)
-    assert "HiCL is above SimCSE by" in text(answer)
+    assert f"HiCL is above SimCSE: HiCL - SimCSE is {100 * one.effect:+.2f} on" in text(answer)
     assert list(figures(answer)) == ["differences_1"]
     tasks = re.findall(r'<th scope="row"[^>]*>([^<]*)</th>', answer)
     assert tasks.count("STS12") == 2 and "sts12" not in tasks  # a task has one name

@@ -146,6 +146,21 @@ def test_progress_and_curves_of_trials_that_run(
         assert said in text(answer)
 
 
+def test_runs_without_steps_have_none_on_the_page(filled_with) -> None:
+    """As imported ones may; their values differ in all hyperparameters but one."""
+    events: list[Event] = [sweep_started("lab", spec=FILE | {"sweep": "lab"})]
+    for number, value in enumerate((0.8, 0.8095)):
+        of = {"trial": f"{number}" * 64, "values": {"tau2": 0.025 + number, "batch_size": 64}}
+        started, _, finished = trial_life(number, {0: value}, sweep="lab", **of)
+        events += [started, finished.model_copy(update={"best_step": None})]
+    page = create_app(filled_with(*events)).test_client()
+    sweep = text(told(page, "/sweeps/lab"))
+    assert "STS-B 80.95, trial 1 " in sweep and "None" not in sweep
+    assert "Same for all trials: 1 hyperparameter " in text(told(page, "/parts/trials/sweeps/lab"))
+    assert "complete 80.95 " in (trial := text(told(page, f"/trials/{'1' * 64}")))
+    assert "optimiser step None" not in trial
+
+
 def test_scores_by_width_of_a_trial_and_of_the_best_are_drawn(filled_with) -> None:
     events: list[Event] = [sweep_started("grid", spec=FILE)]
     for number, narrow in enumerate((0.5, 0.25)):

@@ -192,11 +192,12 @@ def test_values_by_example_are_found_again(with_trials) -> None:
 
 
 def test_values_by_example_that_are_not_there(with_trials) -> None:
-    tell(with_trials, pairs(), pairs(identity="e2"))
+    kept = trial_life(2, {10: 0.5}, model="models/two")
+    tell(with_trials, pairs(), pairs(identity="e2"), *kept)
     for asked, message in {
-        ("first#1", "sts12"): "trial 'c1-42' has no values by example of 'sts12'; cse-evaluate on",
-        ("first#0", "sts13"): "trial 'c0-42' has no values by example of 'sts13'; cse-evaluate on",
-        ("first#0", "sts12", "e9"): "of 'sts12' under identity 'e9'; cse-evaluate on",
+        ("first#2", "sts12"): "trial 'c2-42' has no values by example of 'sts12'; cse-evaluate on",
+        ("first#1", "sts12"): "trial 'c1-42' has no values .* of 'sts12', nor a kept model for",
+        ("first#0", "sts12", "e9"): "of 'sts12' under identity 'e9', nor a kept model for",
         ("first#0", "sts12"): "of 'sts12' under several identities; name one of e1, e2",
     }.items():
         with pytest.raises(QueryError, match=message):

@@ -173,6 +173,11 @@ def make_panels(
         shared_yaxes=shared_yaxes,
         horizontal_spacing=horizontal_spacing,
         vertical_spacing=BETWEEN / (rows * row_height),
+        # A cell without a panel has no axes: a narrow page makes room for each pair of axes.
+        specs=[
+            [{} if row * columns + column < len(panels) else None for column in range(columns)]
+            for row in range(rows)
+        ],
     )
     for index, traces in enumerate(panels.values()):
         row, column = index // columns + 1, index % columns + 1

@@ -19,7 +19,7 @@ from cse_methods.names import TASKS, backbone_name, hyperparameter_name, method_
 from cse_methods.published.released import MARK, SCORED_BY
 from cse_platform.leaderboard.ranking import ORDERS, RISING
 from cse_platform.leaderboard.records import SCORE_COLUMNS
-from cse_platform.numbers import clock, percent
+from cse_platform.numbers import clock, format_count, percent
 from cse_platform.presentation.tables import Table, TableRow
 from cse_platform.sweep.conditions import SIGNS, Condition, write_value
 
@@ -136,6 +136,7 @@ FILTERS: dict[str, Callable[..., str]] = {
     "percent": percent,
     "measured": lambda value, quantity: percent(value) if quantity.factor == 100 else number(value),
     "clock": clock,
+    "format_count": format_count,
     "moment": moment,
     "one_line": values_line,
     "as_condition": write_value,

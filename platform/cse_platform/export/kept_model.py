@@ -82,12 +82,14 @@ def dev_pairs(trial: TrialDetails) -> DevPairs:
     """
     if len(several := sets_in(trial.dev.search)) > 1:
         raise DataError(f"a mean of dev sets, {' and '.join(several)}, has no pairs")
-    training, data = training_data(one_trial_sweep(trial), {}), data_setting_of(trial)
-    dev = training.dev
-    pairs = load_dev_pairs(dev, trial.dev.search, data)
-    if dev_identity(dev, data, corpora=training.corpora) != trial.dev.identity:
-        raise DataError(f"the dev sets of trial {trial.key[:16]} have changed since it was scored")
-    with kept_model(trial) as folder:
+    with kept_model(trial) as folder:  # first, because its data may have to be fetched
+        training, data = training_data(one_trial_sweep(trial), {}), data_setting_of(trial)
+        dev = training.dev
+        pairs = load_dev_pairs(dev, trial.dev.search, data)
+        if dev_identity(dev, data, corpora=training.corpora) != trial.dev.identity:
+            raise DataError(
+                f"the dev sets of trial {trial.key[:16]} have changed since it was scored"
+            )
         encoder = load_sentence_encoder(str(folder)).to(default_device())
         # Use the batches and the precision of the training, because pairs whose cosines differ in
         # the last digit may rank differently. Older trials do not record their precision.

@@ -300,7 +300,8 @@ def read_examples(
         if identity is None
         else stored.identity == identity
     )
-    key = find_one_trial(session, trial).key
+    found = find_one_trial(session, trial)
+    key = found.key
     query = (
         select(stored)
         .select_from(TrialRecord)
@@ -313,10 +314,10 @@ def read_examples(
     records = {record.identity: record for record in session.scalars(query)}
     if not records:
         suffix = "" if identity is None else f" under identity {identity!r}"
-        raise NotFoundError(
-            f"trial {key!r} has no values by example of {task!r}{suffix}; "
-            "cse-evaluate on the trial stores them"
-        )
+        how = "; cse-evaluate on the trial stores them"
+        if found.model is None:
+            how = ", nor a kept model for cse-evaluate to score"
+        raise NotFoundError(f"trial {key!r} has no values by example of {task!r}{suffix}{how}")
     if len(records) > 1:
         raise AmbiguousError(
             f"trial {key!r} has values by example of {task!r} under several identities; "

@@ -8,6 +8,7 @@ from functools import partial
 from cse_platform.leaderboard.records import DEV, OWN
 from cse_platform.numbers import percent, short_settings
 from cse_platform.presentation.board_columns import (
+    OUR_COLUMNS,
     OUR_RECORD,
     PUBLISHED_RECORD,
     interval_cell,
@@ -84,6 +85,7 @@ def board_tables(board: Board, names: Collection[str] = TABLES) -> list[Table]:
                 ranked = replace(group, listed=[e for e in group.listed if e not in lacking])
                 others = list_scored_columns(board, ranked.listed) if board.family == OWN else []
                 columns = ranking_columns(ranked, others)
+                columns = [*find_sorting_column(board, ranked, columns), *columns]
                 title = f"Ranking {_name_order(board, ranked)}"
                 tables.append(_make_entry_table(board, title, columns, ranked))
     if SCORES in names:
@@ -109,7 +111,10 @@ def wide_board_tables(board: Board) -> list[Table]:
     for group in group_by_ranking(board, listed):
         scored = list_scored_columns(board, group.listed)
         others = [score_column(name) for name in scored if name != group.headline]
-        columns = [*ranking_columns(group), *others, *map(board_column, WIDE)]
+        others += map(board_column, WIDE)
+        ranking = ranking_columns(group)
+        sorting = find_sorting_column(board, group, [*ranking, *others])
+        columns = [*ranking, *sorting, *others]
         title = f"Leaderboard {_name_order(board, group)}"
         tables.append(_make_entry_table(board, title, columns, group))
     left = [entry.on(builtin=not entry.ranked_on_builtin) for entry in listed]
@@ -241,6 +246,18 @@ def key_columns(group: Group) -> list[EntryColumn]:
         if count_names([*columns, column]) > count_names(columns):
             columns.append(column)
     return columns
+
+
+def find_sorting_column(
+    board: Board, group: Group, shown: Sequence[EntryColumn]
+) -> list[EntryColumn]:
+    """Find the column that sorts the rows, if it has one and is not among those that are shown."""
+    by = board.sorted_by
+    if by is None or any(column.sort == by for column in shown):
+        return []
+    ours = [board_column(name) for name, column in OUR_COLUMNS.items() if column.sort == by]
+    is_scored = any(by in entry.scores for entry in group.listed)
+    return ours or [score_column(by)] * is_scored
 
 
 def ranking_columns(group: Group, others: Sequence[str] = ()) -> list[EntryColumn]:

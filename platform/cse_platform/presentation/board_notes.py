@@ -120,8 +120,16 @@ def note_ranking(board: Board, group: Group) -> Iterator[str]:
 
 
 def _note_unranked(board: Board, group: Group) -> Iterator[str]:
-    """Count the rows that have no rank, by the reason."""
-    ranked = [entry.row for entry in group.ours if entry.headline == group.headline]
+    """Count the rows that have no rank, by the reason; a single row needs no note."""
+    if len(group.ours) < 2:
+        return
+    if (ranks_by := group.ours[0].headline) != group.headline:  # all of a group share it
+        yield (
+            f"Not ranked: the leaderboard ranks by {ranks_by}, which these rows lack; filters that "
+            "keep no others rank them."
+        )
+        return
+    ranked = [entry.row for entry in group.ours]
     scored = [(row, score) for row in ranked if (score := row.ranked_score) is not None]
     alike = Counter(
         score.identity
@@ -138,7 +146,7 @@ def _note_unranked(board: Board, group: Group) -> Iterator[str]:
         "without this score": len(ranked) - len(scored),
     }
     why = [f"{n} {reason}" for reason, n in counted.items() if n]
-    if why and len(ranked) > 1:  # a board of one row needs no note
+    if why:
         yield f"Not ranked: {', '.join(why)}."
 
 

@@ -116,18 +116,19 @@ def verdict(comparison: Comparison) -> Iterator[str]:
     a, b, average = comparison.a, comparison.b, comparison.average
     single = [name for name, n in ((a, comparison.n_a), (b, comparison.n_b)) if n == 1]
     whose = "its" if len(single) == 1 else "their"
+    corrected = " after Holm's correction" * (average is None and len(comparison.tasks) > 1)
     for task in comparison.tasks if average is None else [average]:
-        by = f"{percent(abs(task.effect))} on {task.task}"
+        by = f"{a} - {b} is {signed_percent(task.effect)} on {task.task}"
         if (p := task.p_holm if average is None else task.p) is None:
-            yield f"{a} and {b} differ by {by}; single seeds of such scores give no interval."
+            yield f"{by}; single seeds of such scores give no interval."
             continue
         shown = probability(p)
         equal = f"< {shown[1:]}" if shown.startswith("<") else f"= {shown}"
         interval = interval_cell(task.interval).text if task.interval else "unknown"
-        evidence = f"95 % interval {interval}, p {equal}"
-        sentence = f"{a} is {'above' if task.effect > 0 else 'below'} {b} by {by}, {evidence}"
+        claim = f"{a} is {'above' if task.effect > 0 else 'below'} {b}"
         if p >= ALPHA:
-            sentence = f"{a} and {b} cannot be distinguished: they differ by {by}, {evidence}"
+            claim = f"{a} and {b} cannot be distinguished"
+        sentence = f"{claim}: {by}, 95 % interval {interval}, p {equal}{corrected}"
         if single:
             on = f"With one seed of {' and one of '.join(single)}"
             sentence = f"{on}, {sentence}; {whose} other seeds may differ"

@@ -126,6 +126,17 @@ def test_unlike_dev_sets_are_refused_and_models_that_score_otherwise(lab) -> Non
     assert found.limits.without_pairs
 
 
+def test_no_data_is_looked_for_without_a_model(lab) -> None:
+    """A recorded trial's dev set is on a hub that may be out of reach."""
+    from cse_platform.export.kept_model import dev_pairs
+
+    with open_leaderboard(lab) as reader:
+        kept = reader.trial("simcse")
+    recorded = replace(kept, model=None, dev=replace(kept.dev, identity="other", source="hub"))
+    with pytest.raises(NotFoundError, match="has no model: its best checkpoint was not kept"):
+        dev_pairs(recorded)
+
+
 def test_without_a_model_it_is_over_seeds_and_says_why(lab) -> None:
     def gone(key: str) -> DevPairs:
         raise NotFoundError(f"the model of trial {key[:4]} is gone")

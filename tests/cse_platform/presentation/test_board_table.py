@@ -84,6 +84,20 @@ def test_a_table_by_a_task_has_the_rows_with_scores_best_first_and_the_others_st
     assert first.startswith("simcse")
 
 
+def test_the_column_that_sorts_the_ranking_is_shown_beside_the_score_that_ranks(lines) -> None:
+    scores = {"avg_sts": estimate(0.76, 0.76), "sts12": estimate(0.42, 0.42), "mr": estimate(0.81)}
+    rows = [row(scores, method="hicl"), row({"avg_sts": estimate(0.7, 0.7)})]
+    for by, shown in {"sts12": "42.00 ±0.00", "mr": "81.00", "gpu_hours": "12.2"}.items():
+        title = f"Ranking on avg_sts, sorted by {by}, x 100"
+        _, _, first, *_ = titled(lines(Board(rows, sorted_by=by)), title)
+        assert first == f"hicl bert-base {shown} 76.00 ±0.00 76.00 2 84.00 ±1.41"
+    head = titled(
+        lines(Board(rows, sorted_by="dev")),
+        RANKING.replace("by avg_sts", "on avg_sts, sorted by dev"),
+    )[0]
+    assert head.count("dev") == 1
+
+
 def test_hyperparameters_that_differ_are_shown_though_no_search_varied_them(lines) -> None:
     def of(hash_: str, method: str = "simcse", **values: Any) -> LeaderboardRow:
         found = Configuration(hash_ * 64, {"lr": 1, "batch_size": 32, **values}, ["lr"], "code")
@@ -178,7 +192,9 @@ def test_a_table_without_the_headline_counts_no_missing_scores(lines) -> None:
     partly = [row(scores, headline="avg_sts", method=name) for name in ("hicl", "pcl")]
     told = lines(Board([row({"avg_sts": estimate(0.5, 0.5)}, dev=BUILTIN), *partly]))
     ranking = titled(told, "Ranking by stsb, x 100")
-    assert len(ranking) == 4 and not any("without this score" in line for line in ranking)
+    assert len(ranking) == 5 and not any("without this score" in line for line in ranking)
+    why = "Not ranked: the leaderboard ranks by avg_sts, which these rows lack; "
+    assert ranking[-1].startswith(why)
 
 
 def test_a_note_fits_its_format(lines, written) -> None:

@@ -32,18 +32,24 @@ def test_what_follows_in_words(comparison, lines) -> None:
 
     below = {"effect": -0.02, "interval": Interval(-0.03, -0.01, "seeds"), "p": 0.0001}
     assert re.match(
-        r"rankcse is below simcse by 2.00 .* \[-3.00, -1.00\], p < 0.001\.$", said(**below)
+        r"rankcse is below simcse: rankcse - simcse is -2.00 .* \[-3.00, -1.00\], p < 0.001\.$",
+        said(**below),
     )
     assert re.match("rankcse and simcse cannot be distinguished: .* p = 0.050", said(p=0.05))
+    opposed = said(effect=-0.0084, interval=Interval(-0.0286, 0.0123, "seeds"), p=0.34)
+    assert "rankcse - simcse is -0.84 on avg_sts, 95 % interval [-2.86, 1.23]" in opposed
     unsure = said(p=None, interval=None)
-    assert re.match("rankcse and simcse differ by 1.25 ", unsure) and "p =" not in unsure
+    assert unsure.startswith("rankcse - simcse is +1.25 on avg_sts; ") and "p =" not in unsure
     first, second = verdict(replace(comparison, average=None))
-    assert first.startswith("rankcse is above simcse by 2.00 on sts12, ")
+    assert first.startswith("rankcse is above simcse: rankcse - simcse is +2.00 on sts12, ")
+    assert first.endswith(" after Holm's correction.") and "Holm" not in said()
     assert second.startswith("rankcse and simcse cannot be distinguished") and "sts13" in second
+    (one,) = verdict(replace(comparison, average=None, tasks=comparison.tasks[:1]))
+    assert "Holm" not in one  # nothing to correct for
     over = replace(average, interval=Interval(0.01, 0.03, "examples"))
     alone = replace(comparison, n_b=1, average=over)
     [said_alone] = verdict(alone)
-    assert said_alone.startswith("With one seed of simcse, rankcse is above simcse by 1.25 ")
+    assert said_alone.startswith("With one seed of simcse, rankcse is above simcse: ")
     told = lines(alone)
     assert "avg_sts 76.00 74.75 +1.25 [1.00, 3.00] ‡ 0.004" in told and ONE_SEED in told
     (both,) = verdict(replace(alone, n_a=1, average=replace(over, p=0.2)))
