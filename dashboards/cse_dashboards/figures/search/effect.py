@@ -36,7 +36,7 @@ def effect(history: SearchHistory, name: str) -> Picture:
         return Picture(file, title, _AFTER, missing=why)
     quantity, dimension = dev_quantity(history.dev), history.space[name]
     results = {value: result for (value,), result in study.by_value(history.trials, name).items()}
-    numeric = all(map(study.is_axis_number, results))
+    numeric = study.are_numbers(results)
     factor = quantity.factor
     data = study.scores_of(shown, quantity, name)
     traces = [study.mark_trials(data, name, quantity.title)]
@@ -46,9 +46,7 @@ def effect(history: SearchHistory, name: str) -> Picture:
         data[STD] = [None if result.std is None else factor * result.std for result in of_trials]
         data[CONFIGURATIONS] = [result.configurations for result in of_trials]
         in_order = dict(sorted(results.items())) if numeric else results
-        spreads = [
-            None if result.std is None else factor * result.std for result in in_order.values()
-        ]
+        spreads = [None if of.std is None else factor * of.std for of in in_order.values()]
         traces.append(
             go.Scatter(
                 name=MEAN,

@@ -139,14 +139,14 @@ class AtValue:
     configurations: int
 
 
-def is_axis_number(value: Any) -> bool:
-    """Whether a value belongs on a numeric axis."""
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
+def are_numbers(values: Iterable[Any]) -> bool:
+    """Whether values belong on a numeric axis; infinity does, and `true` does not."""
+    return all(isinstance(value, (int, float)) and not isinstance(value, bool) for value in values)
 
 
 def on_axis(value: Any) -> Any:
     """Return numbers and texts as they are, anything else as JSON."""
-    return value if is_axis_number(value) or isinstance(value, str) else canonical_json(value)
+    return value if are_numbers([value]) or isinstance(value, str) else canonical_json(value)
 
 
 def scored_with(trials: Sequence[Trial], *names: str) -> list[Trial]:
@@ -198,7 +198,7 @@ def axis_of(dimension: Dimension, values: Iterable[Any]) -> Mapping[str, Any]:
     ten.
     """
     shown = set(map(on_axis, values))
-    if not all(map(is_axis_number, shown)):
+    if not are_numbers(shown):
         choices = dimension.choices if isinstance(dimension, Choices) else []
         order = list(map(on_axis, choices))
         return {"type": "category", "categoryorder": "array", "categoryarray": order}

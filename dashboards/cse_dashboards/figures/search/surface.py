@@ -55,8 +55,7 @@ def surface(history: SearchHistory, x: str | None = None, y: str | None = None) 
     bar = {"colorbar": {"title": {"text": quantity.title, "side": "right"}}}
     by_name = {name: study.by_value(history.trials, name) for name in (x, y)}
     if all(
-        len(alone) <= FEW and study.do_recur(alone.values(), space[name])
-        for name, alone in by_name.items()
+        len(of) <= FEW and study.do_recur(of.values(), space[name]) for name, of in by_name.items()
     ):
         traces, axes = [_make_cells(means, sides, bar)], [{"type": "category"}] * 2
     else:
@@ -72,7 +71,7 @@ def surface(history: SearchHistory, x: str | None = None, y: str | None = None) 
             marker={"color": list(means.values()), "size": 9, "line": line, **bar},
             hovertemplate="%{x}, %{y}: %{marker.color:.2f}<extra></extra>",
         )
-        numeric = all(study.is_axis_number(value) for side in sides for value in side)
+        numeric = all(map(study.are_numbers, sides))
         between = _interpolate_contour(means, space[x], space[y], bar) if numeric else None
         traces = [points]
         if between is not None:
@@ -89,9 +88,7 @@ def surface(history: SearchHistory, x: str | None = None, y: str | None = None) 
 def _make_cells(
     means: Mapping[Any, float], sides: Sequence[list[Any]], bar: dict[str, Any]
 ) -> go.Heatmap:
-    across, down = (
-        sorted(side) if all(map(study.is_axis_number, side)) else side for side in sides
-    )
+    across, down = (sorted(side) if study.are_numbers(side) else side for side in sides)
     return go.Heatmap(
         name="mean over configurations",
         x=list(map(str, across)),
