@@ -153,6 +153,7 @@ def fill_mlflow(
     uri, artifacts, left_out = mlflow_uri(runs[0]), runs[0].absolute() / "artifacts", list[str]()
     _rename_damaged(uri)
     damage = {} if damage is None else damage
+    renamed = set() if renamed is None else renamed
     experiments: dict[str, str] = {}
     mirrors: dict[str, MLflowMirror] = {}
     journals = gather_journals(runs, damage, renamed)
