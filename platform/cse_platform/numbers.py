@@ -5,10 +5,20 @@ from datetime import datetime
 from itertools import islice
 from typing import Any
 
+from cse_methods.reports import LAST_STEP
+
 HASH_DIGITS = 8
 """Number of digits that are shown of a hash or a trial's key."""
 LEAST_P = 0.001
 """Lower p values are shown as `<0.001`."""
+
+
+def read_count(text: str, *, least: int = 0) -> int | None:
+    """Read a number that every store can hold, from `least` on; None for any other text."""
+    if not (text.isdecimal() and len(text) <= len(str(LAST_STEP))):
+        return None
+    number = int(text)
+    return number if least <= number <= LAST_STEP else None
 
 
 def percent(fraction: float | None) -> str:

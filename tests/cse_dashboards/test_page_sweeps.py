@@ -193,7 +193,7 @@ def test_a_sweep_whose_trials_have_ended_scores_them_on_test_sets(filled_with) -
         client = create_app(filled_with(*events)).test_client()
         told_by[ended] = text(told(client, "/parts/live/sweeps/grid"))
     assert "test" not in told_by[4]
-    assert "State running, scores on test sets" in told_by[5]
+    assert "State running, scoring on test sets" in told_by[5]
     assert "Time left until the test scores are there" in told_by[5]
 
 

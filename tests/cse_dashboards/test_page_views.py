@@ -92,6 +92,12 @@ def page(paper_file: Path) -> FlaskClient:
     return create_app(f"sqlite:///{paper_file}").test_client()
 
 
+def test_the_store_is_named_for_commands_in_any_folder(paper_file: Path, monkeypatch) -> None:
+    monkeypatch.chdir(paper_file.parent)
+    page = create_app(f"sqlite:///{paper_file.name}").test_client()
+    assert f"Reads sqlite:///{paper_file} at each click" in page.get("/papers").text
+
+
 def test_the_papers_open_before_their_files_are_read(page: FlaskClient, monkeypatch) -> None:
     monkeypatch.setattr("cse_platform.leaderboard.papers.read_paper_files", None)
     source = told(page, "/papers")

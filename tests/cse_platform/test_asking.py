@@ -169,7 +169,9 @@ def test_sweep_that_does_not_run_does_it_at_its_next_start(asks, board) -> None:
     asks("stop", code=1)
     refused = asks("limit", "8", code=1)
     assert "its next start goes by its file: set resources.at_most there" in refused.stderr
-    asks("limit", "0", code=2)
+    for number in ("0", "2147483648", "9" * 5000):
+        refused = asks("limit", number, code=2)
+        assert "a number from 1 to 2147483647, or none, got" in refused.stderr
     result = asks("retry")
     assert waiting(board)[0].action == "retry"
     assert "cd /lab && cse-sweep x.yaml" in result.output

@@ -44,6 +44,8 @@ def test_tables_for_people() -> None:
     whole = done.stdout.partition("Spearman, all")[2].split()[0]
     assert table[table.index("192") + 1] == whole != table[table.index("8") + 1]
     assert "Read with: pooler avg" in done.stdout
+    for dims in ("0", "32,x", "9" * 5000):
+        assert "is not a list such as 32,64" in invoke(main, "mini", "--dims", dims, code=2).stderr
 
 
 @pytest.mark.slow

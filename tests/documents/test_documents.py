@@ -132,6 +132,16 @@ def test_commands_to_copy_have_options_that_exist() -> None:
     assert not failing_blocks(read, "sh")
 
 
+def test_configurations_to_copy_are_on_the_board_that_the_pages_show() -> None:
+    configuration = re.compile(r"\b\w+@[0-9a-f]{8,}")
+    shown = {
+        found for block in of_language("console") for found in configuration.findall(block.body)
+    }
+    for name in ("leaderboard.md", "trials.md"):
+        copied = set(configuration.findall((ROOT / "docs" / name).read_text(encoding="utf-8")))
+        assert copied and copied <= shown, name
+
+
 def test_every_help_has_examples_that_can_be_copied() -> None:
     known = scripts()
     contexts = {n: one for name in sorted(known) for n, one in contexts_below(name, known[name])}

@@ -15,7 +15,7 @@ from cse_dashboards.figures.search.study import StudiedSearch
 from cse_dashboards.page.address import Address
 from cse_dashboards.page.control import Control
 from cse_dashboards.page.memory import Memory
-from cse_platform.databases import sqlite_file
+from cse_platform.databases import sqlite_file, sqlite_url
 from cse_platform.errors import NotFoundError
 from cse_platform.leaderboard.api import Leaderboard, open_leaderboard
 from cse_platform.leaderboard.records import LeaderboardRow
@@ -36,7 +36,9 @@ class OpenLeaderboard:
 
     def __init__(self, url: str, published: Sequence[Path]) -> None:
         self.url, self._published = url, published
-        self.shown_url = mask_url(url)  # without its password
+        named = sqlite_url(sqlite_file(url).absolute()) if self.folder is not None else url
+        self.shown_url = mask_url(named)
+        """Its URL for commands in any folder, without its password."""
         self._lock = threading.RLock()
         self._open: tuple[object, Leaderboard] | None = None
 

@@ -111,11 +111,10 @@ _DECOMPRESS: Mapping[str, Callable[[bytes], bytes]] = {
 }
 
 
-def decode_lines(content: bytes, path: Path, *, encoding: str = "utf-8") -> list[str]:
-    """Split a file's content into lines.
+def decode_text(content: bytes, path: Path, *, encoding: str = "utf-8") -> str:
+    """Decode a file's content, without its byte order mark.
 
-    DataError if it is of another kind, or names the first line that is not UTF-8, ends in CR alone,
-    holds a NUL or an escape character, or, after the first, begins with a byte order mark.
+    DataError if it is of another kind, holds a NUL, or names the first line that is not UTF-8.
     """
     refuse_other_content(content, path)
     try:
@@ -126,9 +125,25 @@ def decode_lines(content: bytes, path: Path, *, encoding: str = "utf-8") -> list
             f"{path}, line {line}: byte {content[error.start]:#04x} is not UTF-8; convert the file "
             "to UTF-8, e.g. from Windows' encoding by `iconv -f WINDOWS-1252 -t UTF-8 FILE > NEW`"
         ) from error
+    if b"\0" in content and "\0" in text:
+        line = text.count("\n", 0, text.index("\0")) + 1
+        raise DataError(
+            f"{path}, line {line}: a NUL, which no text has; remove it, or convert the file if it "
+            "is UTF-16, e.g. by `iconv -f UTF-16LE -t UTF-8 FILE > NEW` (or UTF-16BE)"
+        )
+    return text
+
+
+def decode_lines(content: bytes, path: Path, *, encoding: str = "utf-8") -> list[str]:
+    """Split a file's content into lines.
+
+    DataError as `decode_text`, or names the first line that ends in CR alone, holds an escape
+    character, or, after the first, begins with a byte order mark.
+    """
+    text = decode_text(content, path, encoding=encoding)
     if b"\r" in content:  # bytes are searched several times as fast as text
         text = text.replace("\r\n", "\n")
-    has_stray = b"\0" in content or b"\x1b" in content or "\r" in text or "\ufeff" in text
+    has_stray = b"\x1b" in content or "\r" in text or "\ufeff" in text
     if has_stray and (stray := _STRAY.search(text)):
         line = text.count("\n", 0, stray.start()) + 1
         raise DataError(f"{path}, line {line}: {_STRAYS[stray[0]]}")
@@ -136,10 +151,8 @@ def decode_lines(content: bytes, path: Path, *, encoding: str = "utf-8") -> list
     return lines if lines[-1] else lines[:-1]
 
 
-_STRAY = re.compile(r"\0|\x1b|\r|^\ufeff", re.MULTILINE)
+_STRAY = re.compile(r"\x1b|\r|^\ufeff", re.MULTILINE)
 _STRAYS = {
-    "\0": "a NUL, which no text has; remove it, or convert the file if it is UTF-16, e.g. by "
-    "`iconv -f UTF-16LE -t UTF-8 FILE > NEW` (or UTF-16BE)",
     "\x1b": "an escape character, as of ISO-2022-JP; convert the file to UTF-8, e.g. by `iconv -f "
     "ISO-2022-JP -t UTF-8 FILE > NEW`",
     "\r": "ends in \\r alone, as lines of old Macs do; save the file with \\n, e.g. by "

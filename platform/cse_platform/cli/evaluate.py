@@ -13,6 +13,7 @@ from cse_platform.cli.common import (
     store_options,
     version_option,
 )
+from cse_platform.numbers import read_count
 from cse_platform.standard_streams import announce
 
 if TYPE_CHECKING:
@@ -100,7 +101,7 @@ def main(
     from cse_platform.scoring import ScoringRequest, score_model
 
     words = [word.strip() for word in dims.split(",")] if dims is not None else []
-    if not all(word.isdecimal() and int(word) for word in words):
+    if not all(read_count(word, least=1) for word in words):
         raise click.BadParameter(f"{dims!r} is not a list such as 32,64,128", param_hint="'--dims'")
     request = ScoringRequest(
         model=model,

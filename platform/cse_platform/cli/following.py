@@ -161,6 +161,8 @@ class FollowedSweep(SweepView):
         facts = [f"elapsed {stopwatch(sweep.elapsed)}"]
         if sweep.left is not None:
             facts.append(f"about {clock(sweep.left)} left")
+        if sweep.scoring:
+            facts.append("scoring on test sets")
         if self._down:
             facts.append(f"the leaderboard is down ({self._down})")
         return sweep.name, sweep.planned, facts

@@ -5,7 +5,9 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 import click
 
+from cse_methods.reports import LAST_STEP
 from cse_platform.cli.common import StoreOptions, store_options
+from cse_platform.numbers import read_count
 from cse_platform.standard_streams import echo
 
 if TYPE_CHECKING:
@@ -102,11 +104,11 @@ def limit(sweep: str, stores: StoreOptions, count: str) -> None:
         cse-sweep limit rankcse-bert-base 8
         cse-sweep limit rankcse-bert-base none
     """
-    if count != "none" and not (count.isdecimal() and int(count) > 0):
+    at_most = read_count(count, least=1)
+    if at_most is None and count != "none":
         raise click.BadParameter(
-            f"expected a number from 1, or none, got {count!r}", param_hint="N"
+            f"expected a number from 1 to {LAST_STEP}, or none, got {count!r}", param_hint="N"
         )
-    at_most = None if count == "none" else int(count)
     _send_request(stores.url, sweep, "limit", at_most=at_most)
 
 

@@ -90,7 +90,7 @@ def rebuild_command(
     folders, parts = [folder, *others], only or ("leaderboard", "search", "mlflow")
     if dry_run and "leaderboard" not in parts:
         raise click.UsageError("--dry-run covers the leaderboard alone; add --only leaderboard")
-    damage, prefer_theirs = dict[Path, str](), prefer == "theirs"
+    damage, renamed, prefer_theirs = dict[Path, str](), set[Path](), prefer == "theirs"
     with progress_lines("bytes of journals") as move:
 
         def progress(done: int, total: int) -> None:
@@ -105,6 +105,7 @@ def rebuild_command(
                 prefer_theirs=prefer_theirs,
                 dry_run=dry_run,
                 damage=damage,
+                renamed=renamed,
                 progress=progress,
             )
             _print_rebuilt(done, prefers_theirs=prefer_theirs, dry_run=dry_run)
@@ -113,8 +114,8 @@ def rebuild_command(
             ("mlflow", "MLflow", partial(fill_mlflow, prefer_theirs=prefer_theirs)),
         ):
             if part in parts and not dry_run:
-                left_out = ", ".join(fill(folders, damage=damage, progress=progress))
-                exceptions = f", except for {left_out}" if left_out else ""
+                left_out = fill(folders, damage=damage, renamed=renamed, progress=progress)
+                exceptions = f", except for {', '.join(left_out)}" if left_out else ""
                 echo(f"{name} is up to date with the journals{exceptions}.")
     if damage:
         raise JournalError(

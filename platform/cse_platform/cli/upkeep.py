@@ -74,14 +74,15 @@ def clean(older_than: str, stores: StoreOptions, dry_run: bool) -> None:
 
     from cse_platform.errors import NoStoreError
     from cse_platform.stores.sql.store import open_store
-    from cse_platform.sweep.blocks import Duration
+    from cse_platform.sweep.blocks import LONGEST_DAYS, Duration
     from cse_platform.upkeep.cleaning import plan_cleaning
 
     try:
         limit: float = TypeAdapter(Duration).validate_python(older_than)
     except ValidationError:
         raise click.UsageError(
-            f"--older-than takes a number above 0 with s, min, h or d, got {older_than!r}"
+            "--older-than takes a number above 0 with s, min, h or d, at most "
+            f"{LONGEST_DAYS}d, got {older_than!r}"
         ) from None
     url, folder = stores.url_beside_runs, stores.folder
     with ExitStack() as opened:

@@ -91,10 +91,12 @@ class SweepOverview:
     elapsed: float
     """Seconds from the last start to the end, or until now."""
     left: float | None
-    """Estimated seconds until it ends, at the pace since the last start and within the budgets of
-    time and GPU-hours; None unless it runs, a trial has ended since, and its file limits the
-    search.
+    """Estimated seconds until its trials have ended, at the pace since the last start and within
+    the budgets of time and GPU-hours; None unless it runs, a trial has ended since, its file limits
+    the search, and it is not `scoring`.
     """
+    scoring: bool
+    """Whether it runs, all its trials have ended, and it scores them on test sets."""
     quiet: float | None
     """Seconds since the last sign of activity; None unless it runs."""
 
@@ -335,6 +337,10 @@ def _build_overviews(
         ended, heard = _read_activity(session, record.id, since=restarted) if runs else (0, None)
         missing = None if planned is None else max(planned - trials, 0.0) + counts["RUNNING"]
         pace = elapsed / max(ended, 1)
+        if ended:
+            missing = _estimate_missing_trials(session, record, missing, pace, now)
+        all_ended = ended > 0 and missing == 0 and not counts["RUNNING"]
+        scoring = all_ended and record.spec.get("evaluate") is not None
         at_most, limit = stored_at_most(record.spec), limits.get(record.name)
         if limit is not None and limit.time > restarted:  # a start goes by the file again
             at_most = limit.at_most
@@ -357,7 +363,8 @@ def _build_overviews(
             planned=trials if record.state == "COMPLETE" else max(planned or 0, trials),
             best=best.get(record.name),
             elapsed=elapsed,
-            left=_estimate_seconds_left(session, record, missing, pace, now) if ended else None,
+            left=None if missing is None or not ended or scoring else pace * missing,
+            scoring=scoring,
             quiet=(now - heard).total_seconds() if heard else None,
         )
     return overviews
@@ -443,25 +450,27 @@ def _read_activity(session: Session, sweep: int, *, since: datetime) -> tuple[in
     return ended, max(time for time in times if time is not None)
 
 
-def _estimate_seconds_left(
+def _estimate_missing_trials(
     session: Session, sweep: SweepRecord, missing: float | None, pace: float, now: datetime
 ) -> float | None:
-    """Estimate the seconds until a sweep ends, if trials end at this pace; None without a limit.
+    """Estimate how many trials are to end yet, if they end at this pace; None without a limit.
 
-    Its budgets can end the search sooner, and then further seeds follow. The GPU time of a trial is
-    estimated from those that have ended.
+    `missing` is the number without the budgets, which can end the search sooner, and then further
+    seeds follow. The GPU time of a trial is estimated from those that have ended.
     """
-    within = None
-    if sweep.budget and sweep.ended_by is None:
-        columns = SweepTrialRecord.role, SweepTrialRecord.gpu_seconds
-        query = (
-            select(*columns, AttemptRecord.started, AttemptRecord.finished)
-            .join(SweepTrialRecord.trial)
-            .join(TrialRecord.shown)
-            .where(SweepTrialRecord.sweep_id == sweep.id, SweepTrialRecord.reused.is_(None))
-        )
-        rows = session.execute(query).all()
-        searched = [row for row in rows if row.role != "confirm"]
+    if not sweep.budget:
+        return missing
+    columns = SweepTrialRecord.role, SweepTrialRecord.gpu_seconds
+    query = (
+        select(*columns, AttemptRecord.started, AttemptRecord.finished)
+        .join(SweepTrialRecord.trial)
+        .join(TrialRecord.shown)
+        .where(SweepTrialRecord.sweep_id == sweep.id, SweepTrialRecord.reused.is_(None))
+    )
+    rows = session.execute(query).all()
+    searched = [row for row in rows if row.role != "confirm"]
+    within: float | None = sum(row.finished is None for row in rows)
+    if sweep.ended_by is None:
         ended = [row.gpu_seconds for row in searched if row.finished is not None]
         seconds, until = 0.0, datetime.min.replace(tzinfo=UTC)  # in which at least one trial ran
         for begin, end in sorted((row.started, row.finished or now) for row in searched):
@@ -476,10 +485,10 @@ def _estimate_seconds_left(
             seconds=seconds,
             gpu_seconds=sum(ended),
         )
-    if within is not None:
-        within += max(sweep.confirming - (len(rows) - len(searched)), 0)
-        missing = within if missing is None else min(missing, within)
-    return None if missing is None else pace * missing
+    if within is None:
+        return missing
+    within += max(sweep.confirming - (len(rows) - len(searched)), 0)
+    return within if missing is None else min(missing, within)
 
 
 def _select_sample(

@@ -28,6 +28,9 @@ from cse_platform.presentation.board_entries import (
 )
 from cse_platform.values import group_by
 
+MOST_NAMED = 5
+"""The most rows that a note of ties names; it counts more of them."""
+
 
 def explain_marks(board: Board, *, ranked: bool = False) -> dict[str, str]:
     """Explain the marks of a table, which may be ranked; the row that others are compared with is
@@ -176,11 +179,13 @@ def _note_choices(rows: Sequence[LeaderboardRow]) -> Iterator[str]:
 
 def _note_ties(rows: Sequence[LeaderboardRow]) -> Iterator[str]:
     """Name the rows that may each be the best, as seeds and pairs leave their order open."""
+    alike = Counter(row.shown_method for row in rows)
     first = [row for row in rows if row.rank and row.rank.best == 1 < row.rank.worst]
     for tied in group_by(
         first, lambda row: row.ranked_score and row.ranked_score.identity
     ).values():
-        names = dict.fromkeys(row.shown_method for row in tied)
-        named = ", ".join(names) if len(names) == len(tied) < 5 else f"{len(tied)} rows"
-        if len(tied) > 1:
-            yield f"Tied for first: {named}. With other seeds, any of them may be the best."
+        if len(tied) < 2:
+            continue
+        names = [row.reference if alike[row.shown_method] > 1 else row.shown_method for row in tied]
+        named = ", ".join(names) if len(names) <= MOST_NAMED else f"{len(names)} rows"
+        yield f"Tied for first: {named}. With other seeds, any of them may be the best."

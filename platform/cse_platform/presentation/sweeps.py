@@ -78,11 +78,13 @@ def _format_trial(trial: Trial) -> tuple[str, ...]:
 
 
 def _format_sweep(sweep: SweepOverview) -> tuple[str, ...]:
+    stops = "stop" in (*sweep.asked, *sweep.acting)
+    doing = "stopping" if stops else "scoring on test sets" if sweep.scoring else ""
     return (
         f"{sweep.name} {STARRED}" if sweep.written.star else sweep.name,
         sweep.method,
         sweep.backbone,
-        f"{sweep.state}, stopping" if "stop" in (*sweep.asked, *sweep.acting) else sweep.state,
+        f"{sweep.state}, {doing}" if doing else sweep.state,
         f"{sweep.ended} of {sweep.planned}",
         str(sweep.counts["FAIL"] or ""),
         percent(sweep.best.best_value if sweep.best else None),

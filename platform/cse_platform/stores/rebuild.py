@@ -53,6 +53,7 @@ def rebuild(
     prefer_theirs: bool = False,
     dry_run: bool = False,
     damage: Damage | None = None,
+    renamed: set[Path] | None = None,
     progress: Progress = lambda done, total: None,
 ) -> Rebuilt:
     """Fill a new leaderboard from all journals of runs folders, and replace the old one by it.
@@ -72,6 +73,8 @@ def rebuild(
             not those of the others.
         dry_run: whether to leave the old one in its place, and to refuse no loss.
         damage: gets the damaged journals.
+        renamed: gets the journals whose sweep is shown under another name; those that it has are
+            not logged again.
         progress: called as journals are applied.
 
     Raises:
@@ -81,7 +84,8 @@ def rebuild(
         StoreError: if the database does not answer, or is no leaderboard.
     """
     damage = {} if damage is None else damage
-    journals = gather_journals(runs, damage)
+    renamed = set() if renamed is None else renamed
+    journals = gather_journals(runs, damage, renamed)
     settled = Disagreements(journals, runs, prefer_theirs=prefer_theirs)
     with open_replacement(url, dry_run=dry_run) as new:
         sink, read = LeaderboardSink(new.store), dict[str, int]()
@@ -109,7 +113,7 @@ def rebuild(
 
             def apply_grown() -> Mapping[str, int]:
                 """Apply what was written to the journals while they were read."""
-                grown = gather_journals(runs, damage)
+                grown = gather_journals(runs, damage, renamed)
                 present = {(journal.id, journal.sweep) for journal in grown}
                 if gone := [str(j.path) for j in journals if (j.id, j.sweep) not in present]:
                     raise JournalError(
@@ -130,6 +134,7 @@ def fill_mlflow(
     *,
     prefer_theirs: bool = False,
     damage: Damage | None = None,
+    renamed: set[Path] | None = None,
     progress: Progress = lambda done, total: None,
 ) -> list[str]:
     """Bring MLflow up to date with the journals of runs folders; it keeps all that it has.
@@ -138,7 +143,7 @@ def fill_mlflow(
     the experiments of others. Its store is the one of the first folder; a SQLite file that cannot
     be read is renamed first. A journal that a driver has open is left to that driver. Returns the
     sweeps that are left out with a warning: MLflow has one of that name that is of another journal.
-    `damage` gets the damaged journals, and `prefer_theirs` is as in `rebuild`, of the scores of
+    `damage` and `renamed` are as in `rebuild`, and so is `prefer_theirs`, of the scores of
     evaluations alone: the run of a sweep has what its journal tells.
 
     Raises:
@@ -148,9 +153,10 @@ def fill_mlflow(
     uri, artifacts, left_out = mlflow_uri(runs[0]), runs[0].absolute() / "artifacts", list[str]()
     _rename_damaged(uri)
     damage = {} if damage is None else damage
+    renamed = set() if renamed is None else renamed
     experiments: dict[str, str] = {}
     mirrors: dict[str, MLflowMirror] = {}
-    journals = gather_journals(runs, damage)
+    journals = gather_journals(runs, damage, renamed)
     settled = Disagreements(journals, runs, prefer_theirs=prefer_theirs)
     for journal, move in _iterate_with_progress(journals, progress):
         if journal.kind == "sweeps" and isinstance(journal.first, SweepStarted):
@@ -177,6 +183,7 @@ def fill_search_store(
     runs: Sequence[Path],
     *,
     damage: Damage | None = None,
+    renamed: set[Path] | None = None,
     progress: Progress = lambda done, total: None,
 ) -> list[str]:
     """Bring the search store up to date with the journals of sweeps in runs folders.
@@ -184,17 +191,19 @@ def fill_search_store(
     Like `fill_mlflow`: it keeps the studies of others, unless it is a file in the first folder.
     Returns the sweeps that are left out with a warning: this version does not read their file,
     Optuna refuses their trials, or the store has a study of that name that is of another journal.
+    `damage` and `renamed` are as in `rebuild`.
 
     Raises:
         JournalError: if there is no journal.
         StoreError: if the store's URL is invalid, or it does not answer.
     """
     url, left_out, damage = search_url(runs[0]), [], {} if damage is None else damage
+    renamed = set() if renamed is None else renamed
     check_search_url(url)
     _rename_damaged(url)
     with open_stored_study(url, "", ()):  # if it does not answer, then for no sweep
         pass
-    journals = [j for j in gather_journals(runs, damage) if j.kind == "sweeps"]
+    journals = [j for j in gather_journals(runs, damage, renamed) if j.kind == "sweeps"]
     for journal, move in _iterate_with_progress(journals, progress):
         with _hold_unless_written(journal.path) as is_held:
             try:

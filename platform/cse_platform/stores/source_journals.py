@@ -65,13 +65,15 @@ class SourceJournal:
         return event.model_copy(update=changes) if changes else event
 
 
-def gather_journals(runs: Sequence[Path], damage: Damage) -> list[SourceJournal]:
+def gather_journals(
+    runs: Sequence[Path], damage: Damage, renamed: set[Path]
+) -> list[SourceJournal]:
     """Find the journals of runs folders, each once, in the order in which they are to be applied.
 
     Those of sweeps and imports come first, by folder and time, so that most events follow those
     that they refer to; sweeps whose deletion has begun are left out. A sweep whose name one in an
-    earlier folder has gets another name. Those that cannot be read are left out; `damage` gets
-    them.
+    earlier folder has gets another name, which is logged unless `renamed` has its journal; it gets
+    it. Journals that cannot be read are left out; `damage` gets them.
 
     Raises:
         JournalError: if there is none, two are different copies of one, or two of one runs folder
@@ -94,7 +96,7 @@ def gather_journals(runs: Sequence[Path], damage: Damage) -> list[SourceJournal]
                         new = SourceJournal(path, identity, folder, kind, first, size, names)
             if new is not None:
                 known[new.id] = _choose_copy(known[new.id], new) if new.id in known else new
-    _choose_names(known.values())
+    _choose_names(known.values(), renamed)
     if not known:
         none = (
             f"there is no journal in {', '.join(map(str, runs))}; name the runs folder with "
@@ -138,7 +140,7 @@ def _choose_copy(known: SourceJournal, new: SourceJournal) -> SourceJournal:
     return replace(new, earlier_copy=known.earlier_copy or copy)
 
 
-def _choose_names(journals: Collection[SourceJournal]) -> None:
+def _choose_names(journals: Collection[SourceJournal], renamed: set[Path]) -> None:
     """Give a sweep whose name one of another runs folder has another, made of its journal's id.
 
     Raises:
@@ -156,6 +158,9 @@ def _choose_names(journals: Collection[SourceJournal]) -> None:
             )
         if taken.setdefault(name, journal) is not journal:
             journal.names[name] = f"{name}.{journal.id[:4]}"
+            if journal.path in renamed:
+                continue
+            renamed.add(journal.path)
             _log.warning(
                 "sweep %s of %s is shown as %s, because %s belongs to another sweep of that name",
                 name, journal.path, journal.names[name], taken[name].path,

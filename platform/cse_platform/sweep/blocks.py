@@ -201,6 +201,8 @@ class StoreUrls(Settings):
 
 
 _UNITS = {"s": 1, "min": 60, "h": 3600, "d": 86400}
+LONGEST_DAYS = 36500
+"""A time of the clock that is so far away still has a date."""
 _DURATION = re.compile(rf"(?P<count>\d+(\.\d+)?) ?(?P<unit>{'|'.join(_UNITS)})")
 
 
@@ -213,7 +215,10 @@ _LONG_UNITS = re.compile(
 def _parse_duration(value: Any) -> Any:
     """Parse a time of a file as seconds; a real number, as stored specs have it, is seconds."""
     if isinstance(value, str) and (match := _DURATION.fullmatch(value.strip())):
-        return float(match["count"]) * _UNITS[match["unit"]]
+        seconds = float(match["count"]) * _UNITS[match["unit"]]
+        if seconds > LONGEST_DAYS * _UNITS["d"]:
+            raise ValueError(f"expected at most {LONGEST_DAYS}d, got {format_value(value)}")
+        return seconds
     if isinstance(value, float):
         return value
     hint = ""

@@ -150,13 +150,16 @@ class DraftFile:
 
         Raises SweepFileError, with all problems after the refusal, if there are any.
         """
-        problems, known = list(self.problems), {problem.path for problem in self.source.problems}
+        problems, refused = list(self.problems), [each.path for each in self.source.problems]
         for stage in self.stages:
             for problem in stage.inspection.problems:
                 text, path = problem.text, (*stage.steps, *problem.path)
                 for absolute in sorted(stage.typed, key=len, reverse=True):
                     text = text.replace(absolute, stage.typed[absolute])
-                if path not in known:
+                # A refused value reads as null, so what is said of it, or of the block that holds
+                # it, can be untrue.
+                is_sound = not any(steps[: len(path)] == path for steps in refused)
+                if is_sound or text.startswith("no such key"):
                     problems.append(replace(problem, path=path, text=text))
         if problems:
             raise SweepFileError(format_problems(self.path, refusal, problems, self.source))

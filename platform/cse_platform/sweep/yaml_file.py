@@ -13,6 +13,8 @@ from ruamel.yaml.composer import MaxDepthExceededError
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
+from cse_methods.errors import DataError
+from cse_methods.files.text import decode_text
 from cse_platform.errors import SweepFileError
 from cse_platform.sweep.problems import (
     Problem,
@@ -341,16 +343,15 @@ def _read_single_file(path: Path) -> YamlDocument:
         else:
             with path.open("rb") as file:
                 content = file.read(most)
-        source = read_yaml(content.decode("utf-8-sig"))
+        source = read_yaml(decode_text(content, Path(name)))
     except FileNotFoundError:
         raise SweepFileError(f"{name}: no such file{suggest_sweep_file(path)}") from None
     except IsADirectoryError:
         raise SweepFileError(f"{name} is a folder; name a file in it") from None
     except OSError as error:
         raise SweepFileError(f"{name} cannot be read: {error.strerror}") from None
-    except UnicodeDecodeError as error:
-        text = f"byte {error.start} is not UTF-8 text"
-        raise SweepFileError(f"{name} is not a sweep:\n  {text}") from None
+    except DataError as error:
+        raise SweepFileError(str(error)) from None
     except UnreadableYamlError as error:
         raise SweepFileError(f"{name} is not a sweep:\n  {error}") from None
     if not isinstance(source.data, dict):

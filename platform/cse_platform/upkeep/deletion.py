@@ -18,6 +18,7 @@ from cse_methods.files.places import is_remote
 from cse_platform.control.annotations import remove_annotations
 from cse_platform.errors import JournalError, SweepRefusedError
 from cse_platform.kept_models import exists, holds_other_model
+from cse_platform.leaderboard.trials import find_sweep_and_number
 from cse_platform.numbers import format_count, format_size
 from cse_platform.own_folders import OwnFolders
 from cse_platform.safe_paths import delete_below, find_below, resolve_links
@@ -27,7 +28,7 @@ from cse_platform.stores.optuna.sink import open_stored_study
 from cse_platform.stores.sql.lease import Lease
 from cse_platform.stores.sql.removal import remove_cursors, remove_sweep
 from cse_platform.stores.sql.store import Store
-from cse_platform.stores.sql.tables import SweepLeaseRecord, find_sweep, sweep_or_none
+from cse_platform.stores.sql.tables import SweepLeaseRecord, sweep_or_none
 from cse_platform.sweep.stores import (
     JOURNAL_FILE,
     evaluations_journal,
@@ -259,8 +260,8 @@ def plan_deletion(board: Store, url: str, sweep: str, *, runs: Path) -> Deletion
 
     Raises:
         NotFoundError: if there is no sweep of that name, and no deletion of it has begun.
-        SweepRefusedError: if its journal is not here, the folder belongs to a sweep on another
-            leaderboard, or its part of the storage to another runs folder.
+        SweepRefusedError: if it is a trial, its journal is not here, the folder belongs to a sweep
+            on another leaderboard, or its part of the storage to another runs folder.
         StoreError: if a store does not answer.
     """
     with board.session() as session:
@@ -310,7 +311,7 @@ def plan_deletion(board: Store, url: str, sweep: str, *, runs: Path) -> Deletion
 def _locate_journal(session: Session, sweep: str, runs: Path) -> Path:
     """Locate the journal of a sweep or import in the runs folder.
 
-    Raises NotFoundError or SweepRefusedError if it is not there.
+    Raises NotFoundError or SweepRefusedError if it is not there, or a trial is named.
     """
     stored, last = sweep_or_none(session, sweep), session.get(SweepLeaseRecord, sweep)
     journals = [sweep_folder(runs, sweep) / JOURNAL_FILE, import_journal(runs, sweep)]
@@ -328,7 +329,11 @@ def _locate_journal(session: Session, sweep: str, runs: Path) -> Path:
                     f"sweep {sweep!r} is not on this leaderboard, but {journal} exists: name "
                     "its leaderboard with --store or CSE_STORE"
                 )
-        find_sweep(session, sweep)  # raises, and suggests the nearest name
+        find_sweep_and_number(session, sweep)  # raises, and suggests the nearest name
+        raise SweepRefusedError(
+            f"{sweep!r} is a trial, and trials cannot be deleted singly, only a sweep with all of "
+            f"them; cse-leaderboard annotate {sweep} --tag TAG marks this one"
+        )
     hint = "" if last is None or not last.folder else f": it was in {last.folder} on {last.host}"
     raise SweepRefusedError(
         f"the journal of sweep {sweep!r} is not here{hint}; delete the sweep there, or name "

@@ -7,14 +7,16 @@ import pytest
 from stored_trials import apply_events
 from sweep_events import NOON, sweep_started, trial_life
 
+from cse_platform.cli.following import FollowedSweep
 from cse_platform.errors import NotFoundError
 from cse_platform.leaderboard import Leaderboard
 from cse_platform.leaderboard.sweeps import SweepOverview
 from cse_platform.leaderboard.trials_table import TrialChoice
+from cse_platform.presentation.sweeps import sweeps_table
 from cse_platform.stores.sql.store import Store
 from cse_platform.sweep.conditions import parse_conditions
 from cse_platform.sweep.spec import SweepSpec
-from cse_platform.tracking.events import Event, SweepFinished, TrialPoint
+from cse_platform.tracking.events import Event, SearchEnded, SweepFinished, TrialPoint
 from cse_platform.tracking.history import History
 
 SPEC = {
@@ -110,6 +112,27 @@ def test_a_budget_that_ends_the_search_sooner_leaves_less_time(budget, minutes, 
             events += at(ended, end.model_copy(update=took))
     apply_events(board, events)
     assert seen(board, minutes=20).left == pytest.approx(60 * minutes)
+
+
+def test_when_its_trials_have_ended_it_scores_them_on_test_sets(board) -> None:
+    """The budget has ended the search after two of ten trials."""
+    changes = {"search": {"trials": 10, "budget": {"time": "30min"}}, "seeds": {"search": 42}}
+    evaluate = {"top": 1, "tasks": ["sts"]}
+    events = at(0, sweep_started(spec=SPEC | changes | {"evaluate": evaluate}))
+    events += at(10, *trial_life(0, {5: 0.5}))
+    events += at(30, SearchEnded(sweep="first", budget="time: 30min"))
+    apply_events(board, [*events, *at(30, *trial_life(1, {5: 0.5}, state=None))])
+    found = seen(board, minutes=35)
+    assert (found.left, found.scoring) == (35 * 60, False)
+    apply_events(board, at(40, *trial_life(1, {5: 0.5})))
+    found = seen(board, minutes=45)
+    assert (found.left, found.scoring) == (None, True)
+    assert sweeps_table([found]).rows[0][3].text == "RUNNING, scoring on test sets"
+    followed = FollowedSweep(board, "first")
+    followed.new_lines()
+    assert followed.summary().endswith(" · scoring on test sets")
+    apply_events(board, at(50, SweepFinished(sweep="first", state="COMPLETE")))
+    assert not seen(board, minutes=55).scoring
 
 
 def test_what_was_done_before_the_last_start_says_nothing_of_its_pace(board, half_way) -> None:

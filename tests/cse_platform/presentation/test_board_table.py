@@ -150,6 +150,24 @@ def test_rows_that_share_a_name_are_told_apart(lines) -> None:
     assert found[1].startswith("simcse bert-base sickr (senteval) 40")
 
 
+def test_rows_tied_for_first_are_named_up_to_five(lines) -> None:
+    scores = {"avg_sts": estimate(0.5, 0.5)}
+    tied = [
+        row(scores, rank=RankInterval(1, 2, 7), configuration=Configuration(f"{n}" * 64, {}, []))
+        for n in range(6)
+    ]
+    hicl = replace(tied[0], method="hicl")
+    last = replace(tied[1], rank=RankInterval(7, 7, 7))
+    for rows, named in (
+        ([hicl, tied[1]], "hicl, simcse"),
+        ([hicl, tied[2], last], "hicl, simcse@22222222"),
+        (tied[:5], ", ".join(f"simcse@{n * 8}" for n in "01234")),
+        (tied, "6 rows"),
+    ):
+        told = f"Tied for first: {named}. With other seeds, any of them may be the best."
+        assert told in lines(Board(rows)), named
+
+
 def test_who_has_no_rank_is_counted_and_told_why(lines) -> None:
     several = {"avg_sts": estimate(0.5, 0.5)}
     ranked = [row(several, rank=RankInterval(1, best, 2)) for best in (1, 2)]

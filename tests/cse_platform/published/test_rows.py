@@ -244,7 +244,12 @@ def test_a_file_that_cannot_be_read_says_all_problems_at_once(lab_file, tmp_path
         read_rows(file)
     (tmp_path / "latin.csv").write_bytes(b"paper,\xe9")
     (tmp_path / "empty.csv").touch()
-    table = {"none": "No such file", "": "Is a directory", "latin": "byte 6", "empty": "'paper'"}
+    table = {
+        "none": "No such file",
+        "": "Is a directory",
+        "latin": "line 1: byte 0xe9",
+        "empty": "'paper'",
+    }
     for name, said in table.items():
         with pytest.raises(PublishedError, match=said):
             published_rows(files=[tmp_path / f"{name}.csv" if name else tmp_path])

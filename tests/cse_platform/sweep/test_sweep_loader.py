@@ -123,6 +123,8 @@ def test_all_problems_at_once_in_the_order_of_the_lines(tmp_path: Path) -> None:
         "  tau3: {choices: [0.1, 0.2], when: {rank_loss: listnet}}\n", ""
     )
     assert places(problems(tmp_path, text)) == ["line 6, fixed.tau3"]
+    refused = problems(tmp_path, f"{GOOD}serach: {{trials: 1e999}}\n")
+    assert places(refused) == ["line 12, serach", "line 12, serach.trials"]
 
 
 def test_stages_are_sweeps_in_order(tmp_path: Path) -> None:

@@ -124,7 +124,13 @@ def test_a_file_that_is_no_mapping_or_cannot_be_read(tmp_path: Path) -> None:
          "the file is empty"),
         (b"- a\n", "FILE is not a sweep:\n  line 1: expected a mapping that begins with "
          "'sweep: NAME', got [\"a\"]"),
-        (b"\xff\xfe\x00", "FILE is not a sweep:\n  byte 0 is not UTF-8 text"),
+        ("sweep: x".encode("utf-16"), "FILE is UTF-16 or UTF-32; convert it to UTF-8, e.g. by "
+         "`iconv -f UTF-16 -t UTF-8 FILE > NEW`"),
+        ("sweep: x".encode("utf-16-le"), "FILE, line 1: a NUL, which no text has; remove it, or "
+         "convert the file if it is UTF-16, e.g. by `iconv -f UTF-16LE -t UTF-8 FILE > NEW` (or "
+         "UTF-16BE)"),
+        (b"sweep: x\nmethod: caf\xe9", "FILE, line 2: byte 0xe9 is not UTF-8; convert the file to "
+         "UTF-8, e.g. from Windows' encoding by `iconv -f WINDOWS-1252 -t UTF-8 FILE > NEW`"),
         (b"a: {b: 1\nc: 2", "FILE is not a sweep:\n  line 2: expected ',' or '}', but got "
          "':'; close the bracket of line 1"),
         (b"a: b: 2", "FILE is not a sweep:\n  line 1: mapping values are not allowed here; is it "

@@ -152,6 +152,6 @@ def test_the_rest_of_a_folder_goes_and_a_link_that_came_since_is_not_followed(
 
 
 def test_an_age_that_means_nothing_is_refused() -> None:
-    for age in ("2w", "0d", "-1d"):
+    for age in ("2w", "0d", "-1d", "36501d", f"{'9' * 400}d"):
         result = invoke(cse_sweep, "clean", "--older-than", age, code=2)
         assert "s, min, h or d" in result.output, age

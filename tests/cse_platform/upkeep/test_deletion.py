@@ -258,6 +258,8 @@ def test_delete_asks_and_lists_what_it_removes(lab, tmp_path, empty_leaderboard)
     shutil.copy(lab.runs / "leaderboard.db", tmp_path / "elsewhere.db")
     said = delete("smal", "--store", elsewhere, code=1).output
     assert "did you mean 'small'" in said
+    said = delete("small#0", "--runs", lab.runs, "--yes", code=1).output
+    assert "'small#0' is a trial" in said and "annotate small#0 --tag" in said
     empty_leaderboard(tmp_path / "other.db")  # the folder of a sweep on another leaderboard stays
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(lab.runs.parent)

@@ -310,7 +310,7 @@ def test_a_colleague_s_runs_come_and_the_best_attempt_is_shown(tmp_path, leaderb
 
 
 @pytest.mark.parametrize("leaderboard_url", ["sqlite"], indirect=True)
-def test_two_sweeps_of_one_name_stay_apart(tmp_path, leaderboard_url) -> None:
+def test_two_sweeps_of_one_name_stay_apart(tmp_path, leaderboard_url, caplog) -> None:
     ours, theirs, copy = tmp_path / "runs", tmp_path / "theirs", tmp_path / "copy"
     journals = {}
     for folder in (theirs, ours):
@@ -331,6 +331,10 @@ def test_two_sweeps_of_one_name_stay_apart(tmp_path, leaderboard_url) -> None:
             trials = {name: trials_of(session, name)[0].key for name in ("first", theirs_name)}
         assert shown == {("first", "COMPLETE", "runs"), (theirs_name, "RUNNING", "theirs")}
         assert trials == {"first": "of-runs-42", theirs_name: "of-theirs-42"}
+    caplog.clear()
+    words = ("rebuild", "--store", leaderboard_url, "--only", "leaderboard", "--only", "search")
+    invoke(main, *words, "--runs", ours, "--from", theirs)
+    assert caplog.text.count(f"is shown as {theirs_name}, because") == 1
     with (
         open_store(leaderboard_url) as board,
         Journal(journals[theirs]) as journal,

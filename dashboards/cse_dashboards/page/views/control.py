@@ -19,6 +19,7 @@ from cse_methods.errors import CseError
 from cse_platform.control.annotations import annotate
 from cse_platform.control.requests import send_request
 from cse_platform.leaderboard.records import Annotations
+from cse_platform.numbers import read_count
 
 controls = Blueprint("controls", __name__)
 SAID = 1000
@@ -69,13 +70,14 @@ def ask_sweep(name: str) -> BaseResponse:
     form, ask = request.form, partial(send_request, site().opened.url, name)
 
     def send() -> str:
-        words = form.get("trials", "").split()
-        for word in words:
-            if not (word.isascii() and word.isdecimal()):
+        numbers = list[int]()
+        for word in form.get("trials", "").split():
+            if (number := read_count(word)) is None:
                 raise AddressError(f"expected a trial's number, got {word!r}")
+            numbers.append(number)
         match form.get("request"):
             case "stop" | "retry" as wanted:
-                outcome = ask(wanted, numbers=list(map(int, words)))
+                outcome = ask(wanted, numbers=numbers)
             case "enqueue":
                 given = {k.removeprefix("set."): v for k, v in form.items() if k.startswith("set.")}
                 settings = [f"{k}={v}" for k, v in given.items() if v.strip()]

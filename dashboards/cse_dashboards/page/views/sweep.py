@@ -128,14 +128,11 @@ def trials_file(name: str) -> Response:
 
 
 def _build_progress(address: SweepAddress, overview: SweepOverview) -> dict[str, Any]:
-    # A sweep that runs then has nothing left to do but to score trials on test sets.
-    no_trial_left = overview.left == 0 and not overview.counts["RUNNING"]
     return {
         "address": address,
         "overview": overview,
         "running": reader().running(address.name) if overview.counts["RUNNING"] else [],
         "runs": overview.state == "RUNNING",
-        "scoring": no_trial_left and reader().sweep_spec(overview.name).get("evaluate") is not None,
     }
 
 

@@ -19,6 +19,8 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BeforeValidator, Field, ValidationError, model_validator
 
 from cse_methods.data.corpus_spec import TRANSDUCTIVE
+from cse_methods.errors import DataError
+from cse_methods.files.text import decode_text
 from cse_methods.published.released import ReleasedEncoder
 from cse_methods.settings import Settings
 from cse_methods.tasks import AVG_STS, AVG_TRANSFER, LONG_TASKS, STS_TASKS, TRANSFER_TASKS
@@ -329,15 +331,14 @@ def _build_row(lines: Sequence[Line]) -> PublishedRow:
 def _read_cells(file: Path | Traversable) -> list[tuple[int, dict[str, str]]]:
     """Read the cells of each line, with its number; empty optional cells are omitted."""
     try:
-        content = file.read_text(encoding="utf-8-sig")
+        content = decode_text(file.read_bytes(), Path(str(file)))
     except OSError as error:
         raise PublishedError(
             f"the published numbers {file} cannot be read: {error.strerror}; name a CSV file"
         ) from None
-    except UnicodeDecodeError as error:
-        problem = Problem((), f"byte {error.start} is not UTF-8 text")
-        raise _make_malformed_error(file, [problem]) from None
-    reader = csv.reader(StringIO(content), strict=True)
+    except DataError as error:
+        raise PublishedError(str(error)) from None
+    reader = csv.reader(StringIO(content, newline=None), strict=True)
     try:
         listed = [(reader.line_num, [cell.strip() for cell in line]) for line in reader if line]
     except csv.Error as error:
