@@ -292,7 +292,8 @@ def _add_rows(
         if any(row.counts_choice_in(row.scores[t]) for t in tasks)
     ]
     sides = (summarize_row(row, name, common_seeds(row, tasks)) for name, row in rows.items())
-    limits |= {"chosen": tuple(chosen), **_compare_code(rows)}
+    opened = tuple(name for name, row in rows.items() if row.test_opened)
+    limits |= {"chosen": tuple(chosen), "opened": opened, **_compare_code(rows)}
     return replace(compared, limits=replace(compared.limits, **limits), rows=tuple(sides))
 
 
@@ -427,8 +428,8 @@ def _compare_readings(
         for name, reason in {"data_sha256": "other data", "protocol": "another protocol"}.items():
             if left.get(name) != right.get(name):
                 raise ComparisonError(
-                    f"{a} and {b} were scored on {task} with {reason}; select by backbone or "
-                    "identity, or score both alike with cse-evaluate"
+                    f"{a} and {b} were scored on {task} with {reason}; name rows by sweep or "
+                    "METHOD@CONFIGURATION, or score both alike with cse-evaluate"
                 )
         ours, theirs = left.get("reading", {}), right.get("reading", {})
         values = {

@@ -83,6 +83,11 @@ def describe_limits(compared: Comparison | Matrix) -> Iterator[str]:
             "too high and this comparison looks surer than it is; two further seeds give an "
             "honest estimate."
         )
+    for name in limits.opened:
+        yield (
+            f"{name} was chosen after such test sets had been opened for its method and backbone, "
+            "so their scores may have influenced the choice."
+        )
     for name in limits.other_code:
         yield f"{name}: newer trials of its method, backbone and dev sets ran other code."
     if limits.mixes_code:

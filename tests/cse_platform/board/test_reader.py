@@ -1,4 +1,5 @@
 import statistics
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -155,6 +156,14 @@ def test_another_reading_is_told_and_what_cannot_be_compared(board, reader) -> N
     }.items():
         with pytest.raises(QueryError, match=match):
             reader.compare(name, "hicl")
+
+
+def test_a_comparison_says_who_was_chosen_after_test_sets_were_opened(reader) -> None:
+    [hicl] = reader.rows(Filters(method="hicl"))
+    late = "hicl", replace(hicl, test_opened=hicl.finished)
+    notes = list(describe_limits(reader.compare(late, "simcse")))
+    assert any(note.startswith("hicl was chosen after such test sets had been") for note in notes)
+    assert reader.compare("hicl", "simcse").limits.opened == ()
 
 
 def test_a_frame_has_a_line_a_row(reader) -> None:

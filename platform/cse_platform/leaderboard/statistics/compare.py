@@ -112,6 +112,8 @@ class Limits:
     """
     chosen: tuple[str, ...] = ()
     """Names of rows that a search chose by a score that counts here."""
+    opened: tuple[str, ...] = ()
+    """Names of rows that were chosen after such test sets had been opened."""
     other_code: tuple[str, ...] = ()
     """Names of rows whose code is not that of the newest trials of their method, backbone and dev
     sets.
