@@ -62,7 +62,8 @@ def _make_paper_table(board: Board, block: Sequence[str], group: Group) -> Table
         measure = f"Spearman{listed_kinds}"
     measure = metric.upper() if metric in RANKING_METRICS else measure
     rows = [entry.row for entry in group.ours]
-    counts = sorted({row.n for row in rows})
+    printed = [entry.scores[name] for entry in group.ours for name in block if name in entry.scores]
+    counts = sorted({score.n for score in printed if score.n})
     n = "-".join(dict.fromkeys(map(str, (*counts[:1], *counts[-1:]))))
     listed = (f"{mark} {', '.join(sources)}" for sources, mark in marks.items())
     only = "; only rows with the same one are comparable."
