@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from board_rows import estimate, published, row
 
-from cse_platform.leaderboard.records import BOARD_FAMILIES, Gap, LeaderboardRow
+from cse_platform.leaderboard.records import BOARD_FAMILIES, DevSets, Gap, LeaderboardRow
 from cse_platform.leaderboard.statistics.intervals import Interval, RankInterval
 from cse_platform.numbers import percent
 from cse_platform.presentation.board_entries import Board
@@ -183,6 +183,20 @@ def test_n_counts_the_seeds_of_the_printed_scores() -> None:
     assert note_n(five, family="transfer") == "2."
     assert note_n(five, row({"avg_sts": estimate(0.7)}, method="hicl")) == "1-3."
     assert note_n(row({**sts, "avg_sts": estimate(0.7, 0.7)})) == "2-3."
+
+
+def test_imported_and_recorded_rows_say_so() -> None:
+    ours, imported, recorded = (
+        row({"avg_sts": estimate(0.7)}, dev=DevSets("stsb", "stsb", source, source))
+        for source in ("senteval", "imported", "recorded")
+    )
+    (table,) = paper_board(Board([ours, imported, recorded]))
+    assert names(table) == [["SimCSE", "SimCSE (imported)", "SimCSE (recorded)"]]
+    assert table.notes[0].startswith("Ours, imported, recorded: mean and ")
+    (table,) = paper_board(Board([imported]))
+    assert table.notes[0].startswith("Imported: mean and ")
+    (table,) = paper_board(Board([ours]))
+    assert table.notes[0].startswith("Ours: mean and ")
 
 
 def test_backbones_are_groups_that_do_not_compete() -> None:
