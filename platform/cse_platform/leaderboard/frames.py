@@ -10,6 +10,7 @@ from sqlalchemy.orm import Session
 
 from cse_methods.names import task_name
 from cse_methods.tasks import AVG_STS
+from cse_platform.leaderboard.published.rows import source_of
 from cse_platform.leaderboard.ranking import ORDERS
 from cse_platform.leaderboard.records import (
     COLUMN_METRICS,
@@ -39,16 +40,20 @@ if TYPE_CHECKING:
 
 _OF_ROW = (
     *("method", "backbone", "corpus", "sweep", "configuration", "dev_set", "seeds", "n", "best_of"),
-    *("rank_best", "rank_worst", "trials", "gpu_hours", "wall_seconds", "finished", "tags"),
-    "untrained",
+    *("evaluation", "source", "rank_best", "rank_worst", "rank_among", "test_opened"),
+    *("trials", "gpu_hours", "wall_seconds", "finished", "tags", "untrained"),
 )
 _READERS: dict[str, Callable[[LeaderboardRow], Any]] = {
     **ORDERS,
     "dev_set": attrgetter("dev.search"),
     "seeds": attrgetter("seeds"),
     "best_of": attrgetter("best_of"),
+    "evaluation": lambda row: row.headline_score and row.headline_score.identity,
+    "source": lambda row: row.headline_score and source_of(row.headline_score, row.dev),
     "rank_best": lambda row: row.rank and row.rank.best,
     "rank_worst": lambda row: row.rank and row.rank.worst,
+    "rank_among": lambda row: row.rank and row.rank.among,
+    "test_opened": attrgetter("test_opened"),
 }
 ROW_COLUMNS = {name: _READERS[name] for name in _OF_ROW}
 """What each column of a frame of rows reads."""
@@ -79,7 +84,9 @@ def frame_rows(rows: Sequence[LeaderboardRow]) -> "pd.DataFrame":
     """Make a frame with a line for each row: its hyperparameters, dev and test scores, and costs.
 
     `dev`, `STS12`, … are means over seeds; each has its standard deviation, 95 % interval and
-    number of seeds in `STS12 std`, `STS12 low`, `STS12 high` and `STS12 n`.
+    number of seeds in `STS12 std`, `STS12 low`, `STS12 high` and `STS12 n`. `evaluation` is the
+    identity of the test score that ranks the row, and `source` that of its data; the ranks are
+    among the `rank_among` rows of the same one.
     """
 
     def read_scores(row: LeaderboardRow) -> Iterator[tuple[str, Any]]:

@@ -450,6 +450,11 @@ class LeaderboardRow(Trained):
         """The score that the row is ranked by: the headline, or dev; None if the row lacks it."""
         return self.score_on(self.headline)
 
+    @property
+    def headline_score(self) -> Estimate | None:
+        """The test score that the row is ranked by; None if it is ranked on dev or lacks it."""
+        return self.ranked_score if self.headline else None
+
     def score_on(self, headline: str | None) -> Estimate | None:
         """Return the score in a column, or on dev for None; None if the row lacks it."""
         return self.dev_score if headline is None else self.scores.get(headline)

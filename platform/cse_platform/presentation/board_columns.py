@@ -25,7 +25,7 @@ from cse_platform.numbers import (
     short_settings,
     signed_percent,
 )
-from cse_platform.presentation.tables import Cell, Column, read_path
+from cse_platform.presentation.tables import Cell, Column
 from cse_platform.tracking.events import UNCHECKED_DATA
 from cse_platform.tracking.history import (
     COSTS,
@@ -104,11 +104,6 @@ _dump_json = partial(json.dumps, sort_keys=True)
 
 def _list_bounds(interval: Interval | None) -> tuple[float, float, str] | None:
     return (interval.low, interval.high, interval.over) if interval else None
-
-
-def _find_headline(row: LeaderboardRow) -> Estimate | None:
-    """Return the score that the row is ranked by if it is a test score, else None."""
-    return row.ranked_score if row.headline else None
 
 
 def _format_searched(row: LeaderboardRow) -> str:
@@ -234,14 +229,14 @@ _RANKING: tuple[Column[Any], ...] = (
             Column("headline"),
             Column(
                 "evaluation",
-                lambda row: read_path(_find_headline(row), "identity"),
+                "headline_score.identity",
                 shown=lambda row: row.ranked_score and short_digits(row.ranked_score.identity),
             ),
             Column(
                 "source",
-                lambda row: source_of(score, row.dev) if (score := _find_headline(row)) else None,
+                lambda row: row.headline_score and source_of(row.headline_score, row.dev),
             ),
-            Column("best_of_n", lambda row: read_path(_find_headline(row), "best")),
+            Column("best_of_n", "headline_score.best"),
         ),
     ),
     _make_number(

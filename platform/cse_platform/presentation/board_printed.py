@@ -1,7 +1,7 @@
 """A leaderboard in the form that papers print."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from cse_methods.names import backbone_name, method_name, task_name
@@ -22,6 +22,7 @@ from cse_platform.presentation.board_notes import (
     explain_marks,
 )
 from cse_platform.presentation.tables import Cell, Column, Table, to_table
+from cse_platform.tracking.events import UNCHECKED_DATA
 from cse_platform.values import group_by
 
 _AVERAGES = {name for family in BOARD_FAMILIES.values() for name in family.averages}
@@ -62,8 +63,6 @@ def _make_paper_table(board: Board, block: Sequence[str], group: Group) -> Table
         measure = f"Spearman{listed_kinds}"
     measure = metric.upper() if metric in RANKING_METRICS else measure
     rows = [entry.row for entry in group.ours]
-    counts = sorted({row.n for row in rows})
-    n = "-".join(dict.fromkeys(map(str, (*counts[:1], *counts[-1:]))))
     listed = (f"{mark} {', '.join(sources)}" for sources, mark in marks.items())
     only = "; only rows with the same one are comparable."
     return to_table(
@@ -74,7 +73,7 @@ def _make_paper_table(board: Board, block: Sequence[str], group: Group) -> Table
         backbones.values(),
         title=f"{measure} x 100{on}{', built-in data' if group.builtin else ''}",
         notes=[
-            *([f"Ours: mean and standard deviation over seeds, n = {n}."] if counts else ()),
+            *_note_seeds(block, group),
             *([f"Published: {'; '.join(listed)}."] if marks else ()),
             *describe_clean_change(rows, board.headline),
             *(f"{name}: {n} evaluation identities" + only for name, n in mixed.items()),
@@ -85,18 +84,33 @@ def _make_paper_table(board: Board, block: Sequence[str], group: Group) -> Table
     )
 
 
+def _note_seeds(block: Sequence[str], group: Group) -> Iterator[str]:
+    """Note over how many seeds the printed scores are, and whose they are."""
+    printed = [entry.scores[name] for entry in group.ours for name in block if name in entry.scores]
+    if counts := {score.n for score in printed if score.n}:
+        sources = {entry.row.dev.source for entry in group.ours}
+        whose = ["ours"] if sources - UNCHECKED_DATA else []
+        whose += sorted(sources & UNCHECKED_DATA)
+        n = "-".join(dict.fromkeys(map(str, (min(counts), max(counts)))))
+        named = ", ".join(whose).capitalize()
+        yield f"{named}: mean and standard deviation over seeds, n = {n}."
+
+
 def _name_as_papers(
     group: Group, marks: Mapping[tuple[str, ...], str], *, with_backbone: bool
 ) -> dict[Entry, Cell]:
     """Name methods as papers do: SimCSE, or SimCSE-BERT-base beside other backbones.
 
-    Rows of one name have the configuration or the paper's settings in brackets. `marks` are those
-    of published rows, by source.
+    Imported and recorded rows say so in brackets. Rows of one name have the configuration or the
+    paper's settings in brackets. `marks` are those of published rows, by source.
     """
     names, cells = dict[Entry, str](), dict[Entry, Cell]()
     for entry in group.listed:
         backbone = f"-{backbone_name(entry.backbone)}" if with_backbone else ""
         names[entry] = method_name(entry.method) + backbone
+    for ours in group.ours:
+        if (source := ours.row.dev.source) in UNCHECKED_DATA:
+            names[ours] += f" ({source})"
     repeated = len({names[ours] for ours in group.ours}) < len(group.ours)
     for ours in group.ours:
         digits = f" ({short_digits(ours.row.configuration.hash)})" if repeated else ""

@@ -1,8 +1,10 @@
 import statistics
 from dataclasses import replace
+from datetime import UTC, datetime
 
 import numpy as np
 import pytest
+from board_rows import estimate, row
 from scored_boards import gold_of, scored
 from stored_trials import apply_events
 from sweep_events import sweep_started, trial_life, trial_reused
@@ -11,6 +13,9 @@ from cse_methods.evaluation.identity import settings_of_groups
 from cse_methods.tasks import SENTENCE_GROUPS, STS_TASKS
 from cse_platform.errors import QueryError
 from cse_platform.leaderboard import Filters, Leaderboard, ranking
+from cse_platform.leaderboard.frames import frame_rows
+from cse_platform.leaderboard.records import DevSets
+from cse_platform.leaderboard.statistics.intervals import RankInterval
 from cse_platform.presentation.comparison import describe_limits, describe_row
 from cse_platform.stores.sql import tables
 from cse_platform.tracking.events import TrialScore
@@ -183,6 +188,29 @@ def test_a_frame_has_a_line_a_row(reader) -> None:
         *rows[0].configuration.values.values()
     ]
     assert reader.frame(Filters(tag="none"))["method"].empty
+
+
+def test_a_frame_says_what_each_rank_is_among() -> None:
+    opened = datetime(2030, 1, 1, tzinfo=UTC)
+    score, elsewhere = (
+        {"avg_sts": estimate(0.7, identity=identity, source=source)}
+        for identity, source in (("e1", "hub"), ("e2", ""))
+    )
+    imported = DevSets("stsb", "stsb", "d2", "imported")
+    frame = frame_rows(
+        [
+            row(score, rank=RankInterval(1, 2, 2), test_opened=opened),
+            row(elsewhere, rank=RankInterval(1, 1, 1), dev=imported),
+            row({}),
+        ]
+    )
+    named = ["evaluation", "source", "rank_best", "rank_worst", "rank_among", "test_opened"]
+    told = frame[named].astype(object)
+    assert told.where(told.notna(), None).to_numpy().tolist() == [
+        ["e1", "hub", 1, 2, 2, opened],
+        ["e2", "imported", 1, 1, 1, None],
+        [None] * 6,
+    ]
 
 
 def test_frames_of_trials_and_curves_are_tidy(reader, board) -> None:

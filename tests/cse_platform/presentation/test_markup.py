@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from board_rows import estimate, published, row
 
-from cse_platform.leaderboard.records import BOARD_FAMILIES, Gap
+from cse_platform.leaderboard.records import BOARD_FAMILIES, DevSets, Gap, LeaderboardRow
 from cse_platform.leaderboard.statistics.intervals import Interval, RankInterval
 from cse_platform.numbers import percent
 from cse_platform.presentation.board_entries import Board
@@ -168,6 +168,35 @@ def test_the_nine_columns_of_the_papers() -> None:
     kcc, ndcg = paper_board(Board([row(ranking)], family="ranking"))
     assert heads(kcc) == heads(ndcg)
     assert (kcc.title[:4], ndcg.title[:5]) == ("KCC ", "NDCG ")
+
+
+def test_n_counts_the_seeds_of_the_printed_scores() -> None:
+    sts = {"sts12": estimate(0.6, 0.7, 0.8), "avg_sts": estimate(0.7, 0.7, 0.7)}
+    transfer = {"mr": estimate(0.8, 0.9), "avg_transfer": estimate(0.8, 0.9)}
+    five = row({**sts, **transfer}, seeds=[1, 2, 3, 4, 5])
+
+    def note_n(*rows: LeaderboardRow, family: str = "sts") -> str:
+        (table,) = paper_board(Board(rows, family=family))
+        return table.notes[0].partition("n = ")[2]
+
+    assert note_n(five) == "3."
+    assert note_n(five, family="transfer") == "2."
+    assert note_n(five, row({"avg_sts": estimate(0.7)}, method="hicl")) == "1-3."
+    assert note_n(row({**sts, "avg_sts": estimate(0.7, 0.7)})) == "2-3."
+
+
+def test_imported_and_recorded_rows_say_so() -> None:
+    ours, imported, recorded = (
+        row({"avg_sts": estimate(0.7)}, dev=DevSets("stsb", "stsb", source, source))
+        for source in ("senteval", "imported", "recorded")
+    )
+    (table,) = paper_board(Board([ours, imported, recorded]))
+    assert names(table) == [["SimCSE", "SimCSE (imported)", "SimCSE (recorded)"]]
+    assert table.notes[0].startswith("Ours, imported, recorded: mean and ")
+    (table,) = paper_board(Board([imported]))
+    assert table.notes[0].startswith("Imported: mean and ")
+    (table,) = paper_board(Board([ours]))
+    assert table.notes[0].startswith("Ours: mean and ")
 
 
 def test_backbones_are_groups_that_do_not_compete() -> None:
