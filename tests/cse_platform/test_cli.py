@@ -41,6 +41,25 @@ def test_every_program_has_a_version_and_every_command_help_with_an_example() ->
             assert f"{program} " in shown and not re.search(r"\w\.\.\.$", shown, re.M), command
 
 
+def test_an_option_of_one_value_is_refused_if_it_is_given_twice() -> None:
+    accepting, refused = [], 0
+    for program, module in PROGRAMS.items():
+        main = import_module(module).main
+        commands = {(): main, **{(n,): one for n, one in getattr(main, "commands", {}).items()}}
+        for words, command in commands.items():
+            for option in command.params:
+                is_single = isinstance(option, click.Option) and not option.multiple
+                if is_single and not (option.is_flag or option.count):
+                    name = option.opts[0]
+                    told = CliRunner().invoke(main, [*words, name, "A", name, "B"])
+                    said = f"{name} is given twice (A, B); it takes one value" in told.stderr
+                    refused += said
+                    if told.exit_code != 2 or not said:
+                        accepting.append((program, *words, name))
+    assert not accepting
+    assert refused > 50
+
+
 def test_help_reads_no_heavy_library_and_a_log_has_a_line_before() -> None:
     done = python(HELP, *PROGRAMS.values())
     assert (done.stdout, done.stderr) == ("\n", "")
