@@ -417,9 +417,9 @@ def _find_largest_group(
     return {name: rows[name] for name in kept}, shared
 
 
-def _data_of(score: Estimate, evaluations: Mapping[str, EvaluationRecord]) -> str | None:
+def _data_of(score: Estimate, evaluations: Mapping[str, EvaluationRecord]) -> str:
     """Name the data and the protocol of a score; if unknown, its evaluation identity."""
-    if (known := evaluations.get(score.identity or "")) is None:
+    if (known := evaluations.get(score.identity)) is None:
         return score.identity
     return json.dumps([known.settings.get(name) for name in COMPARED], sort_keys=True)
 
