@@ -18,10 +18,10 @@ HICL = [f"0a{seed:02x}" + "0" * 60 for seed in range(3)]
 def another(board, reader) -> Callable[..., None]:
     """Adds a method with one seed, scored on some tasks, to the leaderboard."""
 
-    def add(method: str, number: int, **how: object) -> None:
+    def add(method: str, number: int, *, dev: float = 0.3, **how: object) -> None:
         key = f"{number:02x}" + "0" * 62
         of = {"sweep": method, "method": method, "configuration": f"{number:02x}" * 32}
-        life = trial_life(50 + number, {0: 0.5, 9: 0.3}, trial=key, **of)
+        life = trial_life(50 + number, {0: 0.1, 9: dev}, trial=key, **of)
         event = scored(key, noise=0.1, **how).model_copy(update={"sweep": method})
         apply_events(board, [sweep_started(method, method=method), *life, event])
 
@@ -55,7 +55,7 @@ def test_what_lacks_tasks_is_named_beside_the_matrix_with_its_interval(reader, a
     assert set(found.limits.left_out) == {"compcse", "rankcse"}
     described = describe_row(found.rows[0])
     assert described == "hicl@aaaaaaaa on mini, stsb (builtin), seeds 0 1 2"
-    another("aligncse", 22, data="third")  # the first row
+    another("aligncse", 22, data="third", dev=0.99)  # the first row
     found = reader.compare_all()
     assert found.names == ("hicl", "simcse", "sncse")
     assert set(found.limits.left_out) == {"aligncse", "compcse", "rankcse"}
