@@ -41,6 +41,25 @@ def test_every_program_has_a_version_and_every_command_help_with_an_example() ->
             assert f"{program} " in shown and not re.search(r"\w\.\.\.$", shown, re.M), command
 
 
+def test_an_option_of_one_value_is_refused_if_it_is_given_twice() -> None:
+    refused, accepted = [], []
+    for program, module in PROGRAMS.items():
+        main = import_module(module).main
+        for command in (main, *getattr(main, "commands", {}).values()):
+            for option in command.params:
+                is_single = isinstance(option, click.Option) and not option.multiple
+                if is_single and not (option.is_flag or option.count):
+                    name, said = option.opts[0], ""
+                    try:
+                        command.make_context(program, [name, "A", name, "B"])
+                    except click.UsageError as error:
+                        said = error.message
+                    as_meant = said == f"{name} is given twice (A, B); it takes one value"
+                    (refused if as_meant else accepted).append((program, command.name, name))
+    assert not accepted
+    assert len(refused) > 50
+
+
 def test_help_reads_no_heavy_library_and_a_log_has_a_line_before() -> None:
     done = python(HELP, *PROGRAMS.values())
     assert (done.stdout, done.stderr) == ("\n", "")

@@ -59,11 +59,11 @@ def test_published_numbers_stand_beside_ours_or_alone(runs, tmp_path) -> None:
 
 
 def test_one_table_of_a_paper_is_chosen(runs, tmp_path) -> None:
-    def ask(tables: str, *words: object, code: int = 0) -> Result:
-        return run("--runs", runs, "--published", tables, *words, code=code)
+    def ask(tables: str, *words: object, folder: Path = runs, code: int = 0) -> Result:
+        return run("--runs", folder, "--published", tables, *words, code=code)
 
     def sources(tables: str, folder: Path) -> set[str]:
-        rows = json.loads(ask(tables, "--runs", folder, "--json").stdout)
+        rows = json.loads(ask(tables, "--json", folder=folder).stdout)
         return {source for row in rows if row["published"] for source in row["sources"]}
 
     assert sources("rankcse:2", runs) == {"rankcse table2"}
@@ -72,7 +72,11 @@ def test_one_table_of_a_paper_is_chosen(runs, tmp_path) -> None:
     for tables, nearest in (("rankcs:2", "'rankcse'"), ("rankcse:table22", "'table2'")):
         assert f"did you mean {nearest}" in ask(tables, code=1).stderr
     for words, is_unshown in (((), True), (("--tasks", "transfer"), False)):
-        assert ("No row of rankcse:3" in ask("rankcse:3", *words).stderr) == is_unshown
+        told = ask("rankcse:3", *words).stderr
+        assert ("No published row of rankcse:3 has" in told) == is_unshown
+    for backbone, is_unshown in (("mini", True), ("bert-base", False)):
+        told = run("--runs", runs, "--backbone", backbone, "--published").stderr
+        assert (f"No published row of {backbone} has test scores of sts" in told) == is_unshown
 
 
 def test_a_file_of_published_numbers(runs, tmp_path) -> None:
@@ -97,6 +101,8 @@ def test_misuse() -> None:
         "--since 0001-01-01T00:00+05:00": ["0001-01-01", "+05:30"],
         "--runs here --store sqlite:///other.db": ["--runs", "--store"],
         "--json --format csv": ["two formats"],
+        "--sweep a compare --sweep b --sweep c": ["--sweep is given 3 times (a, b, c)"],
+        "--published --published rankcse:2": ["--published is given twice"],
     }.items():
         result = run(*words.split(), code=2)
         assert [word for word in named if word not in result.stderr] == []

@@ -2,11 +2,11 @@
 
 import click
 
-from cse_platform.cli.common import StoreOptions, store_options
+from cse_platform.cli.common import StoreOptions, StrictCommand, store_options
 from cse_platform.standard_streams import echo
 
 
-@click.command("annotate")
+@click.command("annotate", cls=StrictCommand)
 @click.argument("subject")
 @click.option("--note", metavar="TEXT", help="Replace the note; '' removes it.")
 @click.option("--tag", "tags", multiple=True, metavar="WORD", help="Add a tag; can be repeated.")

@@ -5,6 +5,7 @@ import shlex
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from copy import copy
 from dataclasses import dataclass
 from functools import wraps
 from io import TextIOWrapper
@@ -93,8 +94,40 @@ def shows_errors(command: Callable[_P, _R]) -> Callable[_P, _R]:
     return run
 
 
-class ShowingGroup(click.Group):
+class StrictCommand(click.Command):
+    """A command that refuses an option that takes one value and is given several times."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if not ctx.resilient_parsing:
+            self._refuse_repeated_options(ctx, args)
+        return super().parse_args(ctx, args)
+
+    def _refuse_repeated_options(self, ctx: click.Context, args: Sequence[str]) -> None:
+        taking_one, readers = list[click.Parameter](), list[click.Parameter]()
+        for param in self.get_params(ctx):
+            reader = copy(param)
+            if isinstance(reader, click.Option) and not (
+                reader.multiple or reader.is_flag or reader.count
+            ):
+                reader.multiple = True  # the parser then keeps every value
+                taking_one.append(reader)
+            readers.append(reader)
+        parser = click.Command(None, params=readers, add_help_option=False).make_parser(ctx)
+        typed, _, _ = parser.parse_args([*args])
+        for param in taking_one:
+            values = typed.get(param.name, [])
+            if len(values) > 1:
+                times = "twice" if len(values) == 2 else f"{len(values)} times"
+                listed = ", ".join(value for value in values if isinstance(value, str))
+                ctx.fail(
+                    f"{param.opts[0]} is given {times} ({mask_text(listed)}); it takes one value"
+                )
+
+
+class ShowingGroup(StrictCommand, click.Group):
     """A group whose commands show their errors as `shows_errors` says."""
+
+    command_class = StrictCommand
 
     def invoke(self, ctx: click.Context) -> Any:
         return shows_errors(super().invoke)(ctx)

@@ -6,6 +6,7 @@ import click
 
 from cse_platform.cli.common import (
     StoreOptions,
+    StrictCommand,
     filter_options,
     format_options,
     print_document,
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from cse_platform.presentation.formats import Format
 
 
-@click.command("compare")
+@click.command("compare", cls=StrictCommand)
 @click.argument("a", required=False)
 @click.argument("b", required=False)
 @filter_options

@@ -8,6 +8,7 @@ import click
 from cse_platform.cli.common import (
     CONTEXT,
     StoreOptions,
+    StrictCommand,
     print_json,
     shows_errors,
     store_options,
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 POOLERS = ("cls", "avg", "avg_top2", "avg_first_last")
 
 
-@click.command(context_settings=CONTEXT)
+@click.command(cls=StrictCommand, context_settings=CONTEXT)
 @version_option
 @click.argument("model")
 @click.option(

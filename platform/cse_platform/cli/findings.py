@@ -4,14 +4,14 @@ from dataclasses import asdict
 
 import click
 
-from cse_platform.cli.common import StoreOptions, print_json, store_options
+from cse_platform.cli.common import StoreOptions, StrictCommand, print_json, store_options
 from cse_platform.standard_streams import echo
 
 MOST = 10_000
 """The most trials that are read; from a larger search, a sample is read."""
 
 
-@click.command()
+@click.command(cls=StrictCommand)
 @click.argument("sweep")
 @store_options
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, scores as fractions.")

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import click
 
-from cse_platform.cli.common import StoreOptions, UserPath, store_options
+from cse_platform.cli.common import StoreOptions, StrictCommand, UserPath, store_options
 from cse_platform.standard_streams import echo
 
 
-@click.command("import")
+@click.command("import", cls=StrictCommand)
 @click.argument("file", metavar="FILE", type=UserPath())
 @click.option("--sweep", help="The name that the trials come under.")
 @click.option("--trial", help="The trial that a folder with mteb's results is about.")

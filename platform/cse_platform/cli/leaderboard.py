@@ -179,11 +179,12 @@ def main(
             err=True,
         )
     shown = family_named(board.family)
-    if paper_tables and not any(is_on_tests(row, shown) for row in board.published):
+    if published is not None and not any(is_on_tests(row, shown) for row in board.published):
+        selected = ", ".join(filter(None, (published, backbone, method)))
         echo(
-            f"No row of {published} has test scores of {board.family} and passes the filters; "
-            "choose other scores with --tasks, or show the whole table with `cse-leaderboard "
-            "paper PAPER TABLE`.",
+            f"No published row{f' of {selected}' * bool(selected)} has test scores of "
+            f"{board.family}; choose other scores with --tasks, or show a whole table with "
+            "`cse-leaderboard paper PAPER TABLE`.",
             err=True,
         )
     print_document(board_document(board, tables, wide=wide), format=format, wide=wide)

@@ -7,6 +7,7 @@ import click
 
 from cse_platform.cli.common import (
     StoreOptions,
+    StrictCommand,
     format_options,
     print_document,
     published_option,
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from cse_platform.presentation.formats import Format
 
 
-@click.command("paper")
+@click.command("paper", cls=StrictCommand)
 @click.argument("name", required=False)
 @click.argument("table", required=False)
 @published_option

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 import click
 
 from cse_methods.reports import LAST_STEP
-from cse_platform.cli.common import StoreOptions, store_options
+from cse_platform.cli.common import StoreOptions, StrictCommand, store_options
 from cse_platform.numbers import read_count
 from cse_platform.standard_streams import echo
 
@@ -22,7 +22,7 @@ def about_sweep(metavar: str) -> Callable[[Callable[_P, _R]], click.Command]:
 
     def make(command: Callable[_P, _R]) -> click.Command:
         named = click.argument("sweep", metavar=metavar)(store_options(command))
-        return click.command()(named)
+        return click.command(cls=StrictCommand)(named)
 
     return make
 

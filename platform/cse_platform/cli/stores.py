@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from cse_platform.cli.common import StoreOptions, UserPath, store_options
+from cse_platform.cli.common import StoreOptions, StrictCommand, UserPath, store_options
 from cse_platform.standard_streams import echo
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ _MOST_NAMED = 20
 """Trials that are named of those of which runs folders have different results."""
 
 
-@click.command("rebuild")
+@click.command("rebuild", cls=StrictCommand)
 @click.option(
     "--from",
     "others",

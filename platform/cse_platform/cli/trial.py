@@ -5,14 +5,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from cse_platform.cli.common import StoreOptions, UserPath, print_json, store_options
+from cse_platform.cli.common import StoreOptions, StrictCommand, UserPath, print_json, store_options
 from cse_platform.standard_streams import echo
 
 if TYPE_CHECKING:
     from cse_platform.leaderboard.trial_details import TrialDetails
 
 
-@click.command()
+@click.command(cls=StrictCommand)
 @click.argument("trial")
 @store_options
 @click.option(
@@ -70,7 +70,7 @@ def show_command(
         print_page(trial_page(details, options=stores.options, has_output=is_kept))
 
 
-@click.command()
+@click.command(cls=StrictCommand)
 @click.argument("trial")
 @click.option(
     "--to",
@@ -100,7 +100,7 @@ def reproduce_command(trial: str, folder: Path | None, stores: StoreOptions) -> 
         echo(f"note: {unknown}", err=True)
 
 
-@click.command()
+@click.command(cls=StrictCommand)
 @click.argument("trial")
 @click.argument("folder", type=UserPath())
 @click.option(
@@ -148,7 +148,7 @@ def export_command(trial: str, folder: Path, model_name: str | None, stores: Sto
         )
 
 
-@click.command()
+@click.command(cls=StrictCommand)
 @click.argument("trial")
 @click.argument("name")
 @store_options

@@ -5,7 +5,7 @@ from contextlib import ExitStack, suppress
 
 import click
 
-from cse_platform.cli.common import StoreOptions, print_table, store_options
+from cse_platform.cli.common import StoreOptions, StrictCommand, print_table, store_options
 from cse_platform.cli.request import about_sweep
 from cse_platform.standard_streams import echo
 
@@ -48,7 +48,7 @@ def delete(sweep: str, stores: StoreOptions, dry_run: bool, yes: bool) -> None:
     echo(f"deleted sweep {sweep!r}")
 
 
-@click.command()
+@click.command(cls=StrictCommand)
 @click.option(
     "--older-than",
     default="90d",

@@ -2,10 +2,12 @@
 difference is significant.
 """
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
+from operator import itemgetter
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -21,6 +23,8 @@ from cse_platform.leaderboard.ranking import build_contenders, common_seeds
 from cse_platform.leaderboard.records import (
     EVERY_ROW,
     FAMILIES,
+    BoardFamily,
+    Estimate,
     FamilyName,
     Filters,
     LeaderboardRow,
@@ -53,11 +57,15 @@ from cse_platform.stores.sql.tables import (
     SweepTagRecord,
     sweep_or_none,
 )
+from cse_platform.values import group_by
 
 SAME_SCORE = 0.005
 """Tolerance between the dev score of a kept model and that of its trial: scores computed on
 different machines differ in the last digits.
 """
+
+COMPARED = {"data_sha256": "other data", "protocol": "another protocol"}
+"""The settings of evaluations that two scores must share, and how to call it if they do not."""
 
 
 class DevPairs(NamedTuple):
@@ -340,10 +348,10 @@ def compare_every_row(
 ) -> Matrix:
     """Compare every row with test scores with every other, on the mean over their tasks.
 
-    A row is left out, and `limits` names it, if it lacks the family's average and others have
-    it, or if it cannot be compared with the first of the others. Of ranking tasks, only those
-    of the first metric are compared. With `per_configuration`, all configurations are compared
-    and not only the best of each group. Raises ComparisonError without two such rows.
+    Only the largest group of rows that share tasks and data is compared; `limits` names the
+    others. Rows with the family's average come first. Of ranking tasks, only those of the first
+    metric are compared. With `per_configuration`, all configurations are compared and not only the
+    best of each group. Raises ComparisonError without two such rows.
     """
     families = families_beside(tasks)
     candidates = board_rows(
@@ -352,30 +360,21 @@ def compare_every_row(
     rows = named_rows([row for row in candidates if row.scores])
     columns = family_named(tasks, rows.values())
     headline = next(iter(columns.averages), None)
-    whole = {name: row for name, row in rows.items() if headline in row.scores}
-    kept = whole if len(whole) > 1 else dict(rows)
-    shared = [
-        task
-        for task in (columns.columns_of(headline) if headline else columns.columns)
-        if all(task in row.scores for row in kept.values())
-    ]
     scored = read_evaluations(
-        session, (row.scores[task].identity for row in kept.values() for task in shared)
+        session, (score.identity for row in rows.values() for score in row.scores.values())
     )
-    readings = list[ReadingDifference]()
-    first, *others = kept or [""]
-    for name in others:
-        pair = {first: kept[first], name: kept[name]}
-        try:
-            readings += _compare_readings(scored, pair, shared)
-        except ComparisonError:
-            del kept[name]
-    if len(kept) < 2 or not shared:
+    kept, shared = _find_largest_group(rows, columns, scored)
+    if len(kept) < 2:
         hint = f"; there is {next(iter(rows), 'none')}"
         if len(rows) > 1:
             hint = f" on the same tasks and data; {', '.join(rows)} have different ones"
+            hint += "; select others with --identity, or name two as METHOD@CONFIGURATION"
         raise ComparisonError(f"a comparison needs two rows with test scores of {tasks}{hint}")
     _refuse_disjoint_rows(kept, shared, tasks)
+    (first, best), *others = kept.items()
+    readings = list[ReadingDifference]()
+    for name, row in others:
+        readings += _compare_readings(scored, {first: best, name: row}, shared)
     contenders = build_contenders(session, kept, shared)
     is_whole = headline is not None and {*shared} == {*columns.columns_of(headline)}
     matrix = compare_all(
@@ -387,6 +386,43 @@ def compare_every_row(
     )
     left_out = tuple(name for name in rows if name not in kept)
     return _add_rows(matrix, kept, shared, readings=tuple(readings), left_out=left_out)
+
+
+def _find_largest_group(
+    rows: Mapping[str, LeaderboardRow],
+    columns: BoardFamily,
+    evaluations: Mapping[str, EvaluationRecord],
+) -> tuple[dict[str, LeaderboardRow], list[str]]:
+    """Find the most rows that share tasks and data, the first among equals, and these tasks.
+
+    They share all tasks of the family's first average if two rows do, else any task.
+    """
+    headline = next(iter(columns.averages), None)
+    tasks = columns.columns_of(headline) if headline else columns.columns
+    data = {
+        name: {t: _data_of(row.scores[t], evaluations) for t in tasks if t in row.scores}
+        for name, row in rows.items()
+    }
+    with_average = [name for name, row in rows.items() if headline in row.scores and data[name]]
+    groups = [*group_by(with_average, lambda name: tuple(data[name].items())).values()]
+    if not any(len(group) > 1 for group in groups):
+        scored = [(name, pair) for name in rows for pair in data[name].items()]
+        pairs = group_by(scored, itemgetter(1)).values()
+        groups = [[name for name, _ in group] for group in pairs]
+    kept = max(groups, key=len, default=[])
+    shared = [
+        task
+        for task in tasks
+        if kept and task in data[kept[0]] and len({data[name].get(task) for name in kept}) == 1
+    ]
+    return {name: rows[name] for name in kept}, shared
+
+
+def _data_of(score: Estimate, evaluations: Mapping[str, EvaluationRecord]) -> str:
+    """Name the data and the protocol of a score; if unknown, its evaluation identity."""
+    if (known := evaluations.get(score.identity)) is None:
+        return score.identity
+    return json.dumps([known.settings.get(name) for name in COMPARED], sort_keys=True)
 
 
 def _refuse_disjoint_rows(
@@ -425,7 +461,7 @@ def _compare_readings(
                 "is unknown; score both with cse-evaluate"
             )
         left, right = (evaluations[identity].settings for identity in ids)
-        for name, reason in {"data_sha256": "other data", "protocol": "another protocol"}.items():
+        for name, reason in COMPARED.items():
             if left.get(name) != right.get(name):
                 raise ComparisonError(
                     f"{a} and {b} were scored on {task} with {reason}; name rows by sweep or "

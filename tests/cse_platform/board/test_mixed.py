@@ -18,10 +18,10 @@ HICL = [f"0a{seed:02x}" + "0" * 60 for seed in range(3)]
 def another(board, reader) -> Callable[..., None]:
     """Adds a method with one seed, scored on some tasks, to the leaderboard."""
 
-    def add(method: str, number: int, **how: object) -> None:
+    def add(method: str, number: int, *, dev: float = 0.3, **how: object) -> None:
         key = f"{number:02x}" + "0" * 62
         of = {"sweep": method, "method": method, "configuration": f"{number:02x}" * 32}
-        life = trial_life(50 + number, {0: 0.5, 9: 0.3}, trial=key, **of)
+        life = trial_life(50 + number, {0: 0.1, 9: dev}, trial=key, **of)
         event = scored(key, noise=0.1, **how).model_copy(update={"sweep": method})
         apply_events(board, [sweep_started(method, method=method), *life, event])
 
@@ -34,7 +34,9 @@ def test_other_data_is_not_compared(board, reader) -> None:
         apply_events(board, [own.model_copy(update={"sweep": "hicl"})])
     [row] = reader.rows(Filters(identity="cls-other"))
     [other] = reader.rows(Filters(method="simcse"))
-    with pytest.raises(ComparisonError, match=r"data; hicl@.*, hicl@.* have different ones"):
+    with pytest.raises(
+        ComparisonError, match=r"data; hicl@.*, hicl@.* have different ones.*--identity"
+    ):
         reader.compare_all(Filters(method="hicl"))
     assert reader.against([row], "simcse") == {}
     with (
@@ -53,6 +55,10 @@ def test_what_lacks_tasks_is_named_beside_the_matrix_with_its_interval(reader, a
     assert set(found.limits.left_out) == {"compcse", "rankcse"}
     described = describe_row(found.rows[0])
     assert described == "hicl@aaaaaaaa on mini, stsb (builtin), seeds 0 1 2"
+    another("aligncse", 22, data="third", dev=0.99)  # the first row
+    found = reader.compare_all()
+    assert found.names == ("hicl", "simcse", "sncse")
+    assert set(found.limits.left_out) == {"aligncse", "compcse", "rankcse"}
     with pytest.raises(ComparisonError, match="of sts; there is compcse"):
         reader.compare_all(Filters(identity="cls-other"))
     [row] = [row for row in reader.rows() if row.method == "rankcse"]
@@ -61,6 +67,14 @@ def test_what_lacks_tasks_is_named_beside_the_matrix_with_its_interval(reader, a
     assert interval is not None
     assert interval.over == "examples"
     assert interval.low < row.scores["stsb"].mean < interval.high
+
+
+def test_without_shared_averages_the_most_rows_of_a_task_are_compared(reader, another) -> None:
+    for number, tasks in enumerate([("sts12",), ("stsb", "sts13"), ("stsb",), ("stsb", "sts13")]):
+        another(f"few{number}", 20 + number, reading="few", tasks=tasks)
+    found = reader.compare_all(Filters(identity="few-"))
+    assert (set(found.names), found.tasks) == ({"few1", "few2", "few3"}, ("stsb",))
+    assert found.limits.left_out == ("few0",)
 
 
 def test_ranking_is_compared_by_one_metric(board, reader) -> None:
