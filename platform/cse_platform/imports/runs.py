@@ -274,14 +274,15 @@ def _find_news(
             _find_record(a) for a in (*of_trial, stored) if _rank_attempt(a)[0]
         )
         same = [attempt for attempt in of_trial if _name_run(attempt) in ended]
-        if changes := [text for a in same for text in _list_changes(a, ended[_name_run(a)])]:
-            label = labels[_find_record(same[0])]
-            problems += [
-                f"{label}, {change} is on the leaderboard, and an import changes nothing; first "
-                f"delete it: cse-sweep delete {best[0].sweep}; another run of that name belongs "
-                "under another name of the sweep"
-                for change in changes
-            ]
+        changes = [
+            f"{labels[_find_record(attempt)]}, {change} is on the leaderboard, and an import "
+            f"changes nothing; first delete it: cse-sweep delete {best[0].sweep}; another run of "
+            "that name belongs under another name of the sweep"
+            for attempt in same
+            for change in _list_changes(attempt, ended[_name_run(attempt)])
+        ]
+        if changes:
+            problems += changes
         elif len(complete) > 1:
             runs = (labels.get(run, f"{run}, which is on the leaderboard,") for run in complete)
             problems.append(

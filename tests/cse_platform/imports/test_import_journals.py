@@ -123,6 +123,8 @@ def test_a_complete_run_comes_once_whatever_was_corrected_in_it(here, tmp_path) 
             put(here, tmp_path / "r", [rows[0], rows[1] | corrected])
         first = str(refused.value).splitlines()[1]
         assert first.startswith(f"  row 2 (a (2)), {told}, and an import changes nothing; first")
+    with pytest.raises(ImportRefusedError, match=r"\n  row 2 \(a\), seed: 1, but 0 is on the"):
+        put(here, tmp_path / "r", [rows[1], rows[0] | {"seed": 1, "state": "failed"}])
     assert contents(here) == before
     assert put(here, tmp_path / "r", [rows[1], rows[1] | {"run": "b", "seed": 10}]) == (1, 1)
 
