@@ -152,7 +152,8 @@ def _describe_tests(row: LeaderboardRow) -> Iterator[str]:
         first, *others = scores.values()
         listed = ", ".join(others)
         text = first + (": " if means else ", ") * bool(listed) + listed
-        notes = [*row.marks, *["built-in data"] * (row.scores[shown[0]].source == BUILTIN)]
+        marks = row.seen_on(family.columns).marks
+        notes = [*marks, *["built-in data"] * (row.scores[shown[0]].source == BUILTIN)]
         yield f"test {text}" + f" ({', '.join(notes)})" * bool(notes)
 
 

@@ -425,6 +425,12 @@ class LeaderboardRow(Trained):
         """
         return not self.chosen_by.keys().isdisjoint(score.values)
 
+    def seen_on(self, columns: Collection[str]) -> "LeaderboardRow":
+        """Keep what it has seen of the test sets of these columns, and of all dev sets."""
+        tasks = set(map(task_of, columns))
+        kept = (each for each in self.seen if each.split == "dev" or each.task in tasks)
+        return replace(self, seen=tuple(kept))
+
     @property
     def best_trial(self) -> str | None:
         """The key of the trial of the seed with the highest dev score."""

@@ -55,7 +55,7 @@ LEGEND = {
     TRAINING_MARKS[TEACHER_SAW_PAIRS]: "According to its authors, one of its teachers learned "
     "from pairs of sentences.",
     TRAINING_MARKS[SAW_TESTS]: "Its corpus, its teachers' corpora or its own dev files contain "
-    "sentences of its test sets.",
+    "sentences of these test sets.",
     OVER_EXAMPLES: OVER_EXAMPLES_MEANS,
     EXTRAPOLATED: EXTRAPOLATED_MEANS,
 }
@@ -193,8 +193,10 @@ def list_entries(board: Board) -> list[Entry]:
     """List our rows and the published ones in display order.
 
     Below ours stand the four papers' rows, those of recent papers by year, and those set apart.
+    Ours are marked for what they have seen of the shown test sets.
     """
     headline, tests = board.headline, board.columns
+    board = replace(board, rows=[row.seen_on(tests.columns) for row in board.rows])
 
     def by_year(row: PublishedRow) -> tuple[bool, int, float]:
         return bool(row.apart), row.year or 0, -row.scores.get(headline, -inf)

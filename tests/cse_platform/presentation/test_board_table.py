@@ -227,8 +227,24 @@ def test_a_note_fits_its_format(lines, written) -> None:
     assert "saw: test sentences" in told and "cse-evaluate TRIAL --tasks sts" in told
     for format in ("latex", "markdown"):
         paper = written(board, format)
-        assert "contain sentences of its test sets." in paper
+        assert "contain sentences of these test sets." in paper
         assert not any(text in paper for text in ("saw", "`", "cse-evaluate"))
+
+
+def test_a_board_tells_what_was_seen_of_its_own_test_sets(lines, written) -> None:
+    """Sentences of a lab's test set leave a table of STS without a mark; data files have all."""
+    scores = {"avg_sts": estimate(0.76), "my-test": estimate(0.5)}
+    tests = {"stsb": (100, 0), "my-test": (10, 7)}
+    seen = [SeenSentences(t, "test", "corpus", ("ours",), n, m) for t, (n, m) in tests.items()]
+    board = Board([row(scores, seen=tuple(seen))])
+    told = lines(board)
+    assert any(line.startswith("simcse bert-base 76.00") for line in told)
+    assert any("corpus 0 of 100" in line for line in told)
+    own = lines(replace(board, family="own"))
+    assert any(line.startswith("simcse ° bert-base") for line in own)
+    assert any("corpus 7 of 10" in line for line in own)
+    for format in ("json", "csv"):
+        assert "saw test sentences" in written(board, format)
 
 
 def test_training_on_texts_of_test_sets_is_marked(lines, written) -> None:
