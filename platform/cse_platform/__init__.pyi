@@ -1,3 +1,4 @@
+from cse_platform.export.kept_model import dev_pairs as dev_pairs
 from cse_platform.imports.runs import import_runs as import_runs
 from cse_platform.launch.start import run_sweep as run_sweep
 from cse_platform.leaderboard.api import Leaderboard as Leaderboard

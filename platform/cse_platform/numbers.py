@@ -22,8 +22,11 @@ def read_count(text: str, *, least: int = 0) -> int | None:
 
 
 def percent(fraction: float | None) -> str:
-    """Format a fraction x 100, with two decimals; empty for None."""
-    return "" if fraction is None else f"{100 * fraction:z.2f}"
+    """Format a fraction x 100, with two decimals; empty for None.
+
+    Means of equal values that were added in different orders are shown alike.
+    """
+    return "" if fraction is None else f"{round(100 * fraction, 9):z.2f}"
 
 
 def first_percents(fractions: Collection[float]) -> str:
@@ -38,7 +41,7 @@ def first_percents(fractions: Collection[float]) -> str:
 
 def signed_percent(fraction: float) -> str:
     """Format a difference x 100, with its sign; one that is shown as zero has none."""
-    return f"{100 * fraction:+z.2f}".replace("+0.00", "0.00")
+    return f"{round(100 * fraction, 9):+z.2f}".replace("+0.00", "0.00")
 
 
 def probability(p: float | None) -> str:

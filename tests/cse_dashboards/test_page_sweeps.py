@@ -135,7 +135,7 @@ def test_progress_and_curves_of_trials_that_run(
     resumed = text(told(create_app(f"sqlite:///{copy}").test_client(), "/sweeps/grid"))
     assert "Waiting 1" in resumed and "Running 1" not in resumed and "#4 waits" in resumed
     none = told(page, "/parts/curves/sweeps/grid?metric=dev/nothing")
-    assert "no dev curve has dev/nothing yet" in none
+    assert "there is no dev curve of dev/nothing" in none
     answer = told(page, "/parts/live/sweeps/grid")
     for said in (
         *("Running 1", "Complete 3", "Failed 1", "Time left about"),

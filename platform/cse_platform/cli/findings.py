@@ -36,7 +36,7 @@ def search_command(sweep: str, stores: StoreOptions, as_json: bool) -> None:
     if findings is None:
         raise QueryError(
             f"fewer than {LEAST_SEARCHED} search trials of sweep {sweep!r} have a dev score, "
-            "which is too few to judge the search; extend it with a larger --trials"
+            "which is too few to judge the search; it needs more trials"
         )
     if as_json:
         print_json(asdict(findings))

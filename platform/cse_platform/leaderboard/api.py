@@ -250,9 +250,9 @@ class Leaderboard:
         """Compare A with B on the dev set that both searches climb; opens no test set.
 
         `pairs_of` returns the dev pairs with the cosines of a trial's kept model, by the trial's
-        key; `cse_platform.export` has one. If it has none for a row, or a kept model does not score
-        as its trial did, the intervals are over seeds only, and `limits` says why. Raises
-        QueryError as `compare` does.
+        key: `lambda key: dev_pairs(board.trial(key))`. If it has none for a row, or a kept model
+        does not score as its trial did, the intervals are over seeds only, and `limits` says why.
+        Raises QueryError as `compare` does.
         """
         rows = [self.row(name, filters, tasks=None) for name in (a, b)]
         return compare_dev_rows(name_pair(rows), pairs_of, progress=progress)

@@ -366,6 +366,7 @@ def compare_every_row(
     kept, shared = _find_largest_group(rows, columns, scored)
     if len(kept) < 2:
         hint = f"; there is {next(iter(rows), 'none')}"
+        hint += "; --all has every configuration" * bool(rows and not per_configuration)
         if len(rows) > 1:
             hint = f" on the same tasks and data; {', '.join(rows)} have different ones"
             hint += "; select others with --identity, or name two as METHOD@CONFIGURATION"

@@ -21,7 +21,7 @@ def search_history_picture(search: StudiedSearch) -> Picture:
     name, title = "search_history", "Search history"
     caption = "The dev score of each complete trial of the search, and the highest until then."
     if not (scored := search.scored):
-        why = f"no trial of the search of sweep {search.history.sweep} is complete yet"
+        why = f"there is no complete trial of the search of sweep {search.history.sweep}"
         return Picture(name, title, caption, missing=why)
     score = search.quantity.title
     data = scores_of(scored, search.quantity)

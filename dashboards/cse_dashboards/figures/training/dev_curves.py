@@ -67,7 +67,7 @@ def _make_picture(
         + left
     )
     if not curves:
-        why = f"no dev curve has {metric} yet; `dev:` in a sweep file says what is measured"
+        why = f"there is no dev curve of {metric}; `dev:` in a sweep file says what is measured"
         return Picture(name, title, caption, missing=why)
     drawn = draw_dev_curves(curves, metric, styles, keys)
     notes = {
