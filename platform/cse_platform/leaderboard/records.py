@@ -425,6 +425,12 @@ class LeaderboardRow(Trained):
         """
         return not self.chosen_by.keys().isdisjoint(score.values)
 
+    def seeds_for(self, score: Estimate) -> list[int]:
+        """List the seeds that an estimate would be over if all had a score: those that count, or
+        all complete ones if it is also over others.
+        """
+        return self.seeds if score.values.keys() <= set(self.seeds) else sorted(self.keys)
+
     @property
     def best_trial(self) -> str | None:
         """The key of the trial of the seed with the highest dev score."""
