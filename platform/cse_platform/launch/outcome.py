@@ -84,11 +84,13 @@ def _read_best_rows(board: Leaderboard, name: str) -> list[LeaderboardRow]:
     """Read the leaderboard's rows of a sweep's best configuration, which has a complete trial: with
     the scores of all main families, then of own sets.
     """
-    of_sweep = Filters(sweep=name)
-    rows = board.rows(of_sweep, ranked=False)
-    best = max(rows, key=dev_key).configuration
-    own = [row for row in board.rows(of_sweep, tasks=OWN, ranked=False) if row.scores]
-    return [row for row in [*rows, *own] if row.configuration.hash == best.hash]
+    rows = board.rows(Filters(sweep=name), ranked=False)
+    best = max(rows, key=dev_key).configuration.hash
+    own = board.rows(Filters(sweep=name, configuration=best), tasks=OWN, ranked=False)
+    return [
+        *(row for row in rows if row.configuration.hash == best),
+        *(row for row in own if row.scores),
+    ]
 
 
 def _describe_best(
