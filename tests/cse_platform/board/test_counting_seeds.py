@@ -224,25 +224,27 @@ def test_a_sweep_says_as_its_row_which_seeds_a_test_score_is_over(filled) -> Non
     ]
     note = "built-in data, △ the seed that chose it counts: cse-evaluate scores the others"
     expected = {
-        "none of these": ([chosen], [f"sts12 80.00, stsb 90.00 (1 of 3 seeds, {note})"]),
+        "none of them": (
+            [chosen],
+            [f"sts12 80.00, stsb 90.00 (1 of 3 seeds, {note})"],
+            {"sts12": "1 of 3", "stsb": "1 of 3"},
+        ),
         "one task of two": (
             [chosen, *further],
             [f"sts12 80.00 (1 of 3 seeds, {note})", f"stsb 70.00 ±20.00 ({note})"],
+            {"sts12": "1 of 3", "stsb": "3"},
         ),
-        "one seed of two": ([further[0]], ["stsb 70.00 (1 of 2 seeds, built-in data)"]),
-        "all": (further, ["stsb 60.00 ±14.14 (built-in data)"]),
-    }
-    for scored_are, (tested, lines) in expected.items():
+        "one seed of two": (
+            further[:1], ["stsb 70.00 (1 of 2 seeds, built-in data)"], {"stsb": "1 of 2"},
+        ),
+        "both": (further, ["stsb 60.00 ±14.14 (built-in data)"], {"stsb": "2"}),
+    }  # fmt: skip
+    for scored_are, (tested, lines, counts) in expected.items():
         with Leaderboard(filled([*sweep(TWO), *tested])) as board:
-            shown = outcome_lines(board, "first")
-            [row] = board.rows(ranked=False)
-        assert [line for line in shown if line.startswith("test ")] == [
-            f"test {line}" for line in lines
-        ], scored_are
-        [entry] = Group(list_entries(Board([row]))).ours
-        counts = {column: entry.count_seeds(column) for column in row.scores}
-        if scored_are == "one task of two":
-            assert counts == {"sts12": "1 of 3", "stsb": "3"}
+            shown = [line for line in outcome_lines(board, "first") if line.startswith("test ")]
+            [entry] = Group(list_entries(Board(board.rows(ranked=False)))).ours
+        assert shown == [f"test {line}" for line in lines], scored_are
+        assert {name: entry.count_seeds(name) for name in entry.row.scores} == counts, scored_are
 
 
 def test_the_mark_of_a_search_without_further_seeds_stands_beside_its_test_scores(filled) -> None:
