@@ -25,6 +25,7 @@ from cse_platform.kept_models import local_copy, trial_in
 from cse_platform.leaderboard.api import Leaderboard
 from cse_platform.leaderboard.records import Trial
 from cse_platform.leaderboard.trials import find_one_trial, is_trial_reference, trial_of_key
+from cse_platform.numbers import HASH_DIGITS
 from cse_platform.presentation.terminal import progress_lines
 from cse_platform.presentation.trial import explain_missing_model, explain_reproduction
 from cse_platform.standard_streams import echo
@@ -189,9 +190,13 @@ def _score_trial(request: ScoringRequest, trial: Trial, board: Store, runs: Path
             f"trial {trial.key[:16]} has no model: {explain_missing_model(details)}; "
             f"{explain_reproduction(details)}"
         )
+    else:
+        for line in _name_trial(request.model, trial, board):
+            echo(line, err=True)
     with board.session() as session:
         spec = find_sweep(session, trial.sweep).spec
         training = training_data(spec, trial.hyperparameters)
+    request = replace(request, data=request.data or spec.get("data"))
     tests: list[OwnSet] = [*request.tasks.own, *request.tasks.referenced]
     refuse_dev_as_test(training.dev.files.values(), tests)
     journal = evaluations_journal(runs.absolute(), trial.key)
@@ -212,6 +217,20 @@ def _score_trial(request: ScoringRequest, trial: Trial, board: Store, runs: Path
             for sink in record(evaluation) if is_named else ():
                 echo(f"{sink.name} does not have the scores yet ({sink.error})", err=True)
     return evaluation
+
+
+def _name_trial(model: str, trial: Trial, board: Store) -> Iterator[str]:
+    """Name the trial that a reference means; if that names a sweep or a configuration, also the
+    other seeds that can be scored.
+    """
+    digits = trial.key[:HASH_DIGITS]
+    yield f"scoring trial {digits}, {trial.sweep}#{trial.number}, seed {trial.seed}"
+    if is_trial_reference(model):
+        return
+    siblings = Leaderboard(board).trial(trial.key).siblings
+    if kept := [each for each in siblings if each.state == "COMPLETE" and each.model is not None]:
+        named = ", ".join(f"{each.key[:HASH_DIGITS]} (seed {each.seed})" for each in kept)
+        yield f"cse-evaluate KEY scores the other seeds of its configuration: {named}"
 
 
 def _open_mirror(spec: Mapping[str, Any], runs: Path) -> MLflowMirror | None:

@@ -212,7 +212,9 @@ def test_a_running_sweep_without_results(filled, begun) -> None:
     client = filled(sweep_started("new", spec=spec), *trials)
     for address in (*VIEWS, *OF_A_SWEEP):
         assert text(sentences(client, address.format("new"))), address
-    assert "there is no dev curve of dev/stsb_spearman" in client.get("/parts/curves/sweeps/new").text
+    assert (
+        "there is no dev curve of dev/stsb_spearman" in client.get("/parts/curves/sweeps/new").text
+    )
     best = text(sentences(client, "/parts/best/sweeps/new"))
     assert "No trial of this sweep is complete yet" in best
     table = text(sentences(client, "/parts/trials/sweeps/new"))

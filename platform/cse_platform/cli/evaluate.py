@@ -36,7 +36,9 @@ POOLERS = ("cls", "avg", "avg_top2", "avg_first_last")
     "sts,mr,./my.tsv,mteb:NFCorpus,'{retrieval: ./folder}'. Can be repeated.",
 )
 @click.option(
-    "--data", help="A folder in the SentEval layout, `hub` or `builtin`.  [env var: CSE_DATA]"
+    "--data",
+    help="A folder in the SentEval layout, `hub` or `builtin`; by default that of the trial's sweep "
+    "file.  [env var: CSE_DATA]",
 )
 @click.option(
     "--pooler", type=click.Choice(POOLERS), help="Use this pooler instead of the encoder's own."

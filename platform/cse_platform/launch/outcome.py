@@ -5,25 +5,25 @@ import shutil
 import sys
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from statistics import fmean, stdev
 
 from cse_platform.export.journal_files import has_output
 from cse_platform.leaderboard.api import Leaderboard
 from cse_platform.leaderboard.records import (
-    BUILTIN,
     FAMILIES,
     OWN,
     Filters,
     LeaderboardRow,
     Trial,
+    dev_key,
     family_named,
     is_own,
 )
 from cse_platform.leaderboard.statistics.searches import LEAST_SEARCHED
 from cse_platform.leaderboard.sweeps import SweepOverview
 from cse_platform.numbers import HASH_DIGITS, format_count, percent, short_settings
-from cse_platform.search.confirmation import best_configurations, dev_values, select_counting_trials
+from cse_platform.presentation.board_entries import CHOSEN, Board, Group, OurEntry, list_all_entries
 from cse_platform.tracking.events import UNCHECKED_DATA
 from cse_platform.tracking.history import TrialHistory
 from cse_platform.values import group_by
@@ -42,26 +42,20 @@ def outcome_lines(
     """
     with board.sharing():
         sweep, trials = board.sweep(name), board.running_and_ended(name)
-        complete = [trial for trial in trials if trial.state == "COMPLETE"]
-        seeds = group_by(complete, lambda trial: trial.configuration).values()
-        chose = {trial.key for trial in trials if trial.chose}
-        ranked = best_configurations(seeds, chose=chose)
+        best = sweep.best
+        rows = [] if best is None else _read_best_rows(board, name)
         compared = [trial for trial in trials if trial.state in ("COMPLETE", "PRUNED")]
         searched = {trial.configuration for trial in compared if trial.role != "confirm"}
-        rows = list[LeaderboardRow]()
-        if ranked:  # the test scores of all main families, then of own sets
-            best = Filters(sweep=name, configuration=ranked[0][0].configuration)
-            rows += board.rows(best, per_configuration=True, ranked=False)
-            own = board.rows(best, tasks=OWN, per_configuration=True, ranked=False)
-            rows += [row for row in own if row.scores]
         is_ours = board.sweep_spec(name).get("source") not in UNCHECKED_DATA
+    keys = {key for row in rows for key in row.keys.values()}
+    seeds = [trial for trial in trials if trial.key in keys]
     lines = list[str]()
-    if ranked:
+    if best is not None:
         tried = len(searched) if is_ours else None
-        lines += _describe_best(sweep, ranked, chose, searched=tried)
+        lines += _describe_best(sweep, best, rows[0], seeds, searched=tried)
     untrained = rows[0].dev_untrained if rows else None
-    if untrained is not None and ranked[0][0].best_step != 0:  # the method untrained has no other
-        highest, start = max(dev_values(ranked[0])), f"{percent(untrained)} at step 0"
+    if untrained is not None and seeds[0].best_step != 0:  # the method untrained has no other
+        highest, start = rows[0].dev_score.best, f"{percent(untrained)} at step 0"
         if highest < untrained:
             lines.append(
                 f"this is below the untrained backbone, {start}: try a lower learning_rate, more "
@@ -72,13 +66,14 @@ def outcome_lines(
                 f"this equals the untrained backbone, {start}: training has not changed the order "
                 "of its similarities; try a higher learning_rate or more steps"
             )
-    lines += [line for row in rows for line in _describe_tests(row)]
+    entries = Group(list_all_entries(Board(rows))).ours
+    lines += [line for entry in entries for line in _describe_tests(entry)]
     if sweep.state == "FAILED":
         lines.append(explain_no_result(name, trials, is_ours=is_ours, options=options))
-    elif sweep.state == "COMPLETE" and ranked:
+    elif sweep.state == "COMPLETE" and rows:
         failed = [trial for trial in trials if trial.state == "FAIL"]
         lines += _describe_failures(failed)
-        counted = select_counting_trials(ranked[0], chose)
+        counted = [trial for trial in seeds if trial.seed in rows[0].seeds]
         to_retry = failed if is_ours else []
         lines += _describe_next(board, sweep, counted, to_retry, rows, runs=runs, options=options)
     elif sweep.state == "INTERRUPTED":
@@ -86,38 +81,48 @@ def outcome_lines(
     return lines
 
 
+def _read_best_rows(board: Leaderboard, name: str) -> list[LeaderboardRow]:
+    """Read the leaderboard's rows of a sweep's best configuration, which has a complete trial: with
+    the scores of all main families, then of own sets.
+    """
+    rows = board.rows(Filters(sweep=name), ranked=False)
+    best = max(rows, key=dev_key).configuration.hash
+    own = board.rows(Filters(sweep=name, configuration=best), tasks=OWN, ranked=False)
+    return [
+        *(row for row in rows if row.configuration.hash == best),
+        *(row for row in own if row.scores),
+    ]
+
+
 def _describe_best(
     sweep: SweepOverview,
-    ranked: Sequence[list[Trial]],
-    chose: Collection[str],
+    best: Trial,
+    row: LeaderboardRow,
+    seeds: Sequence[Trial],
     *,
     searched: int | None,
 ) -> Iterator[str]:
-    """Describe the best trial and configuration; `searched` is the number of configurations that
-    our search has compared, failed ones not, None for trials that no sweep of ours ran.
+    """Describe the best trial, and the best configuration by its row and the trials of its complete
+    seeds; `searched` is the number of configurations that our search has compared, failed ones not,
+    None for trials that no sweep of ours ran.
     """
-    first = ranked[0]
-    best = max(
-        [trial for seeds in ranked for trial in seeds],
-        key=lambda trial: (trial.best_value or 0.0, -trial.number),
-    )
     yield (
         f"best dev {sweep.dev}: {percent(best.best_value)}"
         + f" at step {best.best_step}" * (best.best_step is not None)
         + f" (trial {best.number}, seed {best.seed}{_format_settings(best)})"
     )
-    counted = select_counting_trials(first, chose)
-    values, left_out = dev_values(counted), [trial for trial in first if trial not in counted]
-    if len(values) > 1:
-        other = f" (trial {first[0].number}{_format_settings(first[0])})"
+    score, first = row.dev_score, seeds[0]
+    if score.n > 1:
+        is_other = first.configuration != best.configuration
+        left_out = [trial for trial in seeds if trial.seed in score.left_out]
         yield (
-            f"best over seeds: dev {percent(fmean(values))} ±{percent(stdev(values))}"
-            + other * (first[0].configuration != best.configuration)
-            + f"; {_list_seeds(counted)}"
+            f"best over seeds: dev {percent(score.mean)} ±{percent(score.std)}"
+            + f" (trial {first.number}{_format_settings(first)})" * is_other
+            + f"; {_list_seeds([trial for trial in seeds if trial.seed in score.values])}"
             + f"; chosen by {_list_seeds(left_out)}, which does not count" * bool(left_out)
         )
-    is_chosen = any(trial.key in chose for trial in counted)
-    if sweep.state == "COMPLETE" and is_chosen and searched is not None and searched > 1:
+    is_chosen = sweep.state == "COMPLETE" and score.counts_choice
+    if is_chosen and searched is not None and searched > 1:
         yield (
             f"the value that chose it among {searched} configurations counts here, so it is too "
             "high; two further seeds give an honest estimate: "
@@ -135,26 +140,41 @@ def _format_settings(trial: Trial) -> str:
     return ", " * bool(trial.searched_values) + short_settings(trial.searched_values)
 
 
-def _describe_tests(row: LeaderboardRow) -> Iterator[str]:
+def _describe_tests(entry: OurEntry) -> Iterator[str]:
     """Describe the test scores of each family: its averages before their tasks, or each task with
-    its own spread.
+    its own spread. Scores with other notes, as of fewer seeds, have a line of their own.
     """
+    scores = entry.row.scores
     for name in FAMILIES:
-        family = family_named(name, [row])
-        means = [n for n in family.averages if n in row.scores]
-        shown = [*means, *(n for n in family.columns if n in row.scores and n not in means)]
-        if not shown:
-            continue
-        scores = {n: f"{n} {percent(row.scores[n].mean)}" for n in shown}
-        for n in shown[:1] if means else shown:
-            if (std := row.scores[n].std) is not None:
-                scores[n] += f" ±{percent(std)}"
-        first, *others = scores.values()
-        listed = ", ".join(others)
-        text = first + (": " if means else ", ") * bool(listed) + listed
-        marks = row.seen_on(family.columns).marks
-        notes = [*marks, *["built-in data"] * (row.scores[shown[0]].source == BUILTIN)]
-        yield f"test {text}" + f" ({', '.join(notes)})" * bool(notes)
+        family = family_named(name, [entry.row])
+        shown = [n for n in (*family.averages, *family.columns) if n in scores]
+        marks = entry.row.seen_on(family.columns).marks
+        by_notes = group_by(dict.fromkeys(shown), partial(_note_score, entry, marks))
+        for notes, columns in by_notes.items():
+            has_average = columns[0] in family.averages
+            texts = {n: f"{n} {percent(scores[n].mean)}" for n in columns}
+            for n in columns[:1] if has_average else columns:
+                if (std := scores[n].std) is not None:
+                    texts[n] += f" ±{percent(std)}"
+            first, *others = texts.values()
+            listed = ", ".join(others)
+            text = first + (": " if has_average else ", ") * bool(listed) + listed
+            yield f"test {text}" + f" ({', '.join(notes)})" * bool(notes)
+
+
+def _note_score(entry: OurEntry, marks: Sequence[str], column: str) -> tuple[str, ...]:
+    """Note what a reader must know of a test score: that it is over fewer seeds than the row has,
+    how these were trained, on which data it is, and that a seed counts which chose the row.
+    """
+    row, notes = entry.row, list[str]()
+    score = row.scores[column]
+    if score.n < (expected := len(row.seeds_for(score))):
+        notes.append(f"{score.n} of {expected} seeds")
+    notes += [*marks, *["built-in data"] * (column in entry.builtin)]
+    if column in entry.counting_choice:
+        others = ": cse-evaluate scores the others" * (not row.dev_score.counts_choice)
+        notes.append(f"{CHOSEN} the seed that chose it counts{others}")
+    return tuple(notes)
 
 
 def _describe_failures(failed: Sequence[Trial]) -> Iterator[str]:

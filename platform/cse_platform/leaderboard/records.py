@@ -431,6 +431,12 @@ class LeaderboardRow(Trained):
         kept = (each for each in self.seen if each.split == "dev" or each.task in tasks)
         return replace(self, seen=tuple(kept))
 
+    def seeds_for(self, score: Estimate) -> list[int]:
+        """List the seeds that an estimate would be over if all had a score: those that count, or
+        all complete ones if it is also over others.
+        """
+        return self.seeds if score.values.keys() <= set(self.seeds) else sorted(self.keys)
+
     @property
     def best_trial(self) -> str | None:
         """The key of the trial of the seed with the highest dev score."""

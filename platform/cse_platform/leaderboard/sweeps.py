@@ -25,7 +25,6 @@ from cse_platform.leaderboard.trials import (
 )
 from cse_platform.leaderboard.trials_table import TrialChoice, select_chosen
 from cse_platform.numbers import short_value
-from cse_platform.stores.sql.estimates import CHOSE
 from cse_platform.stores.sql.lease import LeaseOwner, lease_owners
 from cse_platform.stores.sql.tables import (
     AttemptRecord,
@@ -204,8 +203,7 @@ def read_running_and_ended(
 ) -> list[Trial]:
     """The running trials of a sweep, and those that ended since a time, or all, by number.
 
-    They have the best so far, their last points, and whether they chose their configurations.
-    A reused trial ended when the sweep reused it.
+    They have the best so far and their last points. A reused trial ended when the sweep reused it.
     """
     record = find_sweep(session, sweep)
     ended = func.coalesce(SweepTrialRecord.reused, AttemptRecord.finished)
@@ -218,7 +216,6 @@ def read_running_and_ended(
         finished=ended,
         last_step=AttemptRecord.reached,
         last_value=LAST_VALUE,
-        chose=CHOSE,
         **best_columns(record),
     )
 

@@ -47,9 +47,10 @@ TRAINING_MARKS = {TEACHER_SAW_PAIRS: "◊", SAW_TESTS: "°"}
 the row's name shows them.
 """
 _CHOSEN_MEANS = "The value that chose this row counts in its mean, so the mean is too high"
+_HONEST = "Scores of two further seeds give an honest estimate."
 LEGEND = {
     STARRED: "Starred: the configuration, or one of its trials.",
-    CHOSEN: f"{_CHOSEN_MEANS}. Two further seeds give an honest estimate.",
+    CHOSEN: f"{_CHOSEN_MEANS}. {_HONEST}",
     OPENED: "Chosen after such test sets had been opened for its method and backbone.",
     OTHER_CODE: "Newer trials of its method, backbone and dev sets ran other code.",
     TRAINING_MARKS[TEACHER_SAW_PAIRS]: "According to its authors, one of its teachers learned "
@@ -61,8 +62,7 @@ LEGEND = {
 }
 """What marks mean."""
 IN_RANKINGS = {
-    CHOSEN: f"{_CHOSEN_MEANS}, and its interval covers less than 95 %. Two further seeds give an "
-    "honest estimate."
+    CHOSEN: f"{_CHOSEN_MEANS}, and its interval covers less than 95 %. {_HONEST}",
 }
 """What marks mean beside intervals."""
 
@@ -174,8 +174,11 @@ class OurEntry(Entry):
     columns = OUR_COLUMNS
 
     def count_seeds(self, column: str) -> str:
-        n = self.scores[column].n if column in self.scores else self.row.n
-        return str(n) if n == self.row.n else f"{n} of {self.row.n}"
+        score = self.row.scores.get(column) if column in self.scores else None
+        if score is None:
+            return str(self.row.n)
+        n, expected = score.n, len(self.row.seeds_for(score))
+        return str(n) if n == expected else f"{n} of {expected}"
 
 
 @dataclass(frozen=True, eq=False)

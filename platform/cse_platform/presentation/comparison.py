@@ -80,8 +80,8 @@ def describe_limits(compared: Comparison | Matrix) -> Iterator[str]:
     for name in limits.chosen:
         yield (
             f"The value that chose {name} as the best of its search counts here, so its mean is "
-            "too high and this comparison looks surer than it is; two further seeds give an "
-            "honest estimate."
+            "too high and this comparison looks surer than it is; scores of two further seeds "
+            "give an honest estimate."
         )
     for name in limits.opened:
         yield (

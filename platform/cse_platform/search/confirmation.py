@@ -1,54 +1,41 @@
 """Choose which configurations get further seeds, and rank those that a sweep can choose."""
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator
 from statistics import fmean
-from typing import TypeVar
 
 from cse_platform.counting_seeds import (
     find_choosing_trials,
     rate_seeds,
     select_counting_seeds,
 )
-from cse_platform.leaderboard.records import BestKey, Trial, best_key
+from cse_platform.leaderboard.records import BestKey, best_key
 from cse_platform.leaderboard.statistics.searches import find_survivors
 from cse_platform.search.repeats import choose_repeat
 from cse_platform.sweep.spec import SweepSpec
 from cse_platform.tracking.history import History, TrialHistory
 
-AnyTrial = TypeVar("AnyTrial", Trial, TrialHistory)
-"""A trial as the leaderboard has it, or as its driver does."""
 
-
-def dev_values(seeds: Iterable[Trial | TrialHistory]) -> list[float]:
+def dev_values(seeds: Iterable[TrialHistory]) -> list[float]:
     """List the dev scores of a configuration's seeds."""
     return [trial.best_value for trial in seeds if trial.best_value is not None]
 
 
-def select_counting_trials(seeds: Sequence[AnyTrial], chose: Collection[str]) -> list[AnyTrial]:
-    """Select the complete trials that estimate their configuration: without those that chose it,
-    by their keys, where there are enough others.
-    """
-    counted = select_counting_seeds(
-        [trial.seed for trial in seeds], [trial.seed for trial in seeds if trial.key in chose]
-    )
-    return [trial for trial in seeds if trial.seed in counted]
-
-
 def best_configurations(
-    configurations: Iterable[list[AnyTrial]], *, chose: Collection[str]
-) -> list[list[AnyTrial]]:
+    configurations: Iterable[list[TrialHistory]], *, chose: Collection[str]
+) -> list[list[TrialHistory]]:
     """Rank the configurations of a sweep, the best on dev first.
 
     Takes the complete trials of each, and the keys of those that chose among them. Uses the
     leaderboard's rule on these seeds alone.
     """
 
-    def key(seeds: list[AnyTrial]) -> BestKey:
-        further = sum(trial.key not in chose for trial in seeds)
+    def key(seeds: list[TrialHistory]) -> BestKey:
+        choosing = [trial.seed for trial in seeds if trial.key in chose]
+        counted = select_counting_seeds([trial.seed for trial in seeds], choosing)
         repeats = sum(trial.role == "repeat" for trial in seeds)
         return best_key(
-            standing=rate_seeds(len(seeds), further, repeats),
-            mean=fmean(dev_values(select_counting_trials(seeds, chose))),
+            standing=rate_seeds(len(seeds), len(seeds) - len(choosing), repeats),
+            mean=fmean(dev_values(trial for trial in seeds if trial.seed in counted)),
             configuration=seeds[0].configuration,
         )
 

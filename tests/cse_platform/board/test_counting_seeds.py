@@ -26,7 +26,7 @@ from cse_platform.leaderboard.records import (
     mean_change,
 )
 from cse_platform.presentation.board import board_document, board_tables
-from cse_platform.presentation.board_entries import CHOSEN, Board
+from cse_platform.presentation.board_entries import CHOSEN, Board, Group, list_entries
 from cse_platform.presentation.comparison import comparison_table
 from cse_platform.presentation.tables import to_json
 from cse_platform.stores.sql.removal import remove_sweep
@@ -211,6 +211,48 @@ def test_a_test_score_counts_the_same_seeds_as_dev(filled) -> None:
     assert only.counts_choice and not only.dev_score.counts_choice
     [table] = [t for t in board_tables(Board([only])) if "Ranking" in t.title]
     assert any("further seeds of rankcse lack test scores" in note for note in table.notes)
+    assert any("Scores of two further seeds give an honest" in note for note in table.notes)
+
+
+def test_a_sweep_says_as_its_row_which_seeds_a_test_score_is_over(filled) -> None:
+    """A row has the seeds 0 and 1; with seed 42, which chose it, there are three."""
+    of_choice = {"test/stsb_spearman": 0.9, "test/sts12_spearman": 0.8}
+    chosen = trial_evaluated("a-42", of_choice)
+    further = [
+        trial_evaluated(f"a-{seed}", {"test/stsb_spearman": value})
+        for seed, value in enumerate((0.7, 0.5))
+    ]
+    note = "built-in data, △ the seed that chose it counts: cse-evaluate scores the others"
+    expected = {
+        "none of them": (
+            [chosen],
+            [f"sts12 80.00, stsb 90.00 (1 of 3 seeds, {note})"],
+            {"sts12": "1 of 3", "stsb": "1 of 3"},
+        ),
+        "one task of two": (
+            [chosen, *further],
+            [f"sts12 80.00 (1 of 3 seeds, {note})", f"stsb 70.00 ±20.00 ({note})"],
+            {"sts12": "1 of 3", "stsb": "3"},
+        ),
+        "one seed of two": (
+            further[:1], ["stsb 70.00 (1 of 2 seeds, built-in data)"], {"stsb": "1 of 2"},
+        ),
+        "both": (further, ["stsb 60.00 ±14.14 (built-in data)"], {"stsb": "2"}),
+    }  # fmt: skip
+    for scored_are, (tested, lines, counts) in expected.items():
+        with Leaderboard(filled([*sweep(TWO), *tested])) as board:
+            shown = [line for line in outcome_lines(board, "first") if line.startswith("test ")]
+            [entry] = Group(list_entries(Board(board.rows(ranked=False)))).ours
+        assert shown == [f"test {line}" for line in lines], scored_are
+        assert {name: entry.count_seeds(name) for name in entry.row.scores} == counts, scored_are
+
+
+def test_the_mark_of_a_search_without_further_seeds_stands_beside_its_test_scores(filled) -> None:
+    tested = trial_evaluated("a-42", {"test/stsb_spearman": 0.9})
+    events = sweep({"a": ({42: 0.8}, {}), "b": ({42: 0.7}, {})})
+    with Leaderboard(filled([*events, tested])) as board:
+        lines = outcome_lines(board, "first")
+    assert "test stsb 90.00 (built-in data, △ the seed that chose it counts)" in lines
 
 
 def test_tasks_of_a_family_count_the_same_seeds(filled) -> None:

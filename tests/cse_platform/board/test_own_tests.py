@@ -162,7 +162,7 @@ def test_a_sweep_with_own_scores_alone_names_the_board_of_own_sets(board) -> Non
     lines = outcome_lines(Leaderboard(board), "simcse")
     [scores] = [line for line in lines if line.startswith("test ")]
     score = r"\d\d\.\d\d ±\d\.\d\d"
-    assert re.fullmatch(rf"test law {score}, two_clean {score}", scores)
+    assert re.fullmatch(rf"test law {score}, two_clean {score} \(built-in data\)", scores)
     [command] = [line for line in lines if line.endswith("# all methods")]
     assert "--tasks own" in command
     with pytest.raises(NotFoundError, match=r"'simcse' has no .* of sts; choose --tasks own, or"):

@@ -231,6 +231,21 @@ def test_an_exported_model_can_be_scored_without_another_row(kept, runs) -> None
         assert commands == ["cse-evaluate"] * (1 + len(scored))
 
 
+def test_scoring_names_the_trial_and_the_seeds_that_a_sweep_has_besides(fill) -> None:
+    fill(
+        began(),
+        *life(model="gone"),
+        *life(OTHER, seed=0, model="gone", best_value=0.5),
+        *life("0a1b2c3f" + "0" * 56, seed=1, best_value=0.5),  # its model was not kept
+    )
+    others = "cse-evaluate KEY scores the other seeds of its configuration: 0a1b2c3e (seed 0)"
+    for name, more in {"first": [others], "simcse@c0de": [others], "first#42": []}.items():
+        done = invoke(cse_evaluate, name, "--data", "builtin", "--tasks", "stsb", code=1)
+        lines = done.stderr.splitlines()
+        at = lines.index("scoring trial 0a1b2c3d, first#42, seed 42")
+        assert [line for line in lines[at + 1 :] if "cse-evaluate KEY" in line] == more, name
+
+
 @pytest.mark.real
 @pytest.mark.parametrize("pooler", ["cls", "avg"])
 def test_sentence_transformers_loads_it(kept, pooler) -> None:
