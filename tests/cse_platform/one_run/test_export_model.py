@@ -217,12 +217,13 @@ def test_nothing_behind_a_link_is_exported_registered_or_scored(fill, runs, mini
 
 
 def test_an_exported_model_can_be_scored_without_another_row(kept, runs) -> None:
-    """What is recorded of a folder is that test sets were opened; scores are of a named trial."""
+    """What is recorded of a folder is that test sets were opened; scores are of a named trial. The
+    data are those of its sweep.
+    """
     kept()
     one_run("export", KEY, OUT)
     for model, scored in ((str(OUT), set()), (KEY[:8], {"stsb"})):
-        words = [model, "--data", "builtin", "--tasks", "stsb"]
-        done = invoke(cse_evaluate, *words)
+        done = invoke(cse_evaluate, model, "--tasks", "stsb")
         assert ("recorded by `cse-evaluate 0a1b2c3d`" in done.stderr) is not bool(scored)
         with open_leaderboard(runs) as board:
             [row], details = board.rows(), board.trial(KEY)
