@@ -243,7 +243,11 @@ BROKEN: list[tuple[str, bytes, str]] = [
     ("my.tsv", as_tsv(GLUE, ()), r"line 1: .*\(text is in 3 and 4\); state columns: \["),
     ("my.tsv", as_tsv(ROWS, (*HEADER[:2], HEADER[1])), r"line 1: .*'sentence2', 'sentence2'"),
     ("my.tsv", as_tsv([(a, b, 3) for a, b, _ in ROWS]), r"11 pairs has the score 3"),
-    ("my.tsv", as_tsv([(a, b, s - 3) for a, b, s in ROWS]), r"from -3 to 2 .*sweep file: .*scale: \[-3, 2\]"),
+    (
+        "my.tsv",
+        as_tsv([(a, b, s - 3) for a, b, s in ROWS]),
+        r"from -3 to 2 .*sweep file: .*scale: \[-3, 2\]",
+    ),
     (
         "my.csv",
         as_tsv(ROWS),

@@ -92,7 +92,8 @@ def trainable(method: str) -> Callable[[dict[str, Any]], dict[str, Any]]:
             raise SettingsError(
                 f"the code of {loaded_method.name} on this machine is not the code that the "
                 "sweep started with: it was edited, or another version is installed here; "
-                "restore it, or run it as another sweep: --set sweep=NEWNAME"
+                "restore it, or keep it (once a trial is complete, under another name of the "
+                "sweep), and run the same command again"
             )
         every = settings.get("checkpoint_every", CHECKPOINT_EVERY)
         root = settings.get("checkpoints")
