@@ -56,12 +56,11 @@ class CheckedSweep:
 
 @contextmanager
 def naming_stage(steps: Steps) -> Iterator[None]:
-    """Complete the `--set sweep=NEWNAME` of an error for the stage at this path of a file."""
+    """Complete what an error says to `--set` for the stage at this path of a file."""
     try:
         yield
     except PlatformError as error:
-        option = f"--set {dotted_path((*steps, 'sweep'))}="
-        error.args = (str(error).replace("--set sweep=", option),)
+        error.args = (str(error).replace("--set ", f"--set {dotted_path((*steps, ''))}"),)
         raise
 
 

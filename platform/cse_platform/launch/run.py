@@ -52,7 +52,8 @@ def run_file(
             for line in checked.doubts:
                 echo(f"note: {line}", err=True)
             if checked.shortage:
-                raise SweepRefusedError(checked.shortage)
+                with naming_stage(checked.steps):
+                    raise SweepRefusedError(checked.shortage)
         for line in dict.fromkeys(line for checked in stages for line in checked.own_sets):
             console.print(line, soft_wrap=True)
         options = "" if runs == RUNS else f" --runs {shlex.quote(str(runs))}"

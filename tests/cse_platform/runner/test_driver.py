@@ -94,6 +94,8 @@ def test_the_stages_of_a_file_belong_to_one_launch(tmp_path) -> None:
     stages[1].spec = specs[1].model_copy(update={"backbone": "bert-base"})
     with pytest.raises(SweepRefusedError, match=r": --set stages\.1\.sweep=NEWNAME"):
         run_stages(stages, InProcessExecutor(), console, options="", reuse=False)
+    with pytest.raises(SweepRefusedError, match=r" --set sweep=NEWNAME"):  # a file of its own
+        run_stage(stages[1].spec, stores[1], InProcessExecutor(), console, reuse=False)
 
 
 def test_a_sweep_of_which_all_trials_fail_alike_stops_and_records_why(start, monkeypatch) -> None:
