@@ -175,7 +175,10 @@ BROKEN: list[tuple[str, str | bytes, dict[str, Any], str]] = [
     ("a.csv", 'id,text\n1,"a \\"b\\""\n', TEXT, "line 2: a backslash before a quote; write"),
     ("a.csv", "id,text\n1,a \\\"b\n", TEXT, "line 2: a backslash before a quote; write"),
     ("a.tsv", 'id\ttext\n1\t"a\n2\tb"\n', TEXT, "line 2: a quote that no other closes"),
-    ("a.tsv", 'id\ttext\n1\t"a" b\n', TEXT, "or state format: unquoted"),
+    *(
+        (file, f'id{mark}text\n1{mark}"a" b\n', TEXT, f"; or state format: unquoted{also} in a s")
+        for file, mark, also in (("a.tsv", "\t", ""), ("a.csv", ",", ', separator: ","'))
+    ),
     ("a.csv", "id,text,text\n1,a,b\n", TEXT, "line 1: 2 columns are called 'text'; give each"),
     ("a.csv", "id,text\nq1,a\nq2,b\n", {"column": "id"}, "line 2: column 'id' is 'q1', and a num"),
     ("a.csv", "id,text\n1,a\n2,None\n", TEXT, "line 3: column 'text' is 'None', which stands"),

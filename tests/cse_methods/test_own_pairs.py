@@ -218,9 +218,9 @@ NUMBER: Any = [*ROWS[:5], ("a", 3, 1.0), *ROWS[5:]]
 NULLS: Any = [*ROWS[:5], ("NULL", "b", 1.0), ("nan", "b", 1.0), *ROWS[5:]]
 IDS: Any = [(f"q{n}", row[1], row[2]) for n, row in enumerate(ROWS)]
 GLUE: Any = [(n, f"id{n}", *row) for n, row in enumerate(ROWS)]
-NAMED = "state columns"
+NAMED = r"state columns: .* in a sweep file"
 BROKEN: list[tuple[str, bytes, str]] = [
-    ("my.txt", b"a\tb\t1\n", r"my\.txt: .*expected \.csv, \.tsv.*format: csv, tsv"),
+    ("my.txt", b"a\tb\t1\n", r"my\.txt: .*expected \.csv, \.tsv.*sweep file its format: csv, tsv"),
     *(("my.tsv", as_tsv(ROWS[:n]), rf"{n} pairs, expected at least 10") for n in (1, 9)),
     *(("my.tsv", content, "no rows; expected two") for content in (b"", b"\n\n")),
     ("my.tsv", as_tsv(ROWS, ("a", "b", "c")), rf"line 1: neither a header.*'a', 'b', 'c'; {NAMED}"),
@@ -243,7 +243,11 @@ BROKEN: list[tuple[str, bytes, str]] = [
     ("my.tsv", as_tsv(GLUE, ()), r"line 1: .*\(text is in 3 and 4\); state columns: \["),
     ("my.tsv", as_tsv(ROWS, (*HEADER[:2], HEADER[1])), r"line 1: .*'sentence2', 'sentence2'"),
     ("my.tsv", as_tsv([(a, b, 3) for a, b, _ in ROWS]), r"11 pairs has the score 3"),
-    ("my.tsv", as_tsv([(a, b, s - 3) for a, b, s in ROWS]), r"from -3 to 2 .*scale: \[-3, 2\]"),
+    (
+        "my.tsv",
+        as_tsv([(a, b, s - 3) for a, b, s in ROWS]),
+        r"from -3 to 2 .*sweep file: .*scale: \[-3, 2\]",
+    ),
     (
         "my.csv",
         as_tsv(ROWS),

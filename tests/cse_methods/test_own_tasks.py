@@ -116,6 +116,18 @@ REFUSED = (
         r"dev\.tsv, line 2: .* 'yes'; expected",
     ),
     ("retrieval", "faq/qrels/dev.tsv", f"{QRELS}q0\td1\t0", r"no document is relevant; expected"),
+    (  # no settings say how these tables are read
+        "retrieval",
+        "faq/qrels/dev.tsv",
+        f'{QRELS}q0\t"d1" x\t1',
+        r'line 2: a quote inside a cell; .* twice: ""$',
+    ),
+    (
+        "retrieval",
+        "faq/qrels/dev.tsv",
+        QRELS.replace("\t", ";"),
+        r"separated by semicolons; save it with tabs$",
+    ),
     ("retrieval", "faq/corpus.jsonl", {"_id": "d", "text": ""}, r"line 1: the text is empty"),
     (
         "triplets",

@@ -256,6 +256,11 @@ def test_of_a_sweep_that_has_begun_it_plans_what_is_left(dry_run, tmp_path) -> N
     )
     other = dry_run(**cheap, search=SWEEP["search"] | {"seed": 2}, code=1)
     assert "search.seed = 1" in other.stderr and "--set sweep=" in other.stderr
+    seeded = {"search": SWEEP["search"] | {"seed": 2}}
+    staged = {"stages": [SWEEP | {"sweep": "new"}, SWEEP | cheap | seeded]}
+    (tmp_path / "sweep.yaml").write_text(json.dumps(staged))
+    other = invoke(main, "sweep.yaml", "--dry-run", code=1)
+    assert "--set stages.1.sweep=NEWNAME" in other.stderr
     extended = plan(5)
     assert told(extended, "begun") == "3 trials (3 complete); what follows is left"
     assert drawn(extended) == whole[3:]

@@ -268,7 +268,7 @@ def test_ones_own_script_goes_on_from_tunes_checkpoint(results_of: Callable[...,
 @pytest.mark.slow
 def test_other_code_and_settings_that_mean_nothing_are_named(results_of) -> None:
     (error,) = results_of([], code="0" * 64).errors
-    assert "the code of cheap" in str(error)
+    assert "the code of cheap" in str(error) and "run the same command again" in str(error)
     (error,) = results_of([], temperature=-1, kinds="a").errors
     assert "cheap refuses its settings: kinds: " in str(error)
     assert "did you mean 'kind'" in str(error)

@@ -69,7 +69,7 @@ class TableSettings(Settings):
         if kind is None:
             raise DataError(
                 f"{path}: no table by the end of its name; expected {', '.join(TABLES)}, or state "
-                f"its format: {', '.join(get_args(TableFormat))}"
+                f"in a sweep file its format: {', '.join(get_args(TableFormat))}"
             )
         if kind not in SEPARATORS and self.separator:
             raise DataError(f"{path}: {kind} has no separator {self.separator!r}; leave it out")

@@ -107,10 +107,10 @@ def read_table(
     are the columns that are read; without it all are.
 
     DataError if the file cannot be read, is in another format, or could be meant in another way.
-    Names the line.
+    Names the line. It advises settings only if some are given: elsewhere none can be stated.
     """
-    settings = settings or TableSettings()
-    kind = settings.format_of(path)
+    stated = settings or TableSettings()
+    kind = stated.format_of(path)
     if kind == "parquet":
         return _read_parquet(path, only)
     lines = decode_lines(read_content(path), path)
@@ -125,18 +125,24 @@ def read_table(
             FileRow(location, [row.get(key, ABSENT) for key in names]) for location, row in entries
         ]
         return FileTable(path, kind, names, rows)
-    separator = settings.separator or SEPARATORS[kind]
+    separator = stated.separator or SEPARATORS[kind]
     number, first = next(((n, line) for n, line in enumerate(lines, 1) if line.strip()), (1, ""))
     if re.fullmatch('"?sep=.?"?', first, re.IGNORECASE):
         raise DataError(f"{path}, line {number}: {first!r} is for Excel alone; remove this line")
     other = next((one for one in _NAMES if one in first), None)
-    if settings.separator is None and separator not in first and other is not None:
-        raise DataError(
-            f"{path}, line {number}: {shorten(first)} is separated by {_NAMES[other]}; state "
-            f"separator: {json.dumps(other)} in a sweep file ({json.dumps(separator)} if it is one "
-            f"cell), or save it with {_NAMES[separator]}"
+    if stated.separator is None and separator not in first and other is not None:
+        advice = (
+            f"state separator: {json.dumps(other)} in a sweep file ({json.dumps(separator)} if it "
+            "is one cell), or "
         )
-    read = _read_records(path, lines, separator, quoted=kind != "unquoted")
+        raise DataError(
+            f"{path}, line {number}: {shorten(first)} is separated by {_NAMES[other]}; "
+            f"{advice if settings else ''}save it with {_NAMES[separator]}"
+        )
+    also = "" if separator == "\t" else f", separator: {json.dumps(separator)}"
+    advice = f"; or state format: unquoted{also} in a sweep file if quotes are characters"
+    quoted, way_out = kind != "unquoted", advice if settings else ""
+    read = _read_records(path, lines, separator, quoted=quoted, way_out=way_out)
     rows = [row for row in read if "".join(row.cells).strip()]
     width = len(rows[0].cells) if rows else 0
     if odd := next((row for row in rows if len(row.cells) != width), None):
@@ -149,9 +155,9 @@ def read_table(
 
 
 def _read_records(
-    path: Path, lines: Sequence[str], separator: str, *, quoted: bool
+    path: Path, lines: Sequence[str], separator: str, *, quoted: bool, way_out: str
 ) -> Iterator[FileRow]:
-    """Read the rows one by one; if `quoted`, quotes enclose cells."""
+    """Read the rows one by one; if `quoted`, quotes enclose cells, or `way_out` ends the error."""
     csv.field_size_limit(2**31 - 1)  # of the whole process, whose default is 131,072 characters
     one = separator if len(separator) == 1 else _STAND_IN
     cell = rf'(?:"[^"]*+(?:""[^"]*+)*+"|[^"{re.escape(one)}]*+)'
@@ -172,27 +178,25 @@ def _read_records(
             parts = [part.replace(one, " ").replace(separator, one) for part in parts]
         text = "".join(parts)
         if not well_formed.fullmatch(text):  # the reader takes a quote inside a cell as it is
-            raise DataError(f"{location} {number}: {_describe_quotes(text, one)}")
+            raise DataError(f"{location} {number}: {_describe_quotes(text, one)}{way_out}")
         pending.extend(parts)
         cells = next(reader)
         # In TSV, a cell of several lines with tabs is rows that stand between quotes by chance.
         if one == "\t" and any("\t" in cell and "\n" in cell for cell in cells):
-            raise DataError(f"{location} {number}: {_describe_quotes(text, one)}")
+            raise DataError(f"{location} {number}: {_describe_quotes(text, one)}{way_out}")
         whole = cells if one == separator else [cell.replace(one, separator) for cell in cells]
         yield FileRow(f"{location} {number}", whole)
 
 
 def _describe_quotes(text: str, separator: str) -> str:
-    """Say what is wrong with the quotes in the text of a row, and the way out."""
+    """Say what is wrong with the quotes in the text of a row, and how to write them."""
     if re.search(rf'(?:^|{re.escape(separator)})[^\S\n{re.escape(separator)}]+"', text):
-        what = "a blank before the quote of a cell; remove it"
-    elif '\\"' in text:
-        what = 'a backslash before a quote; write a quote in a cell twice: ""'
-    elif "\n" in text or text.count('"') % 2:
-        what = 'a quote that no other closes; close it, and write one in a quoted cell twice: ""'
-    else:
-        what = 'a quote inside a cell; put the cell in quotes, and write this one twice: ""'
-    return f"{what}; or state format: unquoted (with its separator:) if quotes are characters"
+        return "a blank before the quote of a cell; remove it"
+    if '\\"' in text:
+        return 'a backslash before a quote; write a quote in a cell twice: ""'
+    if "\n" in text or text.count('"') % 2:
+        return 'a quote that no other closes; close it, and write one in a quoted cell twice: ""'
+    return 'a quote inside a cell; put the cell in quotes, and write this one twice: ""'
 
 
 def _make_object(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:

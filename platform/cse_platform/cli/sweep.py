@@ -3,9 +3,7 @@
 import os
 import shlex
 from collections.abc import Callable, Iterable
-from functools import wraps
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -63,9 +61,8 @@ def main() -> None:
 
 
 def override_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Add `--set` and `--trials`, which the command gets as one list of overrides."""
-
-    @click.option(
+    """Add `--set`, as `overrides`, and `--trials`."""
+    values = click.option(
         "--set",
         "overrides",
         multiple=True,
@@ -73,13 +70,10 @@ def override_options(command: Callable[..., None]) -> Callable[..., None]:
         help="Override a value in FILE; can be repeated. space.NAME=null drops NAME from the "
         "search.",
     )
-    @click.option("--trials", type=click.IntRange(min=1), help="Same as --set search.trials=N.")
-    @wraps(command)
-    def call(*, overrides: tuple[str, ...], trials: int | None, **given: Any) -> None:
-        budget = [] if trials is None else [f"search.trials={trials}"]
-        command(overrides=[*overrides, *budget], **given)
-
-    return call
+    budget = click.option(
+        "--trials", type=click.IntRange(min=1), help="Same as --set search.trials=N."
+    )
+    return values(budget(command))
 
 
 @main.command()
@@ -111,7 +105,8 @@ def run(
     dry_run: bool,
     smoke: bool,
     offline: bool,
-    overrides: list[str],
+    overrides: tuple[str, ...],
+    trials: int | None,
     address: str | None,
     no_ship: bool,
     runs: Path,
@@ -138,7 +133,7 @@ def run(
     announce(f"reading {file} and loading its methods", log=None if dry_run else "stdout")
     from cse_platform.sweep.file import read_draft
 
-    draft = read_draft(file, overrides=overrides)
+    draft = read_draft(file, overrides=overrides, trials=trials)
     _warn_of_unused_claims(stage.spec.method for stage in draft.stages)
     if dry_run:
         from cse_platform.launch.plan import print_plans
@@ -174,7 +169,8 @@ def submit(
     file: Path,
     address: str,
     runs: str,
-    overrides: list[str],
+    overrides: tuple[str, ...],
+    trials: int | None,
     no_ship: bool,
 ) -> None:
     """Submit the sweep in FILE to a Ray cluster as a job.
@@ -193,7 +189,9 @@ def submit(
     announce(f"reading {file} and loading its methods")
     from cse_platform.launch.submit import submit_sweep
 
-    submit_sweep(file, address=address, runs=runs, overrides=overrides, ship=not no_ship)
+    submit_sweep(
+        file, address=address, runs=runs, overrides=overrides, trials=trials, ship=not no_ship
+    )
 
 
 for command in (stop, retry, enqueue, limit, logs, delete, clean):

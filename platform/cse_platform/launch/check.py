@@ -1,7 +1,7 @@
 """Check a sweep before it starts, in a dry run as in a run."""
 
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -9,7 +9,7 @@ from urllib.error import URLError
 from urllib.request import urlopen
 
 from cse_methods.encoders.backbones import fetch_backbone, resolve_backbone
-from cse_platform.errors import NoStoreError
+from cse_platform.errors import NoStoreError, PlatformError
 from cse_platform.secrets import mask_url
 from cse_platform.standard_streams import announce
 from cse_platform.stores.mlflow.store import check_uri, is_server
@@ -17,7 +17,7 @@ from cse_platform.stores.optuna.sink import check_search_url
 from cse_platform.stores.sql.store import open_for_reading
 from cse_platform.sweep import preflight
 from cse_platform.sweep.file import DraftFile, DraftSweep
-from cse_platform.sweep.problems import Inspection, Problem
+from cse_platform.sweep.problems import Inspection, Problem, Steps, dotted_path
 from cse_platform.sweep.spec import SweepSpec
 from cse_platform.sweep.stores import (
     SweepStores,
@@ -50,6 +50,18 @@ class CheckedSweep:
     """Settings that are valid but do not do what they seem to, one line each."""
     shortage: str | None
     """Why a trial does not fit on this machine; None if it does, or if it runs on a cluster."""
+    steps: Steps
+    """The path of the sweep within its file; empty if the file has one sweep."""
+
+
+@contextmanager
+def naming_stage(steps: Steps) -> Iterator[None]:
+    """Complete what an error says to `--set` for the stage at this path of a file."""
+    try:
+        yield
+    except PlatformError as error:
+        error.args = (str(error).replace("--set ", f"--set {dotted_path((*steps, ''))}"),)
+        raise
 
 
 def check_stages(
@@ -163,6 +175,7 @@ def _check_stage(
             *_describe_mlflow(spec, stores),
         ],
         shortage=shortage,
+        steps=stage.steps,
     )
 
 

@@ -13,7 +13,7 @@ from cse_methods.config import MethodConfig
 from cse_methods.encoders.backbones import locate_backbone, resolve_backbone, weight_bytes
 from cse_methods.errors import DataError
 from cse_platform.errors import NoStoreError, StoreError, SweepRefusedError
-from cse_platform.launch.check import CheckedSweep, check_stages
+from cse_platform.launch.check import CheckedSweep, check_stages, naming_stage
 from cse_platform.launch.outcome import format_counts
 from cse_platform.leaderboard.trials import past_trials
 from cse_platform.numbers import clock, format_count, short_settings
@@ -141,7 +141,8 @@ def print_plans(
     for index, stage in enumerate(stages):
         at_once = min(machine[index], stage.spec.resources.at_most or machine[index])
         checked, values = _resolve_found_values(stage)
-        past = _check_past_starts(checked)
+        with naming_stage(stage.steps):
+            past = _check_past_starts(checked)
         earlier = [stage.spec for stage in stages[:index]]
         if wanted := preflight.find_unresolved_references(checked.spec, earlier):
             from cse_platform.search.prior_results import best_folders

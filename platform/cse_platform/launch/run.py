@@ -13,7 +13,7 @@ from pydantic import SecretStr
 from cse_platform.control.annotations import replay_annotations
 from cse_platform.errors import JournalError, StoreError, SweepRefusedError
 from cse_platform.launch import RUNS
-from cse_platform.launch.check import CheckedSweep, check_and_fetch
+from cse_platform.launch.check import CheckedSweep, check_and_fetch, naming_stage
 from cse_platform.launch.outcome import explain_no_result, outcome_lines, state_line
 from cse_platform.launch.progress import watching
 from cse_platform.leaderboard.api import open_leaderboard
@@ -28,6 +28,7 @@ from cse_platform.stores.mlflow.store import experiment_id, is_server
 from cse_platform.stores.mlflow.tags import view_link
 from cse_platform.sweep.file import DraftFile
 from cse_platform.sweep.identity import settings_hash
+from cse_platform.sweep.problems import Steps
 from cse_platform.sweep.spec import SweepSpec
 from cse_platform.sweep.stores import SweepStores
 from cse_platform.tracking.events import Launch
@@ -51,7 +52,8 @@ def run_file(
             for line in checked.doubts:
                 echo(f"note: {line}", err=True)
             if checked.shortage:
-                raise SweepRefusedError(checked.shortage)
+                with naming_stage(checked.steps):
+                    raise SweepRefusedError(checked.shortage)
         for line in dict.fromkeys(line for checked in stages for line in checked.own_sets):
             console.print(line, soft_wrap=True)
         options = "" if runs == RUNS else f" --runs {shlex.quote(str(runs))}"
@@ -71,7 +73,7 @@ def run_stages(
     for checked in stages:
         launch = run_stage(
             checked.spec, checked.stores, executor, console,
-            launch=launch, options=options, reuse=reuse,
+            launch=launch, options=options, reuse=reuse, steps=checked.steps,
         )  # fmt: skip
     last = stages[-1]
     try:
@@ -91,6 +93,7 @@ def run_stage(
     launch: Launch | None = None,
     options: str | None = None,
     reuse: bool,
+    steps: Steps = (),
 ) -> Launch:
     """Run one sweep to its end, print its progress and outcome, and send its notifications.
 
@@ -98,15 +101,15 @@ def run_stage(
     it belongs to, which is an earlier one if the same file was launched before.
 
     `options` are those that name the leaderboard in a command; without them, what the leaderboard
-    says is not printed. A KeyboardInterrupt, which SIGTERM raises too, closes the sweep's stores
-    and journal.
+    says is not printed. `steps` is the path of a stage within its file. A KeyboardInterrupt, which
+    SIGTERM raises too, closes the sweep's stores and journal.
 
     Raises SweepRefusedError if no trial was completed, and KeyboardInterrupt if the sweep was
     interrupted.
     """
     announce(f"{spec.sweep}: opening the stores, reading weights and data", log="stdout")
     watch = partial(watching, console=console, errors=stores.errors)
-    with failure_notified(spec.sweep, spec.notify):
+    with failure_notified(spec.sweep, spec.notify), naming_stage(steps):
         outcome = drive_sweep(spec, stores, executor, launch=launch, reuse=reuse, watch=watch)
         lines = [*_summarize_sweep(spec, stores, outcome, options)]
         for line in lines:

@@ -3,6 +3,7 @@
 import json
 import os
 import secrets
+from collections.abc import Sequence
 from itertools import chain
 from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
@@ -28,7 +29,15 @@ _OF_HERE = ("git_", "package_", "method_", "command", "folder")
 _RUNNER = "cse_platform.cli.submitted"
 
 
-def submit_sweep(file: Path, *, address: str, runs: str, overrides: list[str], ship: bool) -> None:
+def submit_sweep(
+    file: Path,
+    *,
+    address: str,
+    runs: str,
+    overrides: Sequence[str],
+    trials: int | None,
+    ship: bool,
+) -> None:
     """Submit a sweep file to the cluster at `address`, with its results in `runs` there.
 
     Returns when the sweep has begun, or has nothing left to do.
@@ -42,7 +51,7 @@ def submit_sweep(file: Path, *, address: str, runs: str, overrides: list[str], s
         raise SweepRefusedError(
             f"--runs {runs}: expected the absolute path of a folder on the cluster's machines"
         )
-    bundle = pack_sweep(file, overrides)
+    bundle = pack_sweep(file, overrides, trials)
     sent_paths = {str(path) for path in bundle.content.values()}
     own = (describe_own_sets(spec, among=sent_paths) for spec in bundle.sweeps.stages)
     for line in dict.fromkeys(chain.from_iterable(own)):

@@ -11,7 +11,9 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar
 
 from cse_methods.data.dev_selection import ByWidth, scores_by_width
+from cse_methods.errors import nearest_names
 from cse_platform.databases import expand_url, sqlite_url
+from cse_platform.errors import NotFoundError
 from cse_platform.leaderboard.board import MAIN_FAMILIES, board_rows, read_annotations
 from cse_platform.leaderboard.comparisons import (
     PairsOf,
@@ -30,7 +32,7 @@ from cse_platform.leaderboard.published.rows import (
     published_rows,
     rows_of_table,
 )
-from cse_platform.leaderboard.ranking import rank_rows, sort_rows
+from cse_platform.leaderboard.ranking import ORDERS, rank_rows, sort_rows
 from cse_platform.leaderboard.records import (
     BOARD_FAMILIES,
     EVERY_ROW,
@@ -187,7 +189,17 @@ class Leaderboard:
             rows = rank_rows(session, rows, family, published, resampled=ranked, progress=progress)
         if not rows:
             self.check(filters)
-        return sort_rows(rows, sort)
+        try:
+            return sort_rows(rows, sort)
+        except NotFoundError:
+            of_own = [] if tasks == OWN else self.rows(filters, tasks=OWN, ranked=False)
+            own = family_named(OWN, of_own).columns
+            near = nearest_names(str(sort), [*ORDERS, *own])
+            if not set(near) & set(own):
+                raise
+            raise NotFoundError(
+                f"there is no column {sort!r} to sort by; {near[0]!r} is one of --tasks own"
+            ) from None
 
     def check(self, filters: Filters) -> None:
         """Refuse filters that name no known method, backbone or sweep: NotFoundError."""

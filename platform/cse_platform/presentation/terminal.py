@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any
 
 from rich.box import Box
+from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, RenderableType  # noqa: TID251
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.segment import Segment
@@ -71,7 +72,7 @@ def print_page(page: Page, *, wide: bool = False, width: int = UNBOUNDED) -> Non
                 shown = _make_rich_table(block)
                 unbounded = console.options.update(max_width=UNBOUNDED)
                 if console.measure(shown, options=unbounded).maximum > console.width:
-                    shown = _make_rich_table(block, narrow=True)
+                    shown = _make_rich_table(block, width=console.width)
                 console.print(shown)
                 for note in block.notes:
                     if note not in printed_notes:
@@ -148,24 +149,41 @@ def progress_bar(what: str) -> Iterator[Callable[..., None]]:
         yield partial(bar.update, bar.add_task(what, total=None))
 
 
-def _make_rich_table(table: Table, *, narrow: bool = False) -> RichTable:
-    """Make a rich table; if narrow, numbers fold between words, and gaps are one blank wide."""
+def _fold_columns(table: Table, width: int) -> list[int | None]:
+    """Find widths of columns that fit into `width`, with gaps that are one blank wide.
+
+    Numbers fold between words, and then texts, the widest first and of equals the last. If that is
+    not enough, texts have no width, and rich breaks words.
+    """
+    room = width - len(table.heads) + 1
+    least, widths = list[int](), list[int]()
+    for index, head in enumerate(table.heads):
+        texts = [head.name, *(row[index].plain for row in table.rows)]
+        least.append(max((cell_len(word) for text in texts for word in text.split()), default=1))
+        lines = (cell_len(line) for text in texts for line in text.splitlines())
+        whole = least[-1] if head.align == "right" else max(lines, default=1)
+        widths.append(max(least[-1], min(whole, room)))
+    while sum(widths) > room:
+        foldable = [index for index, low in enumerate(least) if widths[index] > low]
+        if not foldable:
+            numbers = (head.align == "right" for head in table.heads)
+            return [low if number else None for low, number in zip(least, numbers, strict=True)]
+        widths[max(reversed(foldable), key=widths.__getitem__)] -= 1
+    return [*widths]
+
+
+def _make_rich_table(table: Table, *, width: int | None = None) -> RichTable:
+    """Make a rich table, which fits into `width` if one is given."""
+    widths = [None] * len(table.heads) if width is None else _fold_columns(table, width)
     shown = RichTable(
         box=LINES,
-        padding=(0, 0 if narrow else 1, 0, 0),
+        padding=(0, 1 if width is None else 0, 0, 0),
         pad_edge=False,
         show_edge=False,
         show_header=any(head.name for head in table.heads),
     )
-    for index, head in enumerate(table.heads):
-        words = " ".join([head.name, *(row[index].plain for row in table.rows)]).split()
-        number = head.align == "right"
-        shown.add_column(
-            Text(head.name),
-            justify=head.align,
-            overflow="fold",
-            width=max(map(len, words), default=1) if number and narrow else None,
-        )
+    for head, folded in zip(table.heads, widths, strict=True):
+        shown.add_column(Text(head.name), justify=head.align, overflow="fold", width=folded)
     for group in table.groups:
         shown.add_section()
         for row in group:

@@ -5,7 +5,9 @@ travel as pickles, and unpickling runs arbitrary code. How a worker ended that s
 known from what it has printed, and from what Ray says.
 """
 
+import linecache
 import re
+import sys
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 from traceback import format_exception
@@ -46,6 +48,20 @@ class Failure:
     """The reason in one line, truncated if very long; `traceback` has all of it."""
     traceback: str
     end: End
+
+
+def keep_source_lines(method: Method) -> None:
+    """Let tracebacks quote the lines of the method's package that this process has loaded.
+
+    Without it they quote those of its files when it fails, which a person may have edited by then.
+    """
+    package = method.train.__module__.partition(".")[0]
+    for name, module in list(sys.modules.items()):
+        file = getattr(module, "__file__", None)
+        if file and name.partition(".")[0] == package:
+            lines = linecache.getlines(file)
+            # Entries without a time of change stay, even if the file changes.
+            linecache.cache[file] = (sum(map(len, lines)), None, lines, file)
 
 
 def report_of(error: BaseException) -> RaisedError:

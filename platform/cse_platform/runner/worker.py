@@ -30,7 +30,7 @@ from cse_platform.errors import SettingsError, WorkerBusyError
 from cse_platform.gc_settings import collect_rarely, spare_survivors
 from cse_platform.kept_models import keep_model
 from cse_platform.runner.checkpoints import TrialCheckpoints
-from cse_platform.runner.failures import report_of
+from cse_platform.runner.failures import keep_source_lines, report_of
 from cse_platform.runner.machine_sampling import MachineSampler
 from cse_platform.runner.output_capture import OutputCapture, capture_output, is_stopped_by_tune
 from cse_platform.runner.report_messages import (
@@ -92,7 +92,8 @@ def trainable(method: str) -> Callable[[dict[str, Any]], dict[str, Any]]:
             raise SettingsError(
                 f"the code of {loaded_method.name} on this machine is not the code that the "
                 "sweep started with: it was edited, or another version is installed here; "
-                "restore it, or run it as another sweep: --set sweep=NEWNAME"
+                "restore it, or keep it (once a trial is complete, under another name of the "
+                "sweep), and run the same command again"
             )
         every = settings.get("checkpoint_every", CHECKPOINT_EVERY)
         root = settings.get("checkpoints")
@@ -168,6 +169,7 @@ def prepare_process(
         torch.set_num_threads(threads)
     given = {name: value for name, value in settings.items() if name not in RESERVED}
     loaded_method = loaded_method.specialise_for({name: (value,) for name, value in given.items()})
+    keep_source_lines(loaded_method)
     try:
         return loaded_method, loaded_method.config.model_validate(given)
     except ValidationError as error:

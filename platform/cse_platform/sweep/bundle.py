@@ -1,7 +1,7 @@
 """Pack a sweep file with the files that it names, so that it can run on another machine."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
@@ -35,14 +35,14 @@ class SweepBundle:
         return stages[0].sweep if len(stages) == 1 else self.sweeps.path.stem.strip("-") or "sweep"
 
 
-def pack_sweep(file: Path, overrides: list[str]) -> SweepBundle:
+def pack_sweep(file: Path, overrides: Sequence[str], trials: int | None = None) -> SweepBundle:
     """Read a sweep file as a run does, and bundle it with the files that it names.
 
     Raises:
         SweepFileError: if the file cannot be read or is invalid.
         SweepRefusedError: if it holds a secret, or a file that it names is missing or too large.
     """
-    draft = read_draft(file, overrides=overrides)
+    draft = read_draft(file, overrides=overrides, trials=trials)
     sweeps, data = draft.finish(), draft.source.data
     known = {name for stage in sweeps.stages for name in stage.data_files}
     travelled, files = dict[str, str](), dict[str, Path]()

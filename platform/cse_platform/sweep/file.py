@@ -64,7 +64,7 @@ def _parse_override(override: str, *, staged: bool) -> tuple[list[str], Any]:
     if not equals or not all(steps):
         raise OverrideError("expected a.b=VALUE, a dotted path and a YAML value")
     if staged and steps[0] != "stages":
-        raise OverrideError(f"the file has stages; write stages.0.{path}=…")
+        raise OverrideError(f"the file has stages; write --set stages.N.{path}=…, with N from 0")
     if steps[0] == "stages" and not staged:
         raise OverrideError("the file has no stages; leave 'stages.N.' out")
     try:
@@ -181,15 +181,21 @@ def load_sweep(path: Path | str, *, overrides: Sequence[str] = ()) -> SweepFile:
     return read_draft(Path(path), overrides=overrides).finish()
 
 
-def read_draft(path: Path, *, overrides: Sequence[str] = ()) -> DraftFile:
+def read_draft(
+    path: Path, *, overrides: Sequence[str] = (), trials: int | None = None
+) -> DraftFile:
     """Read a sweep file as `load_sweep` does, and collect its problems instead of raising them.
+
+    `trials` overrides `search.trials`; problems name the options as a person types them.
 
     Raises SweepFileError only if the file is not a YAML mapping.
     """
     path = find_sweep_file(path)
     source = read_yaml_file(path)
-    for override in overrides:
-        option = f"--set {mask_url(override)}"
+    typed = [(f"--set {mask_url(override)}", override) for override in overrides]
+    if trials is not None:
+        typed.append((f"--trials {trials}", f"search.trials={trials}"))
+    for option, override in typed:
         try:
             steps, value = _parse_override(override, staged="stages" in source.data)
             _write_override(source, steps, value, option)

@@ -174,14 +174,19 @@ class _Reader:
         entries: dict[str, tuple[Node, Node]] = {}
         for key, child in node.value:
             is_text = key.tag == _TEXT_TAG and isinstance(key, ScalarNode)
+            before: Any = None
+            if entries and isinstance(child, ScalarNode) and not child.value:
+                _, before = next(reversed(entries.values()))  # {low: 0,5} is {low: 0, 5: }
             if key.tag == _MERGE_TAG:
                 continue
-            if not is_text or not _is_text(key.value):
+            in_space = path[-1:] == ("space",) and isinstance(before, ScalarNode)
+            if in_space and re.search(r"\([^)]*$", before.value):
+                before.value += f", {key.value}"  # a call of another tool: uniform(0, 1)
+            elif not is_text or not _is_text(key.value):
                 got = "half a character" if is_text else _format_node(key)
                 if not isinstance(key, ScalarNode):
                     got += "; a text that begins with { or [ needs quotes"
-                if entries and isinstance(child, ScalarNode) and not child.value:
-                    _, before = next(reversed(entries.values()))  # {low: 0,5} is {low: 0, 5: }
+                if before is not None:
                     got += decimal_hint(f"{before.value},{key.value}")
                 self._add_problem(path, _get_line(key), f"a key must be text, got {got}")
             elif key.value in entries:

@@ -96,8 +96,8 @@ def test_own_scores_alone_are_named_by_the_board_and_shown_by_the_report(board) 
 
 
 def test_they_are_shown_where_they_are_asked_for_and_on_the_page(own_board) -> None:
-    def shown(*options: str) -> str:
-        told = invoke(cse_leaderboard, *options, env={"CSE_STORE": own_board})
+    def shown(*options: str, code: int = 0) -> str:
+        told = invoke(cse_leaderboard, *options, env={"CSE_STORE": own_board}, code=code)
         return told.output
 
     for options in (["--format", "latex"], ["--format", "csv"]):
@@ -109,6 +109,9 @@ def test_they_are_shown_where_they_are_asked_for_and_on_the_page(own_board) -> N
     assert "RankCSE against SimCSE, scores x 100" in latex and "RankCSE is above SimCSE" in latex
     assert "A: rankcse@" in latex and "B: simcse@" in latex  # as commands take them
     assert "law" not in shown()
+    for near in ("laws", "law"):
+        refused = shown("--sort", near, code=1)
+        assert f"no column '{near}' to sort by; 'law' is one of --tasks own" in refused
     rows = json.loads(shown("--tasks", "own", "--json"))
     assert [list(row["test"]) for row in rows] == [list(OWN)] * 2
     assert all(row["test_interval"]["law"] for row in rows)

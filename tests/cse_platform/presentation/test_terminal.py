@@ -57,6 +57,15 @@ def test_a_terminal_folds_and_never_cuts(texts, width) -> None:
     assert sorted(found) == sorted(expected.replace(" ", ""))
 
 
+def test_a_word_is_broken_only_where_the_words_of_all_columns_do_not_fit(capsys) -> None:
+    name = "adamw_without_bias_correction"  # the third column has 68 - 25 - 29 = 14 for its words
+    table = text_table(("a", "b", "c"), [("x" * 25, f"adamw, {name}", "some words " * 9)])
+    for width, is_whole in ((70, True), (50, False)):
+        print_page([table], width=width)
+        shown = capsys.readouterr().out
+        assert (name in shown) == is_whole and max(map(len, shown.splitlines())) <= width
+
+
 def test_a_huge_text_takes_no_longer_than_its_length(capsys) -> None:
     """Such as a stranger's leaderboard can have; the other rows are padded to its width."""
     start = time.monotonic()

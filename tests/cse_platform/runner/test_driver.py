@@ -84,12 +84,18 @@ def test_the_stages_of_a_file_belong_to_one_launch(tmp_path) -> None:
     console = Terminal(quiet=True)
     run_stage(specs[0], stores[0], InProcessExecutor(), console, launch=before, reuse=False)
     stages: list[Any] = [
-        SimpleNamespace(spec=spec, stores=own) for spec, own in zip(specs, stores, strict=True)
+        SimpleNamespace(spec=spec, stores=own, steps=("stages", number))
+        for number, (spec, own) in enumerate(zip(specs, stores, strict=True))
     ]
     run_stages(stages, InProcessExecutor(), console, options="", reuse=False)
     for own in stores:
         events = [event for _, event in read_journal(own.journal)]
         assert [e.launch for e in events if isinstance(e, SweepStarted)] == [before]
+    stages[1].spec = specs[1].model_copy(update={"backbone": "bert-base"})
+    with pytest.raises(SweepRefusedError, match=r": --set stages\.1\.sweep=NEWNAME"):
+        run_stages(stages, InProcessExecutor(), console, options="", reuse=False)
+    with pytest.raises(SweepRefusedError, match=r" --set sweep=NEWNAME"):  # a file of its own
+        run_stage(stages[1].spec, stores[1], InProcessExecutor(), console, reuse=False)
 
 
 def test_a_sweep_of_which_all_trials_fail_alike_stops_and_records_why(start, monkeypatch) -> None:

@@ -1,4 +1,5 @@
 import gzip
+import importlib
 import os
 import re
 import sys
@@ -18,6 +19,7 @@ from cse_platform.runner import output_capture
 from cse_platform.runner.failures import (
     failure_from_report,
     failure_without_report,
+    keep_source_lines,
     report_of,
     with_last_lines,
 )
@@ -67,6 +69,19 @@ def test_what_a_worker_tells_of_an_error_and_the_last_line_of_the_method() -> No
         said = failure_from_report(told, of_module(module)).message
         assert said.startswith(f"RuntimeError: shapes, at {place}")
         assert "raise" not in said
+
+
+def test_a_line_is_quoted_as_it_ran(tmp_path, monkeypatch) -> None:
+    monkeypatch.syspath_prepend(tmp_path)
+    file = tmp_path / "edited_method.py"
+    file.write_text("def train():\n    return 1 / 0\n")
+    train, method = importlib.import_module("edited_method").train, of_module("edited_method")
+    for _ in range(2):  # as at each trial of a process
+        keep_source_lines(method)
+        file.write_text("import math\ndef train():\n    return math.inf\n")
+        failure = failure_from_report(report_of(raised(train)), method)
+        assert failure.message.endswith(", at edited_method.py:2: return 1 / 0")
+        assert "def train" not in failure.traceback
 
 
 def test_an_end_without_a_word_of_the_worker_is_a_crash() -> None:

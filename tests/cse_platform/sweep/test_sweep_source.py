@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from cse_platform.errors import SweepFileError
-from cse_platform.sweep.file import load_sweep
+from cse_platform.sweep.file import load_sweep, read_draft
 from cse_platform.sweep.spec import SweepSpec, best_references
 from cse_platform.sweep.yaml_file import UnreadableYamlError, read_yaml
 
@@ -168,8 +168,11 @@ def test_overrides_replace_and_add_and_say_which_stage(tmp_path: Path) -> None:
     (spec,) = load_sweep(path, overrides=["stages.0.search.trials=5"]).stages
     assert spec.search.trials == 5
     assert refusal(path, ["search.trials=5"]).endswith(
-        "  --set search.trials=5: the file has stages; write stages.0.search.trials=…"
+        "  --set search.trials=5: the file has stages; write --set stages.N.search.trials=…, with "
+        "N from 0"
     )
+    with pytest.raises(SweepFileError, match=r"\n  --trials 5: the file has .* --set stages\.N\.s"):
+        read_draft(path, trials=5).finish()
 
 
 SWEEP = "method: toy, backbone: mini, corpus: builtin, fixed: {temperature: 1}, search: {trials: 1}"

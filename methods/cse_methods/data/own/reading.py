@@ -150,15 +150,16 @@ def _find_scale(golds: Sequence[float], path: Path) -> Scale:
         raise DataError(
             f"{path}: {list(golds).count(-1)} of the {len(golds)} scores are -1 and all others are "
             "0 or more, as in data sets where -1 stands for no label; leave those rows out "
-            "({file: …, where: {COLUMN: [VALUES]}} reads only rows with these values), or state "
-            f"the scale if it is a score: {{file: …, scale: [-1, {highest:g}]}}"
+            "({file: …, where: {COLUMN: [VALUES]}} in a sweep file reads only rows with these "
+            "values), or state there the scale if it is a score: "
+            f"{{file: …, scale: [-1, {highest:g}]}}"
         )
     if lowest < 0 and lowest >= -1 and highest <= 1:
         return -1, 1
     if lowest < 0 or highest > _USUAL_HIGHEST[-1]:
         raise DataError(
-            f"{path}: scores from {lowest:g} to {highest:g} have an unusual scale; state it: "
-            f"{{file: …, scale: [{lowest:g}, {highest:g}]}}"
+            f"{path}: scores from {lowest:g} to {highest:g} have an unusual scale; state it "
+            f"in a sweep file: {{file: …, scale: [{lowest:g}, {highest:g}]}}"
         )
     high = next(one for one in _USUAL_HIGHEST if highest <= one)
     return (1 if lowest >= 1 and high > 1 else 0), high
@@ -167,8 +168,9 @@ def _find_scale(golds: Sequence[float], path: Path) -> Scale:
 SCORE_NAMES = ("score", "similarity", "similarity_score", "relatedness_score", "gold", "label")
 """Usual names of the score column; if a table has several, the first of these is used."""
 _WAY_OUT = (
-    "state columns: [FIRST, SECOND, SCORE], by name if there is a header and by number if there is "
-    f"none, or give them the names {', '.join(SENTENCE_NAMES[0])} and {SCORE_NAMES[0]}"
+    "state columns: [FIRST, SECOND, SCORE] in a sweep file, by name if there is a header and by "
+    "number if there is none, or give them the names "
+    f"{', '.join(SENTENCE_NAMES[0])} and {SCORE_NAMES[0]}"
 )
 
 

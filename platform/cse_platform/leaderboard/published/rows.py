@@ -432,11 +432,14 @@ def rows_of_paper(paper: str, rows: Sequence[PublishedRow]) -> list[PublishedRow
     """Select the rows of a paper. Raises PublishedError, which lists those known, if none is."""
     of_paper = [row for row in rows if row.paper.lower() == paper.lower()]
     if not of_paper:
-        papers = list(dict.fromkeys(row.paper for row in rows))
-        known = f"known: {', '.join(papers)}"
-        raise PublishedError(
-            f"no tables of a paper {paper!r}{did_you_mean(paper, papers)}; {known}"
+        papers, name = list(dict.fromkeys(row.paper for row in rows)), paper.lower()
+        having = dict.fromkeys(
+            row.paper for row in rows if name in (row.method.lower(), row.system.lower())
         )
+        hint = did_you_mean(paper, papers)
+        if having:
+            hint = f"; its numbers are in those of {', '.join(having)}"
+        raise PublishedError(f"no tables of a paper {paper!r}{hint}; known: {', '.join(papers)}")
     return of_paper
 
 
