@@ -37,7 +37,7 @@ POOLERS = ("cls", "avg", "avg_top2", "avg_first_last")
 )
 @click.option(
     "--data",
-    help="A folder in the SentEval layout, `hub` or `builtin`; by default that of the trial's sweep "
+    help="A folder in the SentEval layout, `hub` or `builtin`; by default that of a trial's sweep "
     "file.  [env var: CSE_DATA]",
 )
 @click.option(
