@@ -379,6 +379,7 @@ def _count_states(session: Session, sweeps: Sequence[int]) -> Mapping[int, dict[
     by_state = (
         select(SweepTrialRecord.sweep_id, AttemptRecord.state, func.count())
         .join(SweepTrialRecord.trial)
+        .join(SweepTrialRecord.sweep)
         .join(AttemptRecord, MADE_IN_SWEEP)
         .where(SweepTrialRecord.sweep_id.in_(sweeps))
         .group_by(SweepTrialRecord.sweep_id, AttemptRecord.state)
@@ -393,7 +394,7 @@ def _count_cut_off(session: Session, sweep: int) -> int:
     """Count the trials of a sweep that wait to go on. The reason is read of unfinished trials only:
     it stands behind what is large in a row.
     """
-    waiting = select(func.count()).join(SweepTrialRecord.trial).join(AttemptRecord, MADE_IN_SWEEP)
+    waiting = select_trials(func.count(), attempt=MADE_IN_SWEEP)
     waiting = waiting.where(SweepTrialRecord.sweep_id == sweep, AttemptRecord.state == "RUNNING")
     return session.scalar(waiting.where(AttemptRecord.why.is_not(None))) or 0
 
@@ -440,6 +441,7 @@ def _read_activity(session: Session, sweep: int, *, since: datetime) -> tuple[in
         select(func.max(AttemptRecord.started))
         .select_from(SweepTrialRecord)
         .join(SweepTrialRecord.trial)
+        .join(SweepTrialRecord.sweep)
         .join(AttemptRecord, MADE_IN_SWEEP)
         .where(SweepTrialRecord.sweep_id == sweep)
     )
@@ -469,6 +471,7 @@ def _estimate_missing_trials(
     query = (
         select(*columns, AttemptRecord.started, AttemptRecord.finished)
         .join(SweepTrialRecord.trial)
+        .join(SweepTrialRecord.sweep)
         .join(AttemptRecord, MADE_IN_SWEEP)
         .where(SweepTrialRecord.sweep_id == sweep.id, SweepTrialRecord.reused.is_(None))
     )
@@ -502,7 +505,8 @@ def _select_sample(
     """Match the best trials, up to half the limit, and an even sample of the others; return the
     condition, and the weights of the trials.
     """
-    complete = of_sweep.join(SweepTrialRecord.trial).join(AttemptRecord, MADE_IN_SWEEP)
+    complete = of_sweep.join(SweepTrialRecord.trial).join(SweepTrialRecord.sweep)
+    complete = complete.join(AttemptRecord, MADE_IN_SWEEP)
     complete = complete.where(AttemptRecord.state == "COMPLETE")
     best_first = complete.order_by(AttemptRecord.best_value.desc(), SweepTrialRecord.number)
     best = select(best_first.limit(limit // 2).cte("best").c.trial_id)

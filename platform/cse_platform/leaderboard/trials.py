@@ -55,17 +55,16 @@ from cse_platform.values import is_number
 
 
 def _match_made_in_sweep(link: Any, trial: Any, attempt: Any) -> ColumnElement[bool]:
-    own, sweep = aliased(AttemptRecord), aliased(SweepRecord)
-    made = select(own.id).join(sweep, sweep.journal == own.journal)
-    made = made.where(sweep.id == link.sweep_id, own.trial_id == link.trial_id)
-    made = made.where(own.state.is_not(None), link.reused.is_(None)).correlate(link)
+    own = aliased(AttemptRecord)
+    made = select(own.id).where(own.trial_id == trial.id, own.journal == SweepRecord.journal)
+    made = made.where(link.reused.is_(None)).correlate(link, trial, SweepRecord)
     either = func.coalesce(made.scalar_subquery(), trial.shown_attempt)
     return and_(attempt.id == either, attempt.trial_id == trial.id)
 
 
 MADE_IN_SWEEP = _match_made_in_sweep(SweepTrialRecord, TrialRecord, AttemptRecord)
 """Matches the attempt that a sweep made itself at a trial, which another sweep can have completed;
-of a trial that it reused, the one that the trial shows.
+of a trial that it reused, the one that the trial shows. It needs the sweep.
 """
 
 
@@ -144,6 +143,7 @@ def select_trials(*columns: Any, attempt: Any = TrialRecord.shown) -> Select[Any
     return (
         select(*columns)
         .select_from(SweepTrialRecord)
+        .join(SweepTrialRecord.sweep)
         .join(SweepTrialRecord.trial)
         .join(AttemptRecord, attempt)
         .join(TrialRecord.configuration)
@@ -179,7 +179,7 @@ def read_trials(
     """
     chosen = _COLUMNS | columns | {name: measured_value(name) for name in measured}
     chosen["attempt"] = AttemptRecord.id
-    query = select_trials(*chosen.values(), attempt=attempt).join(SweepTrialRecord.sweep)
+    query = select_trials(*chosen.values(), attempt=attempt)
     query = query.join(ConfigurationRecord.group).where(*conditions).order_by(*order).limit(limit)
     lines = [dict(zip(chosen, line, strict=True)) for line in session.execute(query)]
     attempts = [line.pop("attempt") for line in lines]
