@@ -7,7 +7,7 @@ import errno
 import logging
 import re
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TypeVar
@@ -38,6 +38,7 @@ _STORAGE = re.compile(r".*(?=/(?:artifacts/models|sweeps/[^/]+/ray)/)", re.DOTAL
 """The storage in the path of a model or a checkpoint."""
 
 _log = logging.getLogger(__name__)
+_LOADING = logging.getLogger("cse_methods.encoders.loading")
 
 
 def exists(location: str) -> bool:
@@ -135,6 +136,9 @@ def refuse_links(location: str) -> None:
 def local_copy(location: str, trial: str) -> Iterator[Path]:
     """Yield a local folder with a trial's model; it does not exist if the model does not.
 
+    Who loads it meanwhile is not warned of weights that no vector depends on: its trial put them
+    there.
+
     Raises:
         NotFoundError: if the path or URI holds something other than the model of this trial.
         BackboneError: if it is unreachable, or behind a link.
@@ -146,10 +150,14 @@ def local_copy(location: str, trial: str) -> Iterator[Path]:
             f"cse-leaderboard reproduce {trial[:8]} writes a folder that trains it again"
         )
     files, path = filesystem(location)
-    if isinstance(files, LocalFileSystem):
-        yield Path(path)
-        return
-    with TemporaryDirectory(prefix="cse-model-") as folder:
+    with ExitStack() as leave:
+        silence = logging.Filter("no logger")
+        _LOADING.addFilter(silence)
+        leave.callback(_LOADING.removeFilter, silence)
+        if isinstance(files, LocalFileSystem):
+            yield Path(path)
+            return
+        folder = leave.enter_context(TemporaryDirectory(prefix="cse-model-"))
         try:
             copy_files(path, folder, source_filesystem=files)
         except OSError as error:

@@ -85,6 +85,10 @@ def test_a_file_of_published_numbers(runs, tmp_path) -> None:
     file.write_text(head + "ours,table1,bert-base,simcse,,avg_sts,test,spearman,77.5,\n")
     told = run("--runs", runs, "--published", "--published-file", file, "--json").stdout
     assert ["ours table1"] in [row["sources"] for row in json.loads(told) if row["published"]]
+    for folder in (runs, tmp_path / "none"):  # the file's rows alone, and where none is known
+        told = run("--runs", folder, "--published-file", file, "--json").stdout
+        shown = [row["sources"] for row in json.loads(told) if row["published"]]
+        assert shown == [["ours table1"]]
     file.write_text(head + "ours,table1,bert-base,simcse,,avg_sts,test,spearman,high,\n")
     refused = run("--runs", runs, "--published-file", file, code=1)
     assert "line 2" in refused.stderr
@@ -158,6 +162,7 @@ def test_refusals_are_one_sentence(runs, tmp_path) -> None:
         "--method SimCSE": "did you mean 'simcse'?",
         "--backbone bert": "did you mean 'bert-base'?",
         "--backbone bert-bse": "did you mean 'bert-base'?",
+        "--backbone mini-bert": "did you mean 'mini'?",  # not 'non-bert', which a paper has
         f"--runs {tmp_path}/none": f"sqlite:///{tmp_path}/none/leaderboard.db",
     }.items():
         result = run(*words.split(), *(() if "--runs" in words else ("--runs", runs)), code=1)

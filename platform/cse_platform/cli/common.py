@@ -281,13 +281,14 @@ def store_options(command: Callable[..., _R]) -> Callable[..., _R]:
     )
     @wraps(command)
     def call(*args: Any, runs: Path | None, store: str | None, **given: Any) -> _R:
-        stores = StoreOptions(runs, store, _is_typed("store"))
+        stores = StoreOptions(runs, store, is_typed("store"))
         return command(*args, stores=stores, **given)
 
     return call
 
 
-def _is_typed(option: str) -> bool:
+def is_typed(option: str) -> bool:
+    """Whether the command line gives an option, rather than a variable or its default."""
     source = click.get_current_context().get_parameter_source(option)
     return source is ParameterSource.COMMANDLINE
 
@@ -363,7 +364,7 @@ def format_options(command: Callable[..., _R]) -> Callable[..., _R]:
     @click.option("--json", "as_json", is_flag=True, help="Same as --format json.")
     @wraps(command)
     def call(*args: Any, format: str, as_json: bool, **given: Any) -> _R:
-        if as_json and _is_typed("format") and format != "json":
+        if as_json and is_typed("format") and format != "json":
             raise click.UsageError(f"json and {format} are two formats; choose one")
         return command(*args, format="json" if as_json else format, **given)
 

@@ -15,6 +15,7 @@ from cse_platform.cli.common import (
     StoreOptions,
     filter_options,
     format_options,
+    is_typed,
     print_document,
     published_option,
     store_options,
@@ -65,7 +66,8 @@ _SECTIONS = {
     is_flag=False,
     flag_value="",
     metavar="[PAPER:TABLE]",
-    help="Also show the papers' own numbers, or those of one table: rankcse:2.",
+    help="Also show the papers' own numbers, or those of one table: rankcse:2. Without it, "
+    "--published-file shows the rows of its file alone.",
 )
 @published_option
 @click.option("--against", metavar="A", help="Mark test scores significantly above those of A.")
@@ -111,7 +113,11 @@ def main(
         cse-leaderboard show quickstart-simcse#3
     """
     from cse_platform.leaderboard.api import open_leaderboard
-    from cse_platform.leaderboard.published.rows import merge_repeated_rows, published_rows
+    from cse_platform.leaderboard.published.rows import (
+        PublishedRow,
+        merge_repeated_rows,
+        published_rows,
+    )
     from cse_platform.leaderboard.records import OWN, family_named, family_of
     from cse_platform.presentation.board import board_document
     from cse_platform.presentation.board_entries import Board, is_on_tests
@@ -120,20 +126,23 @@ def main(
     tables = _TABLES if "all" in show else show
     paper_tables = tuple(published.split(",")) if published else ()
     backbone, method = filters.backbone, filters.method
-    try:
-        reader = open_leaderboard(stores.url, published=published_files)
-    except NoStoreError as error:
-        if against or published is None:
-            raise
-        echo(f"{error}; showing only the papers' numbers", err=True)
+    papers = list[PublishedRow]()
+    if shows_published := published is not None or is_typed("published_files"):
         printed = published_rows(
             backbone=backbone,
             method=method,
             files=published_files,
             tables=paper_tables,
+            shipped=published is not None,
             ablations=False,
         )
         papers = merge_repeated_rows(printed)
+    try:
+        reader = open_leaderboard(stores.url, published=published_files)
+    except NoStoreError as error:
+        if against or not shows_published:
+            raise
+        echo(f"{error}; showing only published numbers", err=True)
         board = Board([], published=papers, family=tasks or "sts", sorted_by=sort)
     else:
         with reader, progress_bar("resampling") as move:
@@ -145,9 +154,6 @@ def main(
                 progress=lambda done, total: move(advance=done, total=total),
             )
             family = tasks or family_of(ours)
-            papers = []
-            if published is not None:
-                papers = reader.published(backbone=backbone, method=method, tables=paper_tables)
             board = Board(
                 ours,
                 published=papers,
@@ -179,7 +185,7 @@ def main(
             err=True,
         )
     shown = family_named(board.family)
-    if published is not None and not any(is_on_tests(row, shown) for row in board.published):
+    if shows_published and not any(is_on_tests(row, shown) for row in board.published):
         selected = ", ".join(filter(None, (published, backbone, method)))
         echo(
             f"No published row{f' of {selected}' * bool(selected)} has test scores of "

@@ -17,7 +17,12 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from cse_platform.errors import StoreError, SweepRefusedError
-from cse_platform.leaderboard.trials import find_sweep_and_number, read_trials
+from cse_platform.leaderboard.trials import (
+    MADE_IN_SWEEP,
+    find_sweep_and_number,
+    read_trials,
+    select_trials,
+)
 from cse_platform.stores.sql.lease import add_request, lease_owners, waiting_requests
 from cse_platform.stores.sql.store import HANG_SECONDS, Store, open_store
 from cse_platform.stores.sql.tables import (
@@ -27,7 +32,6 @@ from cse_platform.stores.sql.tables import (
     SweepRequestRecord,
     SweepStartRecord,
     SweepTrialRecord,
-    TrialRecord,
     find_sweep,
 )
 from cse_platform.sweep.file import OverrideError, read_setting
@@ -69,8 +73,8 @@ def send_request(
             if (source := stored.spec.get("source")) in UNCHECKED_DATA:
                 raise SweepRefusedError(f"sweep {sweep!r} was {source}, so nothing runs it")
             owner = lease_owners(session, sweep).get(sweep)
-            query = select(SweepTrialRecord.number, AttemptRecord.state)
-            query = query.join(SweepTrialRecord.trial).join(TrialRecord.shown)
+            columns = SweepTrialRecord.number, AttemptRecord.state
+            query = select_trials(*columns, attempt=MADE_IN_SWEEP)
             rows = session.execute(query.where(SweepTrialRecord.sweep_id == stored.id))
             states = {row.number: row.state for row in rows}
             starts = select(SweepStartRecord.provenance).order_by(SweepStartRecord.started.desc())
@@ -169,7 +173,8 @@ def _refuse_repetition(
         return
     settings = spec.config(values).hyperparameters()  # a None can be left out of them
     searched = {name: settings.get(name) for name in values}
-    for trial in read_trials(session, SweepTrialRecord.sweep_id == stored.id, space=spec.space):
+    of_sweep = SweepTrialRecord.sweep_id == stored.id
+    for trial in read_trials(session, of_sweep, space=spec.space, attempt=MADE_IN_SWEEP):
         if searched == {name: trial.searched_values.get(name) for name in searched}:
             way_out = "seeds.confirm in its file runs further seeds of the best"
             if trial.state in _TAKES["retry"]:

@@ -527,9 +527,7 @@ def _build_row(
     chose = {line.seed for line in seeds if line.chose}
     repeats = {line.seed for line in seeds if line.repeats}
     dev_score = estimate_dev(values, chose, group, repeats)
-    best_of = effort.trials if dev_score.counts_choice else 1
-    if dev_score.standing == ESTIMATED:
-        best_of = effort.estimated
+    is_chosen = dev_score.counts_choice or dev_score.standing == ESTIMATED
     keys = {line.seed: line.key for line in seeds}
     entries = [written[name] for name in (configuration.hash, *keys.values()) if name in written]
     # The test sets are those of the scores; without scores, sets of the kind of the dev sets.
@@ -549,7 +547,7 @@ def _build_row(
         dev=dev_set(group),
         dev_score=dev_score,
         chosen_by={line.seed: line.best_value for line in seeds if line.chosen},
-        best_of=1 if is_alone else int(best_of),
+        best_of=int(effort.rivals) if is_chosen and not is_alone else 1,
         dev_untrained=math.fsum(starts) / len(starts) if starts else None,
         trials=int(effort.trials),
         gpu_hours=None if group.dev_source == IMPORTED else effort.gpu_seconds / 3600,

@@ -159,8 +159,7 @@ def frame_curves(session: Session, filters: Filters) -> "pd.DataFrame":
 
 def _select_joined(*columns: Any) -> Any:
     """Select columns of trials, their sweeps and their groups."""
-    joined = select_trials(*columns).join(SweepTrialRecord.sweep)
-    return joined.join(ConfigurationRecord.group)
+    return select_trials(*columns).join(ConfigurationRecord.group)
 
 
 def _select_conditions(filters: Filters) -> list[ColumnElement[bool]]:

@@ -151,6 +151,11 @@ class Configuration:
     code: str | None = None
     """Hash of the method's code that its trials ran; None if it is unknown."""
 
+    @property
+    def compared_values(self) -> dict[str, Any]:
+        """The values in the words that all methods share: the library's pooler `mean` is `avg`."""
+        return self.values | ({"pooler": "avg"} if self.values.get("pooler") == "mean" else {})
+
 
 @dataclass(frozen=True)
 class Estimate:
@@ -342,7 +347,7 @@ class LeaderboardRow(Trained):
     """
     best_of: int = 1
     """The number of estimates that its own is the best of: of configurations that seeds estimate
-    which did not choose them, else of the trials of a search. 1 if nothing chose it.
+    which did not choose them, else of the trials that ended in a search. 1 if nothing chose it.
     """
     corpus: str = ""
     """The training corpora, joined with `+`."""

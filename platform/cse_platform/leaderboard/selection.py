@@ -177,9 +177,10 @@ def selected_configurations(
     highest means.
 
     Returns:
-        Columns `id`, `trials`, `gpu_seconds` and `estimated`. `trials` and `gpu_seconds` sum over
+        Columns `id`, `trials`, `gpu_seconds` and `rivals`. `trials` and `gpu_seconds` sum over
         the trials, of any state, of the whole group that pass the filters and were not run to
-        debug; `estimated` counts its configurations that seeds estimate which did not choose them.
+        debug. `rivals`, without `per_configuration`, counts its configurations that seeds estimate
+        which did not choose them, or if there is none, those of the trials that ended in a search.
     """
     within = filters.sweep, filters.tag, filters.configuration, filters.hardware, filters.since
     if any(value is not None for value in within):  # groups pass in part
@@ -204,9 +205,10 @@ def selected_configurations(
     ]
     rival = aliased(ConfigurationRecord)
     of_this_group = rival.group_id == GroupRecord.id, rival.n > 0, rival.standing == ESTIMATED
-    estimated = select(func.count()).select_from(rival).where(*of_this_group)
-    effort.append(estimated.correlate(GroupRecord).scalar_subquery().label("estimated"))
-    query = select(_select_best_of_group().label("id"), *effort)
+    estimated = select(func.count()).select_from(rival).where(*of_this_group).correlate(GroupRecord)
+    searched = effort[0] - _count_idle_trials()
+    rivals = _choose_rivals(estimated.scalar_subquery(), searched)
+    query = select(_select_best_of_group().label("id"), *effort, rivals)
     if per_configuration:
         configuration = ConfigurationRecord
         query = select(configuration.id, *effort).join(GroupRecord.configurations)
@@ -216,6 +218,39 @@ def selected_configurations(
             query = query.order_by(*order).limit(limit)
     query = query.outerjoin(debugging, of_group).where(*group_conditions(filters))
     return query.subquery("selected")
+
+
+def _choose_rivals(estimated: Any, searched: Any) -> ColumnElement[int]:
+    return func.coalesce(func.nullif(estimated, 0), searched).label("rivals")
+
+
+def _ended_in_search() -> ColumnElement[bool]:
+    """Match the trials that have ended, and not only as further seeds."""
+    link = aliased(SweepTrialRecord)
+    in_search = exists().where(link.trial_id == TrialRecord.id, link.role != "confirm")
+    return and_(AttemptRecord.state != "RUNNING", in_search.correlate(TrialRecord))
+
+
+def _count_idle_trials() -> ColumnElement[int]:
+    """Count the trials of a group that are further seeds or have not ended, and that were not run
+    to debug. Only sweeps that can have some are read.
+    """
+    query = (
+        select(func.count(TrialRecord.id.distinct()))
+        .select_from(SweepRecord)
+        .join(SweepRecord.links)
+        .join(SweepTrialRecord.trial)
+        .join(TrialRecord.shown)
+        .join(TrialRecord.configuration)
+        .where(
+            SweepRecord.method == GroupRecord.method,
+            or_(SweepRecord.confirming > 0, SweepRecord.state != "COMPLETE"),
+            ConfigurationRecord.group_id == GroupRecord.id,
+            TrialRecord.id.not_in(_select_debugging_trials()),
+            ~_ended_in_search(),
+        )
+    )
+    return query.correlate(GroupRecord).scalar_subquery()
 
 
 def _select_among_trials(
@@ -228,6 +263,7 @@ def _select_among_trials(
             TrialRecord.configuration_id.label("id"),
             *aggregate_seeds(),
             func.sum(case((debugging, 0), else_=1)).label("trials"),
+            func.sum(case((or_(debugging, ~_ended_in_search()), 0), else_=1)).label("searched"),
             func.sum(case((debugging, 0.0), else_=TrialRecord.gpu_seconds)).label("gpu_seconds"),
         )
         .select_from(TrialRecord)
@@ -239,7 +275,6 @@ def _select_among_trials(
     group = ConfigurationRecord.group_id
     n, mean, standing = estimate_from(tried)
     best = best_first(standing, mean, ConfigurationRecord.hash)
-    estimated = case((standing == ESTIMATED, 1), else_=0)
     ranked = (
         select(
             tried.c.id,
@@ -250,14 +285,17 @@ def _select_among_trials(
             func.row_number().over(partition_by=group, order_by=best).label("position"),
             func.sum(tried.c.trials).over(partition_by=group).label("trials"),
             func.sum(tried.c.gpu_seconds).over(partition_by=group).label("gpu_seconds"),
-            func.sum(estimated).over(partition_by=group).label("estimated"),
+            _choose_rivals(
+                func.sum(case((standing == ESTIMATED, 1), else_=0)).over(partition_by=group),
+                func.sum(tried.c.searched).over(partition_by=group),
+            ),
         )
         .join(ConfigurationRecord, ConfigurationRecord.id == tried.c.id)
         .join(ConfigurationRecord.group)
         .where(*group_conditions(filters))
         .subquery("ranked")
     )
-    columns = ranked.c.id, ranked.c.trials, ranked.c.gpu_seconds, ranked.c.estimated
+    columns = ranked.c.id, ranked.c.trials, ranked.c.gpu_seconds, ranked.c.rivals
     query = select(*columns).where(ranked.c.n > 0)
     if not per_configuration:
         return query.where(ranked.c.position == 1)
@@ -277,10 +315,10 @@ def refuse_unknown_names(
     def refuse(kind: str, name: str, others: Collection[str]) -> None:
         names = known[f"{kind}s"]
         if name not in {*names, *others}:
+            meant = did_you_mean(name.lower(), names) or did_you_mean(name.lower(), sorted(others))
             raise NotFoundError(
                 f"there is no {kind} {name!r} (on this leaderboard: "
-                f"{', '.join(names) or 'none yet'})"
-                f"{did_you_mean(name.lower(), sorted({*names, *others}))}"
+                f"{', '.join(names) or 'none yet'}){meant}"
             )
 
     if filters.sweep is not None:

@@ -17,6 +17,7 @@ from cse_platform.leaderboard.records import Annotations, Trial
 from cse_platform.leaderboard.selection import best_first
 from cse_platform.leaderboard.trials import (
     LAST_VALUE,
+    MADE_IN_SWEEP,
     best_columns,
     best_trials,
     read_trials,
@@ -194,6 +195,7 @@ def read_running(session: Session, sweep: str, *, curves: bool = False) -> list[
         curves="metrics" if curves else None,
         last_step=AttemptRecord.reached,
         last_value=LAST_VALUE,
+        attempt=MADE_IN_SWEEP,
         **best_columns(record),
     )
 
@@ -216,6 +218,7 @@ def read_running_and_ended(
         finished=ended,
         last_step=AttemptRecord.reached,
         last_value=LAST_VALUE,
+        attempt=MADE_IN_SWEEP,
         **best_columns(record),
     )
 
@@ -278,15 +281,16 @@ def read_search(
     if total > limit:
         columns = SweepTrialRecord.number, SweepTrialRecord.role, AttemptRecord.state
         hash_, value = ConfigurationRecord.hash, AttemptRecord.best_value
-        query = select_trials(*columns, hash_.label("configuration"), value.label("best_value"))
+        of_trial = hash_.label("configuration"), value.label("best_value")
+        query = select_trials(*columns, *of_trial, attempt=MADE_IN_SWEEP)
         query = query.where(*clauses).order_by(SweepTrialRecord.number)
         outcomes = session.execute(query).all()
         sampled, weight = _select_sample(session, matching, limit=limit, total=total)
         clauses.append(sampled)
         weights["weight"] = weight
-    trials = tuple(read_trials(session, *clauses, space=space, **weights))
+    found = read_trials(session, *clauses, space=space, attempt=MADE_IN_SWEEP, **weights)
     return SearchHistory(
-        record.name, record.dev, space, trials, total, record.sampler, record.method, outcomes
+        record.name, record.dev, space, tuple(found), total, record.sampler, record.method, outcomes
     )
 
 
@@ -372,7 +376,8 @@ def _count_states(session: Session, sweeps: Sequence[int]) -> Mapping[int, dict[
     by_state = (
         select(SweepTrialRecord.sweep_id, AttemptRecord.state, func.count())
         .join(SweepTrialRecord.trial)
-        .join(TrialRecord.shown)
+        .join(SweepTrialRecord.sweep)
+        .join(AttemptRecord, MADE_IN_SWEEP)
         .where(SweepTrialRecord.sweep_id.in_(sweeps))
         .group_by(SweepTrialRecord.sweep_id, AttemptRecord.state)
     )
@@ -386,7 +391,7 @@ def _count_cut_off(session: Session, sweep: int) -> int:
     """Count the trials of a sweep that wait to go on. The reason is read of unfinished trials only:
     it stands behind what is large in a row.
     """
-    waiting = select(func.count()).join(SweepTrialRecord.trial).join(TrialRecord.shown)
+    waiting = select_trials(func.count(), attempt=MADE_IN_SWEEP)
     waiting = waiting.where(SweepTrialRecord.sweep_id == sweep, AttemptRecord.state == "RUNNING")
     return session.scalar(waiting.where(AttemptRecord.why.is_not(None))) or 0
 
@@ -412,7 +417,8 @@ def _is_unfinished(session: Session, sweep: int, request: SweepRequested) -> boo
         waits = [AttemptRecord.state.in_(states), AttemptRecord.finished < request.time]
     if request.numbers:
         waits.append(SweepTrialRecord.number.in_(request.numbers))
-    waiting = select_trials(SweepTrialRecord.number).where(SweepTrialRecord.sweep_id == sweep)
+    waiting = select_trials(SweepTrialRecord.number, attempt=MADE_IN_SWEEP)
+    waiting = waiting.where(SweepTrialRecord.sweep_id == sweep)
     return session.execute(waiting.where(*waits).limit(1)).first() is not None
 
 
@@ -430,9 +436,10 @@ def _read_activity(session: Session, sweep: int, *, since: datetime) -> tuple[in
     """Count the trials of a sweep that ended since its last start, and read when it last moved."""
     of_sweep = (
         select(func.max(AttemptRecord.started))
-        .select_from(TrialRecord)
-        .join(TrialRecord.shown)
-        .join(TrialRecord.links)
+        .select_from(SweepTrialRecord)
+        .join(SweepTrialRecord.trial)
+        .join(SweepTrialRecord.sweep)
+        .join(AttemptRecord, MADE_IN_SWEEP)
         .where(SweepTrialRecord.sweep_id == sweep)
     )
     ended, finished = session.execute(
@@ -461,7 +468,8 @@ def _estimate_missing_trials(
     query = (
         select(*columns, AttemptRecord.started, AttemptRecord.finished)
         .join(SweepTrialRecord.trial)
-        .join(TrialRecord.shown)
+        .join(SweepTrialRecord.sweep)
+        .join(AttemptRecord, MADE_IN_SWEEP)
         .where(SweepTrialRecord.sweep_id == sweep.id, SweepTrialRecord.reused.is_(None))
     )
     rows = session.execute(query).all()
@@ -494,7 +502,8 @@ def _select_sample(
     """Match the best trials, up to half the limit, and an even sample of the others; return the
     condition, and the weights of the trials.
     """
-    complete = of_sweep.join(SweepTrialRecord.trial).join(TrialRecord.shown)
+    complete = of_sweep.join(SweepTrialRecord.trial).join(SweepTrialRecord.sweep)
+    complete = complete.join(AttemptRecord, MADE_IN_SWEEP)
     complete = complete.where(AttemptRecord.state == "COMPLETE")
     best_first = complete.order_by(AttemptRecord.best_value.desc(), SweepTrialRecord.number)
     best = select(best_first.limit(limit // 2).cte("best").c.trial_id)

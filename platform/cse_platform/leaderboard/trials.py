@@ -6,7 +6,7 @@ for their best one. METHOD names rows.
 """
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from string import hexdigits
 from typing import Any, Literal
@@ -17,6 +17,7 @@ from sqlalchemy import (
     ScalarSelect,
     Select,
     Text,
+    and_,
     case,
     cast,
     exists,
@@ -51,6 +52,20 @@ from cse_platform.sweep.space.space import Space
 from cse_platform.tracking.events import MODEL_DIGITS, Annotatable
 from cse_platform.tracking.history import stored_dev
 from cse_platform.values import is_number
+
+
+def _match_made_in_sweep(link: Any, trial: Any, attempt: Any) -> ColumnElement[bool]:
+    own = aliased(AttemptRecord)
+    made = select(own.id).where(own.trial_id == trial.id, own.journal == SweepRecord.journal)
+    made = made.where(link.reused.is_(None)).correlate(link, trial, SweepRecord)
+    either = func.coalesce(made.scalar_subquery(), trial.shown_attempt)
+    return and_(attempt.id == either, attempt.trial_id == trial.id)
+
+
+MADE_IN_SWEEP = _match_made_in_sweep(SweepTrialRecord, TrialRecord, AttemptRecord)
+"""Matches the attempt that a sweep made itself at a trial, which another sweep can have completed;
+of a trial that it reused, the one that the trial shows. It needs the sweep.
+"""
 
 
 def _of_points(quantity: Any, *conditions: ColumnElement[bool]) -> ScalarSelect[Any]:
@@ -119,17 +134,18 @@ _COLUMNS: dict[str, Any] = {
 """The columns of each `Trial`, by field."""
 
 
-def select_trials(*columns: Any) -> Select[Any]:
+def select_trials(*columns: Any, attempt: Any = TrialRecord.shown) -> Select[Any]:
     """Select columns of trials, of the attempts that they show, of their links to sweeps and of
     their configurations.
 
-    A trial appears once for each sweep that holds it.
+    A trial appears once for each sweep that holds it. `attempt` matches another attempt of each.
     """
     return (
         select(*columns)
         .select_from(SweepTrialRecord)
+        .join(SweepTrialRecord.sweep)
         .join(SweepTrialRecord.trial)
-        .join(TrialRecord.shown)
+        .join(AttemptRecord, attempt)
         .join(TrialRecord.configuration)
     )
 
@@ -142,6 +158,7 @@ def read_trials(
     space: Space | None = None,
     curves: Literal["values", "metrics"] | None = None,
     measured: Sequence[str] = (),
+    attempt: Any = TrialRecord.shown,
     **columns: Any,
 ) -> list[Trial]:
     """Read trials: the one query behind every view of them.
@@ -156,17 +173,19 @@ def read_trials(
             `Trial.searched_values` are those that the first sweep with the configuration searched.
         curves: whether to read the dev curves: their values, or their metrics too.
         measured: the metrics and test scores to read, as for `measured_value`.
+        attempt: matches the attempt of each trial; `MADE_IN_SWEEP` where a sweep is told.
         columns: further fields of `Trial` by name, such as `last_value=LAST_VALUE`, or other
             expressions for the usual ones.
     """
     chosen = _COLUMNS | columns | {name: measured_value(name) for name in measured}
-    query = select_trials(*chosen.values()).join(SweepTrialRecord.sweep)
+    chosen["attempt"] = AttemptRecord.id
+    query = select_trials(*chosen.values(), attempt=attempt)
     query = query.join(ConfigurationRecord.group).where(*conditions).order_by(*order).limit(limit)
     lines = [dict(zip(chosen, line, strict=True)) for line in session.execute(query)]
-    keys = [line["key"] for line in lines] if curves else []
-    points = dev_curves(session, keys, metrics=curves == "metrics") if keys else {}
+    attempts = [line.pop("attempt") for line in lines]
+    points = _read_points(session, attempts, metrics=curves == "metrics") if curves else {}
     in_space = () if space is None else space.order
-    for line in lines:
+    for line, made in zip(lines, attempts, strict=True):
         active = line["hyperparameters"]
         if space is not None:
             active = line["hyperparameters"] = drop_inactive_values(space, active)
@@ -178,8 +197,8 @@ def read_trials(
         }
         line["searched"] = tuple(line["searched"])
         line["measured"] = {name: line.pop(name) for name in measured}
-        if keys:
-            line["points"] = tuple(points[line["key"]])
+        if curves:
+            line["points"] = tuple(points[made])
     return [Trial(**line) for line in lines]
 
 
@@ -218,26 +237,30 @@ def trial_of_key(
     return next(iter(trials), None)
 
 
-def dev_curves(
-    session: Session, trials: Sequence[str], *, metrics: bool = True
-) -> dict[str, list[DevPoint]]:
-    """Read the dev curves of trials, by their keys, in order of steps; empty if there is none.
+def dev_curves(session: Session, trials: Sequence[str]) -> dict[str, list[DevPoint]]:
+    """Read the dev curves of trials, by their keys, in order of steps; empty if there is none."""
+    query = select(TrialRecord.key, TrialRecord.shown_attempt).where(TrialRecord.key.in_(trials))
+    shown = {key: attempt for key, attempt in session.execute(query) if attempt is not None}
+    points = _read_points(session, shown.values(), metrics=True)
+    return {key: points[shown[key]] if key in shown else [] for key in trials}
 
-    Without `metrics`, the points have their values alone.
-    """
+
+def _read_points(
+    session: Session, attempts: Collection[int], *, metrics: bool
+) -> dict[int, list[DevPoint]]:
+    """Read the dev points of attempts by step; without `metrics`, they have their values alone."""
     measured = DevPointRecord.metrics if metrics else null()
-    columns = (TrialRecord.key, AttemptRecord.best_step, DevPointRecord.step, DevPointRecord.value)
+    columns = (AttemptRecord.id, AttemptRecord.best_step, DevPointRecord.step, DevPointRecord.value)
     query = (
         select(*columns, measured)
-        .join(TrialRecord.shown)
         .join(AttemptRecord.points)
-        .where(TrialRecord.key.in_(trials))
+        .where(AttemptRecord.id.in_(attempts))
         .order_by(DevPointRecord.attempt_id, DevPointRecord.step)
     )
-    curves: dict[str, list[DevPoint]] = {trial: [] for trial in trials}
-    for key, best, step, value, measured_here in session.execute(query):
-        curves[key].append(DevPoint(step, value, measured_here or {}, kept=step == best))
-    return curves
+    points: dict[int, list[DevPoint]] = {attempt: [] for attempt in attempts}
+    for attempt, best, step, value, measured_here in session.execute(query):
+        points[attempt].append(DevPoint(step, value, measured_here or {}, kept=step == best))
+    return points
 
 
 def complete_trials(session: Session, sweep: SweepRecord) -> list[Trial]:
@@ -258,7 +281,7 @@ def best_trials(session: Session, sweeps: Sequence[int]) -> dict[str, Trial]:
         select(case((shown.id.is_not(None), trial.key)))
         .select_from(link)
         .outerjoin(trial, trial.id == link.trial_id)
-        .outerjoin(shown, (shown.id == trial.shown_attempt) & (shown.state == "COMPLETE"))
+        .outerjoin(shown, _match_made_in_sweep(link, trial, shown) & (shown.state == "COMPLETE"))
         .where(link.sweep_id == SweepRecord.id)
         .order_by(shown.best_value.desc().nulls_last(), link.number)
         .limit(1)
@@ -267,7 +290,8 @@ def best_trials(session: Session, sweeps: Sequence[int]) -> dict[str, Trial]:
     )
     query = select(SweepRecord.name, best_key).where(SweepRecord.id.in_(sweeps))
     best = {name: key for name, key in session.execute(query) if key is not None}
-    trials = read_trials(session, TrialRecord.key.in_(set(best.values())))
+    of_best = TrialRecord.key.in_(set(best.values()))
+    trials = read_trials(session, of_best, attempt=MADE_IN_SWEEP)
     return {trial.sweep: trial for trial in trials if best.get(trial.sweep) == trial.key}
 
 

@@ -25,6 +25,7 @@ from sqlalchemy.types import NullType
 from cse_platform.errors import NotFoundError
 from cse_platform.leaderboard.records import Trial
 from cse_platform.leaderboard.trials import (
+    MADE_IN_SWEEP,
     best_columns,
     drop_inactive_values,
     measured_value,
@@ -249,6 +250,7 @@ def iterate_trials(
             space=space,
             error=TEXTS["error"],
             measured=choice.measured,
+            attempt=MADE_IN_SWEEP,
             **best_columns(sweep),
         )
         by_number = {trial.number: trial for trial in trials}
@@ -322,7 +324,7 @@ def select_chosen(session: Session, sweep: SweepRecord, choice: TrialChoice) -> 
     _check_names(session, sweep, [condition.name for condition in choice.conditions])
     _check_names(session, sweep, [choice.sort], metrics=True)
     columns = TrialColumns(session, sweep)
-    query = select_trials(TrialRecord.id).where(
+    query = select_trials(TrialRecord.id, attempt=MADE_IN_SWEEP).where(
         SweepTrialRecord.sweep_id == sweep.id, *columns.match_conditions(choice.conditions)
     )
     return query if choice.state is None else query.where(AttemptRecord.state == choice.state)

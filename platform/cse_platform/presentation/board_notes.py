@@ -108,7 +108,7 @@ def note_ranking(board: Board, group: Group) -> Iterator[str]:
     yield from _note_unranked(board, group)
     by_pooler: dict[str, dict[str, None]] = {}
     for row in rows:
-        if pooler := row.configuration.values.get("pooler"):
+        if pooler := row.configuration.compared_values.get("pooler"):
             by_pooler.setdefault(pooler, {})[row.shown_method] = None
     if len(by_pooler) > 1:
         poolers = "; ".join(f"{pooler}: {', '.join(of)}" for pooler, of in by_pooler.items())

@@ -93,9 +93,14 @@ def test_only_what_a_search_chose_is_too_high_and_not_each_trial_that_is_named(f
 
 
 def test_with_one_further_seed_the_row_says_that_its_value_chose_it(filled) -> None:
-    row = best(filled, sweep({"a": ({42: 0.80}, {0: 0.76}), "b": ({42: 0.70}, {})}))
-    assert (row.seeds, row.dev_score.mean) == ([0, 42], pytest.approx(0.78))
-    assert (row.counts_choice, row.chosen_by, row.best_of) == (True, {42: 0.80}, 3)
+    confirming = GRID | {"seeds": {"confirm": {"top": 1, "seeds": [0, 1]}}}
+    events = sweep({"a": ({42: 0.80}, {0: 0.76}), "b": ({42: 0.70}, {})}, spec=confirming)
+    events += trial_life(7, {0: 0.5}, configuration="a", seed=1, role="confirm", state=None)
+    for filters in (Filters(), Filters(sweep="first")):
+        row = best(filled, events, filters)
+        assert (row.seeds, row.dev_score.mean) == ([0, 42], pytest.approx(0.78))
+        assert (row.counts_choice, row.chosen_by) == (True, {42: 0.80})
+        assert (row.best_of, row.trials) == (2, 4)  # further seeds, open or not, are no rivals
     [table] = [t for t in board_tables(Board([row])) if "dev" in t.title]
     [line] = table.rows
     cells = {head.name: cell for head, cell in zip(table.heads, line, strict=True)}
@@ -104,7 +109,7 @@ def test_with_one_further_seed_the_row_says_that_its_value_chose_it(filled) -> N
     many = replace(row, chosen_by={seed: 0.8 + seed / 1000 for seed in range(9)})
     [table] = [t for t in board_tables(Board([many])) if "dev" in t.title]
     assert "80.00, 80.10, 7 more" in [cell.text for cell in table.rows[0]]
-    assert "Chosen by values that count here: rankcse (best of 3)." in table.notes
+    assert "Chosen by values that count here: rankcse (best of 2)." in table.notes
 
 
 @pytest.mark.parametrize(

@@ -176,6 +176,14 @@ def test_sweeps_the_last_started_first_and_unknown_ones(board, half_way) -> None
     assert (first.name, first.counts["COMPLETE"], first.tags) == ("first", 2, ("alpha", "word"))
     assert later.counts == {"RUNNING": 0, "COMPLETE": 1, "PRUNED": 0, "FAIL": 0}
     assert reader.sweep("second").best == later.best
+    # A trial that another sweep has completed is told by what this one has of it.
+    own = [sweep_started("third"), *trial_life(0, {5: 0.4}, sweep="third", state=None)]
+    apply_events(board, at(40, *own), journal="third's own")
+    third, [cut] = reader.sweep("third"), reader.running("third", curves=True)
+    assert (third.counts["COMPLETE"], third.counts["RUNNING"], third.best) == (0, 1, None)
+    assert (cut.key, cut.best_value, len(cut.points)) == ("c0-42", 0.4, 1)
+    assert [trial.state for trial in reader.search("third").trials] == ["RUNNING"]
+    assert best_of(reader.sweep("first")) == ("c0-42", 0, 42, 0.6, 5)
 
 
 SO_FAR = (

@@ -127,6 +127,10 @@ def test_old_code_opened_tests_and_what_keeps_rows_from_comparing_are_told(lines
     told = lines(Board(rows))
     assert any(note.startswith("avg_sts: 2 evaluation identities; ") for note in told)
     assert any("cls: simcse; avg: rankcse" in note for note in told)
+    library = replace(
+        rows[0], method="st", configuration=Configuration("s", {"pooler": "mean"}, [])
+    )
+    assert "poolers" not in " ".join(lines(Board([library, rows[1]])))  # its mean is our avg
     alone = " ".join(lines(Board(rows[:1])))
     assert "evaluation identities" not in alone and "Poolers" not in alone
     told = lines(Board([row(test_opened=datetime(2030, 1, 1, tzinfo=UTC))]))

@@ -58,7 +58,7 @@ def compare_facts(rows: NamedRows) -> tuple[list[tuple[str, ...]], list[tuple[st
             "dev set": shown_dev_set(row),
             "seeds": " ".join(map(str, row.seeds)),
             "code": (row.configuration.code or "")[:8],
-            **{key: value_text(value) for key, value in row.configuration.values.items()},
+            **{key: value_text(value) for key, value in row.configuration.compared_values.items()},
         }
         for name, row in rows.items()
     }

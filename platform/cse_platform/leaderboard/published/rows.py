@@ -381,18 +381,19 @@ def published_rows(
     method: str | None = None,
     files: Iterable[str | Path] = (),
     tables: Sequence[str] = (),
+    shipped: bool = True,
     ablations: bool = True,
 ) -> list[PublishedRow]:
     """Read the rows of the package's tables, then those of a lab's own files.
 
     A lab's files have the same columns as the package's. `method` is a method of ours. `tables`
-    keeps only the rows of these tables, each PAPER:TABLE. Without `ablations` and `tables`, the
-    package's ablation tables are left out.
+    keeps only the rows of these tables, each PAPER:TABLE. Without `shipped`, the package's tables
+    are left out; without `ablations` and `tables`, its ablation tables are.
 
     Raises PublishedError for every problem of the first invalid file, or an unknown paper or table.
     """
-    shipped = (SCORES, RECENT, *([ABLATIONS] if ablations or tables else []))
-    rows = [*_read_shipped_rows(shipped), *(row for file in files for row in read_rows(Path(file)))]
+    names = (SCORES, RECENT, *([ABLATIONS] if ablations or tables else [])) if shipped else ()
+    rows = [*_read_shipped_rows(names), *(row for file in files for row in read_rows(Path(file)))]
     if tables:
         references = [table.strip().partition(":") for table in tables]
         rows = [row for paper, _, table in references for row in rows_of_table(paper, table, rows)]
