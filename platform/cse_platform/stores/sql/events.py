@@ -22,7 +22,8 @@ from sqlalchemy.orm import Session
 from sqlalchemy.sql.dml import Insert
 
 from cse_methods.task_reference import is_reference
-from cse_platform.errors import StoreLostError
+from cse_platform.errors import OtherSweepError, StoreLostError
+from cse_platform.numbers import utc
 from cse_platform.secrets import mask_text
 from cse_platform.stores.sql import tables
 from cse_platform.stores.sql.attempts import show_best_attempts
@@ -138,7 +139,7 @@ def _apply_early_events(session: Session, key: str) -> None:
         try:
             with session.begin_nested():
                 apply_event(session, early.journal, early.position, event)
-        except CONTRADICTIONS as error:
+        except (*CONTRADICTIONS, OtherSweepError) as error:
             if isinstance(event, events.TestAccessed):
                 raise
             reason = mask_text(str(error) or repr(error))
@@ -636,13 +637,28 @@ def finite_or_null(value: float | None) -> float | None:
 def sweep_of(session: Session, name: str, journal: str) -> tables.SweepRecord:
     """Find the sweep of that name, which belongs to the journal that started it first.
 
-    Raises StoreLostError if it is not stored, or belongs to another journal.
+    Raises StoreLostError if it is not stored, OtherSweepError if it belongs to another journal.
     """
     if (sweep := tables.sweep_or_none(session, name)) is None:
         raise StoreLostError(f"the journal speaks of sweep {name!r} before it starts")
-    if sweep.journal != journal:
-        raise StoreLostError(f"sweep {name!r} has another journal")
+    refuse_other_journal(session, sweep, journal)
     return sweep
+
+
+def refuse_other_journal(session: Session, sweep: tables.SweepRecord | None, journal: str) -> None:
+    """Raise OtherSweepError if a sweep belongs to another journal; says where it began."""
+    if sweep is None or sweep.journal == journal:
+        return
+    start = tables.SweepStartRecord
+    first = select(start.provenance).where(start.sweep_id == sweep.id).order_by(start.started)
+    facts = session.scalars(first).first() or {}
+    origin = (
+        f" in {facts['folder']} on {facts['host']}" if facts.keys() >= {"folder", "host"} else ""
+    )
+    raise OtherSweepError(
+        f"the leaderboard has another sweep named {sweep.name!r}, begun{origin} at "
+        f"{utc(sweep.started)}"
+    )
 
 
 def trial_of(session: Session, key: str) -> tables.TrialRecord:

@@ -77,6 +77,8 @@ class LeaderboardSink:
         Raises:
             StoreError: if the database is down or damaged, or an older copy has taken its place
                 since `position`; then nothing is applied.
+            OtherSweepError: if the journal's sweep belongs to another journal there. Nothing of the
+                journal is applied from there on: its scores are not those of the other's trials.
             LeaseLostError: if another driver has taken over the sweep.
         """
         after = self._positions.get(journal, 0)
