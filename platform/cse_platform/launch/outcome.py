@@ -73,6 +73,12 @@ def outcome_lines(
                 "of its similarities; try a higher learning_rate or more steps"
             )
     lines += [line for row in rows for line in _describe_tests(row)]
+    for other, shown in group_by(trials, lambda trial: trial.results_of).items():
+        if other is not None:
+            lines.append(
+                f"{_list_numbers(shown)}: shown with the results of {other}, which has run the "
+                "same, and not with this sweep's own"
+            )
     if sweep.state == "FAILED":
         lines.append(explain_no_result(name, trials, is_ours=is_ours, options=options))
     elif sweep.state == "COMPLETE" and ranked:
@@ -161,12 +167,15 @@ def _describe_failures(failed: Sequence[Trial]) -> Iterator[str]:
     by_error = group_by(failed, lambda trial: trial.error).items()
     errors = sorted(by_error, key=lambda item: -len(item[1]))
     for error, trials in errors[:MOST_ERRORS]:
-        shown = " ".join(str(trial.number) for trial in trials[:MOST_NUMBERS])
-        more = " …" * (len(trials) > MOST_NUMBERS)
-        yield f"failed: trial{'s' * (len(trials) > 1)} {shown}{more}: {error or 'no error known'}"
+        yield f"failed: {_list_numbers(trials)}: {error or 'no error known'}"
     if len(errors) > MOST_ERRORS:
         others = sum(len(trials) for _, trials in errors[MOST_ERRORS:])
         yield f"failed: {others} more, of other errors"
+
+
+def _list_numbers(trials: Sequence[Trial]) -> str:
+    shown = " ".join(str(trial.number) for trial in trials[:MOST_NUMBERS])
+    return f"trial{'s' * (len(trials) > 1)} {shown}" + " …" * (len(trials) > MOST_NUMBERS)
 
 
 def _describe_next(

@@ -21,7 +21,9 @@ from sqlalchemy import (
     cast,
     exists,
     func,
+    not_,
     null,
+    or_,
     select,
 )
 from sqlalchemy.orm import Session, aliased
@@ -60,6 +62,14 @@ def _of_points(quantity: Any, *conditions: ColumnElement[bool]) -> ScalarSelect[
 
 
 LAST_VALUE = _of_points(DevPointRecord.value, DevPointRecord.step == AttemptRecord.reached)
+
+
+def select_results_of() -> ColumnElement[str | None]:
+    """Select the sweep whose attempt a trial shows, where it is neither this one's nor reused."""
+    other = aliased(SweepRecord)
+    name = select(other.name).where(other.journal == AttemptRecord.journal).limit(1)
+    is_own = or_(AttemptRecord.journal == SweepRecord.journal, SweepTrialRecord.reused.is_not(None))
+    return case((not_(is_own), name.correlate(AttemptRecord).scalar_subquery()))
 
 
 def measured_value(name: str) -> ScalarSelect[float | None]:
