@@ -162,7 +162,8 @@ def record(
         backbone: the encoder that it begins with.
         seed: the run's seed. Runs that differ in it alone are one configuration.
         hyperparameters: values by name, as JSON has them.
-        sweep: the name that the run is grouped under; default: METHOD-BACKBONE-recorded.
+        sweep: the name that the run is grouped under, which belongs to one runs folder also on a
+            shared leaderboard; default: METHOD-BACKBONE-recorded.
         dev: the dev set whose Spearman correlation counts: `dev/NAME_spearman` in the reports.
         code: a file or a folder whose Python sources the trial's key contains, so that a changed
             script makes a new trial.
