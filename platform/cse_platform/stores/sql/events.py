@@ -139,7 +139,7 @@ def _apply_early_events(session: Session, key: str) -> None:
         try:
             with session.begin_nested():
                 apply_event(session, early.journal, early.position, event)
-        except (*CONTRADICTIONS, OtherSweepError) as error:
+        except CONTRADICTIONS as error:
             if isinstance(event, events.TestAccessed):
                 raise
             reason = mask_text(str(error) or repr(error))
@@ -170,7 +170,11 @@ def _store_if_early(
 
 
 def start_sweep(session: Session, journal: str, event: events.SweepStarted) -> None:
-    """Store a sweep and its start; a resumed sweep keeps the time of its first start."""
+    """Store a sweep and its start; a resumed sweep keeps the time of its first start.
+
+    Raises OtherSweepError if another journal has started a sweep of that name.
+    """
+    refuse_other_journal(session, tables.sweep_or_none(session, event.sweep), journal)
     first = event.model_dump(include={"method", "backbone", "spec"})
     first |= {"state": "RUNNING", "started": event.time, "journal": journal}
     insert_once(session, tables.SweepRecord, {"name": event.sweep}, first)
@@ -637,11 +641,12 @@ def finite_or_null(value: float | None) -> float | None:
 def sweep_of(session: Session, name: str, journal: str) -> tables.SweepRecord:
     """Find the sweep of that name, which belongs to the journal that started it first.
 
-    Raises StoreLostError if it is not stored, OtherSweepError if it belongs to another journal.
+    Raises StoreLostError if it is not stored, or belongs to another journal.
     """
     if (sweep := tables.sweep_or_none(session, name)) is None:
         raise StoreLostError(f"the journal speaks of sweep {name!r} before it starts")
-    refuse_other_journal(session, sweep, journal)
+    if sweep.journal != journal:
+        raise StoreLostError(f"sweep {name!r} has another journal")
     return sweep
 
 
