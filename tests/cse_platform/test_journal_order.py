@@ -18,7 +18,7 @@ from sweep_events import (
     trial_reused,
 )
 
-from cse_platform.errors import StoreDownError
+from cse_platform.errors import OtherSweepError, StoreDownError
 from cse_platform.leaderboard import Leaderboard
 from cse_platform.leaderboard.trials import dev_curves
 from cse_platform.stores.sql.events import store_reused_trials
@@ -219,15 +219,22 @@ def test_scores_of_the_model_that_is_shown_are_shown(board) -> None:
         empty(board)
 
 
-def test_a_second_journal_with_a_sweep_s_name_is_left_out(board, caplog) -> None:
+def test_a_second_journal_with_a_sweep_s_name_is_left_out(board) -> None:
+    """With its scores of trials that the first one has too, however often it is applied."""
     mine = [sweep_started("a"), *trial_life(0, {0: 0.1}, sweep="a")]
     deal(board, {"a": mine}, [])
     before = contents(board)
+    lives = [*trial_life(0, {0: 0.9}, sweep="a"), *trial_life(1, {0: 0.9}, sweep="a")]
+    scores = [trial_evaluated("c0-42", {"test/mr_accuracy": 0.9}, sweep="a")]
     end = SweepFinished(sweep="a", state="COMPLETE")
-    other = [sweep_started("a"), *trial_life(1, {0: 0.9}, sweep="a"), end]
-    deal(board, {"b": other}, [])
-    assert contents(board) == before
-    assert "sweep 'a' has another journal" in caplog.text
+    other = [sweep_started("a"), *lives, *scores, end]
+    for size in (len(other), 1):
+        for _ in other:
+            sink = LeaderboardSink(board)
+            entries = [e for e in enumerate(other, 1) if e[0] > sink.position("b")][:size]
+            with pytest.raises(OtherSweepError, match="another sweep named 'a'"):
+                sink.apply("b", entries)
+            assert contents(board) == before
 
 
 def test_a_retry_takes_a_completed_number(board) -> None:

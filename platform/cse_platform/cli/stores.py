@@ -1,5 +1,6 @@
 """cse-leaderboard rebuild: the stores made anew."""
 
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -87,6 +88,9 @@ def rebuild_command(
     if missing := [str(other) for other in others if not other.is_dir()]:
         raise JournalError(f"--from: no folder {', '.join(missing)}; name a runs folder")
     url, folder = stores.url_beside_runs, stores.folder
+    if others:
+        with suppress(OSError):  # one that cannot be made is refused below
+            folder.mkdir(parents=True, exist_ok=True)
     folders, parts = [folder, *others], only or ("leaderboard", "search", "mlflow")
     if dry_run and "leaderboard" not in parts:
         raise click.UsageError("--dry-run covers the leaderboard alone; add --only leaderboard")
@@ -108,7 +112,7 @@ def rebuild_command(
                 renamed=renamed,
                 progress=progress,
             )
-            _print_rebuilt(done, prefers_theirs=prefer_theirs, dry_run=dry_run)
+            _print_rebuilt(done, folder, prefers_theirs=prefer_theirs, dry_run=dry_run)
         for part, name, fill in (
             ("search", "The search store", fill_search_store),
             ("mlflow", "MLflow", partial(fill_mlflow, prefer_theirs=prefer_theirs)),
@@ -123,8 +127,11 @@ def rebuild_command(
         )
 
 
-def _print_rebuilt(done: "Rebuilt", *, prefers_theirs: bool, dry_run: bool) -> None:
-    """Print where folders have different results, what is lost, and what the leaderboard has."""
+def _print_rebuilt(done: "Rebuilt", runs: Path, *, prefers_theirs: bool, dry_run: bool) -> None:
+    """Print where folders have different results, what is lost, and what the leaderboard has.
+
+    `runs` is the runs folder of the command, and not one that --from names.
+    """
     from cse_platform.numbers import percent
     from cse_platform.stores.rebuild import describe_lost
     from cse_platform.tracking.events import MODEL_DIGITS
@@ -138,9 +145,14 @@ def _print_rebuilt(done: "Rebuilt", *, prefers_theirs: bool, dry_run: bool) -> N
         )
     if (more := len(done.disagreements) - _MOST_NAMED) > 0:
         echo(f"… and {more} more")
-    if done.disagreements:
-        way_out = "leave out --prefer theirs" if prefers_theirs else "add --prefer theirs"
-        echo(f"To keep the other results instead, {way_out}")
+    of_runs = {runs in (each.kept_in, each.left_in) for each in done.disagreements}
+    ways_out = [
+        *["leave out --prefer theirs" if prefers_theirs else "add --prefer theirs"]
+        * (True in of_runs),
+        *["name the other of two --from before"] * (False in of_runs),
+    ]
+    if ways_out:
+        echo(f"To keep the other results instead, {' or '.join(ways_out)}")
     for line in describe_lost(done.lost):
         echo(f"{'Would lose' if dry_run else 'Left out'}: {line}")
     counts = ", ".join(

@@ -13,10 +13,11 @@ from pydantic import TypeAdapter, ValidationError
 
 from cse_methods.files.tables import read_table
 from cse_platform.databases import expand_url, sqlite_url
-from cse_platform.errors import ImportRefusedError
+from cse_platform.errors import ImportRefusedError, OtherSweepError
 from cse_platform.imports.layout import NO_STEP, ImportedRun, Layout
 from cse_platform.secrets import mask_text
 from cse_platform.stores.disagreements import TrialResults
+from cse_platform.stores.sql.events import refuse_other_journal
 from cse_platform.stores.sql.sink import LeaderboardSink, apply_journal
 from cse_platform.stores.sql.store import Store, open_store
 from cse_platform.stores.sql.tables import sweep_or_none
@@ -33,7 +34,11 @@ from cse_platform.tracking.events import (
     TrialStarted,
 )
 from cse_platform.tracking.journal import Journal, read_journal, read_journal_id, refuse_deleted
-from cse_platform.tracking.record import make_evaluation, make_sweep_start, make_trial_start
+from cse_platform.tracking.recorded_runs import (
+    make_evaluation,
+    make_sweep_start,
+    make_trial_start,
+)
 from cse_platform.values import canonical_json
 
 if TYPE_CHECKING:
@@ -190,16 +195,19 @@ def _check_name(board: Store, first: TrialStarted, journal: Path) -> list[str]:
     """Return why a sweep cannot have its name, if it is another one's on the leaderboard."""
     with board.session() as session:
         taken = sweep_or_none(session, first.sweep)
-    mine = (IMPORTED, first.method, first.backbone)
-    if taken and (taken.spec.get("source"), taken.method, taken.backbone) != mine:
-        other = f"a different one ({taken.method} on {taken.backbone})"
-        return [f"sweep {first.sweep!r} is already here, but {other}; choose another name"]
-    if taken and taken.journal != (read_journal_id(journal) if journal.exists() else ""):
-        return [
-            f"the journal of sweep {first.sweep!r} is not {journal}; name the runs folder with it "
-            "by --runs, or write another name, or, if it is lost, take the sweep off the "
-            f"leaderboard: cse-leaderboard rebuild --without {first.sweep}"
-        ]
+        mine = (IMPORTED, first.method, first.backbone)
+        if taken and (taken.spec.get("source"), taken.method, taken.backbone) != mine:
+            other = f"a different one ({taken.method} on {taken.backbone})"
+            return [f"sweep {first.sweep!r} is already here, but {other}; choose another name"]
+        try:
+            own = read_journal_id(journal) if journal.exists() else ""
+            refuse_other_journal(session, taken, own)
+        except OtherSweepError as error:
+            return [
+                f"{error}, and its journal is not {journal}; name the runs folder with it by "
+                "--runs, or write another name, or, if it is lost, take the sweep off the "
+                f"leaderboard: cse-leaderboard rebuild --without {first.sweep}"
+            ]
     return []
 
 

@@ -68,6 +68,12 @@ def outcome_lines(
             )
     entries = Group(list_all_entries(Board(rows))).ours
     lines += [line for entry in entries for line in _describe_tests(entry)]
+    for other, shown in group_by(trials, lambda trial: trial.results_of).items():
+        if other is not None:
+            lines.append(
+                f"{_list_numbers(shown)}: the leaderboard has the results of {other}, which has "
+                "run the same"
+            )
     if sweep.state == "FAILED":
         lines.append(explain_no_result(name, trials, is_ours=is_ours, options=options))
     elif sweep.state == "COMPLETE" and rows:
@@ -114,12 +120,12 @@ def _describe_best(
     score, first = row.dev_score, seeds[0]
     if score.n > 1:
         is_other = first.configuration != best.configuration
-        left_out = [trial for trial in seeds if trial.seed in score.left_out]
+        chose = _list_seeds(score.left_out)
         yield (
             f"best over seeds: dev {percent(score.mean)} ±{percent(score.std)}"
             + f" (trial {first.number}{_format_settings(first)})" * is_other
-            + f"; {_list_seeds([trial for trial in seeds if trial.seed in score.values])}"
-            + f"; chosen by {_list_seeds(left_out)}, which does not count" * bool(left_out)
+            + f"; {_list_seeds(score.values)}"
+            + f"; chosen by {chose}, which does not count" * bool(chose)
         )
     is_chosen = sweep.state == "COMPLETE" and score.counts_choice
     if is_chosen and searched is not None and searched > 1:
@@ -130,10 +136,10 @@ def _describe_best(
         )
 
 
-def _list_seeds(trials: Sequence[Trial]) -> str:
-    shown = [f"seed {trial.seed} {percent(trial.best_value)}" for trial in trials[:MOST_NUMBERS]]
-    more = f" and {len(trials) - MOST_NUMBERS} more" * (len(trials) > MOST_NUMBERS)
-    return ", ".join(shown) + more
+def _list_seeds(values: Mapping[int, float]) -> str:
+    first = [f"seed {seed} {percent(value)}" for seed, value in values.items()][:MOST_NUMBERS]
+    more = f" and {len(values) - MOST_NUMBERS} more" * (len(values) > MOST_NUMBERS)
+    return ", ".join(first) + more
 
 
 def _format_settings(trial: Trial) -> str:
@@ -182,12 +188,15 @@ def _describe_failures(failed: Sequence[Trial]) -> Iterator[str]:
     by_error = group_by(failed, lambda trial: trial.error).items()
     errors = sorted(by_error, key=lambda item: -len(item[1]))
     for error, trials in errors[:MOST_ERRORS]:
-        shown = " ".join(str(trial.number) for trial in trials[:MOST_NUMBERS])
-        more = " …" * (len(trials) > MOST_NUMBERS)
-        yield f"failed: trial{'s' * (len(trials) > 1)} {shown}{more}: {error or 'no error known'}"
+        yield f"failed: {_list_numbers(trials)}: {error or 'no error known'}"
     if len(errors) > MOST_ERRORS:
         others = sum(len(trials) for _, trials in errors[MOST_ERRORS:])
         yield f"failed: {others} more, of other errors"
+
+
+def _list_numbers(trials: Sequence[Trial]) -> str:
+    shown = " ".join(str(trial.number) for trial in trials[:MOST_NUMBERS])
+    return f"trial{'s' * (len(trials) > 1)} {shown}" + " …" * (len(trials) > MOST_NUMBERS)
 
 
 def _describe_next(

@@ -684,6 +684,10 @@ class Trial:
     """Whether its value chose its configuration among others, in any sweep, if the query asks."""
     reused_from: str | None = None
     """The sweep that had completed it; None if it ran in this one."""
+    results_of: str | None = None
+    """The sweep whose results the leaderboard has, if this one has run it too, and not
+    reused it; None if these are its own, or the query does not ask.
+    """
     wall_seconds: float | None = None
     """Seconds from start to end, over all machines that it ran on."""
     gpu_seconds: float = 0.0

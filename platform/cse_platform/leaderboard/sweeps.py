@@ -21,6 +21,7 @@ from cse_platform.leaderboard.trials import (
     best_columns,
     best_trials,
     read_trials,
+    select_results_of,
     select_trials,
     space_of,
 )
@@ -205,7 +206,8 @@ def read_running_and_ended(
 ) -> list[Trial]:
     """The running trials of a sweep, and those that ended since a time, or all, by number.
 
-    They have the best so far and their last points. A reused trial ended when the sweep reused it.
+    They have the best so far, their last points, and whose results the leaderboard has. A
+    reused trial ended when the sweep reused it.
     """
     record = find_sweep(session, sweep)
     ended = func.coalesce(SweepTrialRecord.reused, AttemptRecord.finished)
@@ -219,6 +221,7 @@ def read_running_and_ended(
         last_step=AttemptRecord.reached,
         last_value=LAST_VALUE,
         attempt=MADE_IN_SWEEP,
+        results_of=select_results_of(),
         **best_columns(record),
     )
 

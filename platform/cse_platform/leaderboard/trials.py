@@ -57,14 +57,16 @@ from cse_platform.values import is_number
 def _match_made_in_sweep(link: Any, trial: Any, attempt: Any) -> ColumnElement[bool]:
     own = aliased(AttemptRecord)
     made = select(own.id).where(own.trial_id == trial.id, own.journal == SweepRecord.journal)
-    made = made.where(link.reused.is_(None)).correlate(link, trial, SweepRecord)
+    is_told = own.reached.is_not(None) | (own.state != "RUNNING")
+    made = made.where(link.reused.is_(None), is_told).correlate(link, trial, SweepRecord)
     either = func.coalesce(made.scalar_subquery(), trial.shown_attempt)
     return and_(attempt.id == either, attempt.trial_id == trial.id)
 
 
 MADE_IN_SWEEP = _match_made_in_sweep(SweepTrialRecord, TrialRecord, AttemptRecord)
 """Matches the attempt that a sweep made itself at a trial, which another sweep can have completed;
-of a trial that it reused, the one that the trial shows. It needs the sweep.
+the one that the trial shows, if the sweep reused it, or a rebuild has left its results out. It
+needs the sweep.
 """
 
 
@@ -75,6 +77,15 @@ def _of_points(quantity: Any, *conditions: ColumnElement[bool]) -> ScalarSelect[
 
 
 LAST_VALUE = _of_points(DevPointRecord.value, DevPointRecord.step == AttemptRecord.reached)
+
+
+def select_results_of() -> ColumnElement[str | None]:
+    """Select the sweep whose attempt a trial shows, where it is neither this one's nor reused."""
+    other, shown = aliased(SweepRecord), aliased(AttemptRecord)
+    name = select(other.name).join(shown, shown.journal == other.journal)
+    name = name.where(shown.id == TrialRecord.shown_attempt, shown.journal != SweepRecord.journal)
+    name = name.limit(1).correlate(TrialRecord, SweepRecord)
+    return case((SweepTrialRecord.reused.is_(None), name.scalar_subquery()))
 
 
 def measured_value(name: str) -> ScalarSelect[float | None]:

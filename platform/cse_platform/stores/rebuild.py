@@ -100,7 +100,10 @@ def rebuild(
                 return change(end, event)
 
             with damage_noted(damage, journal.path):
-                apply_journal(sink, journal.path, after_slice, change=note_end)
+                try:
+                    apply_journal(sink, journal.path, after_slice, change=note_end)
+                except OtherSweepError as error:  # no first start: these have names of their own
+                    raise JournalError(f"{journal.path}: {error}") from error
 
         for journal, move in _iterate_with_progress(journals, progress):
             apply(journal, move)

@@ -5,21 +5,28 @@ everything. `record` starts it: python -m cse_platform.stores.recording JOURNAL
 """
 
 import logging
-import os
+import math
+import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
-from cse_platform.databases import expand_url, sqlite_url
-from cse_platform.errors import StoreError
+from cse_platform.errors import NoStoreError, OtherSweepError, StoreError
 from cse_platform.secrets import mask_text
 from cse_platform.stores.mlflow.mirror import MLflowMirror
+from cse_platform.stores.sql.events import refuse_other_journal
 from cse_platform.stores.sql.sink import LeaderboardSink, apply_journal
-from cse_platform.stores.sql.store import open_store
-from cse_platform.sweep.stores import mlflow_uri
-from cse_platform.tracking.journal import share_journal
-from cse_platform.tracking.record import STORES_LOCK, RecordedRuns, try_lock
+from cse_platform.stores.sql.store import open_for_reading, open_store
+from cse_platform.stores.sql.tables import sweep_or_none
+from cse_platform.sweep.stores import leaderboard_url, mlflow_uri
+from cse_platform.tracking.journal import read_journal_id, share_journal
+from cse_platform.tracking.recorded_runs import RecordedRuns, try_lock
 
+STORES_LOCK = "stores.lock"
+"""The file beside the journal that the process which fills the stores has locked."""
+STORES_LOG = "stores.log"
+"""The file beside the journal with what that process logs."""
 INTERVAL_SECONDS = 1.0
 """Time between two looks at the journal."""
 PATIENCE_SECONDS = 300.0
@@ -28,27 +35,66 @@ PATIENCE_SECONDS = 300.0
 _log = logging.getLogger(__name__)
 
 
+def has_sweep(journal: Path) -> bool:
+    """Return whether the leaderboard has the sweep of a journal, which may not exist yet.
+
+    Raises OtherSweepError if it has another one of that name, StoreError if it cannot be read.
+    """
+    try:
+        with (
+            open_for_reading(leaderboard_url(journal.parents[2])) as store,
+            store.session() as session,
+        ):
+            sweep = sweep_or_none(session, journal.parent.name)
+            # Read after the leaderboard, as another process may have begun the journal meanwhile.
+            own = read_journal_id(journal) if sweep and journal.exists() else ""
+            refuse_other_journal(session, sweep, own)
+            return sweep is not None
+    except NoStoreError:
+        return False
+
+
+def fill_leaderboard(journal: Path) -> None:
+    """Apply to the leaderboard what it lacks of a journal.
+
+    It is opened anew each time, as `cse-leaderboard rebuild` may have replaced it. Raises
+    OtherSweepError if it has another sweep of that name, StoreError or JournalError if it or the
+    journal cannot be used.
+    """
+    with open_store(leaderboard_url(journal.parents[2])) as store:
+        apply_journal(LeaderboardSink(store), journal)
+
+
+def start_filling(journal: Path) -> None:
+    """Start the process that fills the stores from a journal, unless one runs."""
+    if (lock := try_lock(journal.with_name(STORES_LOCK))) is None:
+        return
+    lock.release()
+    with (journal.with_name(STORES_LOG)).open("ab") as log:
+        subprocess.Popen(
+            [sys.executable, "-m", "cse_platform.stores.recording", str(journal)],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+        )
+
+
 def fill_stores(journal: Path) -> None:
     """Apply a journal to the leaderboard and MLflow until all runs have ended and they have it all.
 
-    A run whose process has died is ended as failed. Returns at once if another process does this.
+    A run whose process has died is ended as failed. A store that has another sweep of the name is
+    left alone. Returns at once if another process does this.
     """
     if (lock := try_lock(journal.with_name(STORES_LOCK))) is None:
         return
     runs = journal.parents[2]
-    named = os.environ.get("CSE_STORE")
-    leaderboard = expand_url(named) if named else sqlite_url(runs / "leaderboard.db")
     mlflow = MLflowMirror(mlflow_uri(runs), artifacts=runs / "artifacts")
 
-    def fill_leaderboard() -> None:
-        # Opened anew each time, as `cse-leaderboard rebuild` may have replaced it.
-        with open_store(leaderboard) as store:
-            apply_journal(LeaderboardSink(store), journal)
-
-    def fill_mlflow() -> None:
+    def fill_mlflow(journal: Path) -> None:
         apply_journal(mlflow, journal)
 
-    filled = dict.fromkeys((fill_leaderboard, fill_mlflow), -1)
+    filled: dict[Callable[[Path], None], float] = dict.fromkeys((fill_leaderboard, fill_mlflow), -1)
     recorded = RecordedRuns(journal)
     last_lived = time.monotonic()
     while True:
@@ -57,14 +103,17 @@ def fill_stores(journal: Path) -> None:
             living = recorded.end_dead(append)
             last_lived = time.monotonic() if living else last_lived
             gives_up = time.monotonic() - last_lived > PATIENCE_SECONDS
-            if not living and (gives_up or min(filled.values()) == recorded.offset):
+            if not living and (gives_up or min(filled.values()) >= recorded.offset):
                 lock.release()
                 return
         for fill, until in filled.items():
             if until < recorded.offset:
                 try:
-                    fill()
+                    fill(journal)
                     filled[fill] = recorded.offset
+                except OtherSweepError as error:
+                    _log.warning("a store leaves the runs out: %s", mask_text(str(error)))
+                    filled[fill] = math.inf
                 except StoreError as error:
                     _log.warning("a store is behind: %s", mask_text(str(error)))
         if living or min(filled.values()) < recorded.offset:

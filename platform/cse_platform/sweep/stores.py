@@ -148,6 +148,12 @@ def mlflow_variable(runs: Path) -> str | None:
     return theirs if os.environ.get(theirs) and not (runs / "mlflow.db").is_file() else None
 
 
+def leaderboard_url(runs: Path) -> str:
+    """Return the URL of the default leaderboard: the environment's, else a file."""
+    named = os.environ.get("CSE_STORE")
+    return expand_url(named) if named else sqlite_url(runs.absolute() / "leaderboard.db")
+
+
 def mlflow_uri(runs: Path) -> str:
     """Return the URI of the default MLflow store: the environment's, else a file."""
     named = mlflow_variable(runs)
@@ -198,10 +204,8 @@ def sweep_stores(spec: SweepSpec, *, runs: Path) -> SweepStores:
             f"the name of the runs folder {shown} is not UTF-8, which databases need; rename "
             "the folder, or choose another one with --runs"
         )
-    named = os.environ.get("CSE_STORE")
-    leaderboard = expand_url(named) if named else sqlite_url(runs / "leaderboard.db")
     urls = {
-        "leaderboard": spec.stores.leaderboard or leaderboard,
+        "leaderboard": spec.stores.leaderboard or leaderboard_url(runs),
         "search": spec.stores.search or search_url(runs),
         "mlflow": spec.stores.mlflow or mlflow_uri(runs),
     }

@@ -217,6 +217,20 @@ def test_a_bad_journal_is_named_and_the_others_are_rebuilt(tmp_path, leaderboard
     assert "sweeps: 2 (2 before), trials: 1 (2 before)" in said
 
 
+def test_a_journal_that_starts_the_sweep_of_another_is_named_and_gives_no_score(tmp_path) -> None:
+    runs, url = tmp_path / "runs", f"sqlite:///{tmp_path}/board.db"
+    write_journal(runs / "sweeps" / "first" / "journal.jsonl", [sweep_started(), *LIFE])
+    score = trial_evaluated("c0-42", {"test/sts12_spearman": 0.5})
+    claim = [sweep_started("bad"), sweep_started(), score]
+    write_journal(bad := runs / "sweeps" / "bad" / "journal.jsonl", claim)
+    place = ("--only", "leaderboard", "--runs", runs, "--store", url)
+    said = invoke(main, "rebuild", *place, code=1).output
+    assert f"{bad}: " in said and "another sweep named 'first'" in said
+    with open_store(url) as board, board.session() as session:
+        assert session.query(TrialRecord).count() == 1
+        assert [score.task for score in session.query(ScoreRecord)] == ["stsb"]
+
+
 def test_recorded_journals_are_read_whole(tmp_path) -> None:
     records = sorted(RECORDED.glob("*.jsonl.gz"))
     assert len(records) == 4

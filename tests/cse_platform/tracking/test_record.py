@@ -8,6 +8,7 @@ import sys
 from contextlib import suppress
 from multiprocessing.synchronize import Event as EventType
 from pathlib import Path
+from typing import Any
 
 import pytest
 from filelock import FileLock
@@ -17,7 +18,7 @@ from processes import wait_until
 from cse_methods import get_method
 from cse_platform import Filters, open_leaderboard, record
 from cse_platform.errors import NoStoreError, RecordingError, StoreError
-from cse_platform.stores.rebuild import fill_search_store
+from cse_platform.stores.rebuild import fill_search_store, rebuild
 from cse_platform.stores.recording import fill_stores
 from cse_platform.tracking.journal import read_journal
 
@@ -37,7 +38,7 @@ def runs(tmp_path, monkeypatch) -> Path:
 @pytest.fixture
 def no_process(monkeypatch) -> None:
     """No process fills stores beside the runs: the test does it itself, or reads the journal."""
-    monkeypatch.setattr("cse_platform.tracking.record._fill_stores", lambda journal: None)
+    monkeypatch.setattr("cse_platform.own_script.start_filling", lambda journal: None)
 
 
 def read_kinds(runs: Path, sweep: str = SWEEP) -> list[str]:
@@ -182,6 +183,64 @@ def test_a_run_without_a_number_has_failed(runs, capsys):
         f"{DEV} is not a number at step 5",
         "nothing was reported of a step above 0",
     ]
+
+
+def record_run(runs: Path, *, dev: float, test: float, **changes: Any) -> None:
+    with record(**{**RUN, "seed": 0, "runs": runs, **changes}) as run:
+        run.report(step=1, metrics={DEV: dev})
+        run.record_scores({"sts12": test})
+
+
+def read_rows(url: str) -> list[tuple[str, float, float]]:
+    """Read the sweep, the dev and the test score of each row."""
+    with open_leaderboard(url) as board:
+        rows = [(row.sweep, row.dev_score.mean, row.scores["sts12"].mean) for row in board.rows()]
+    return sorted(rows)
+
+
+@pytest.mark.usefixtures("no_process")
+def test_a_name_of_another_runs_folder_is_refused_before_the_training(tmp_path, monkeypatch, runs):
+    monkeypatch.setenv("CSE_STORE", url := f"sqlite:///{tmp_path}/lab.db")
+    bob = tmp_path / "bob"
+    record_run(runs, dev=0.7, test=0.6)
+    refusal = rf"another sweep named '{SWEEP}', begun in {Path.cwd()} .*record\(sweep="
+    for changes in ({}, {"seed": 11, "hyperparameters": {"temperature": 0.1}}):
+        with pytest.raises(RecordingError, match=refusal):
+            record_run(bob, dev=0.75, test=0.65, **changes)
+    assert not bob.exists()
+    record_run(bob, dev=0.75, test=0.65, sweep="bob")
+    record_run(runs, dev=0.72, test=0.62, seed=1)  # the folder goes on
+    fill_stores(runs / "sweeps" / SWEEP / "journal.jsonl")
+    assert read_rows(url) == [("bob", 0.75, 0.65), (SWEEP, pytest.approx(0.71), 0.61)]
+
+
+@pytest.mark.usefixtures("no_process")
+def test_of_two_folders_that_begin_at_once_the_second_is_told_at_its_end(
+    tmp_path, monkeypatch, runs, capsys
+):
+    monkeypatch.setenv("CSE_STORE", url := f"sqlite:///{tmp_path}/lab.db")
+    with record(**RUN, seed=0, runs=tmp_path / "bob") as bob:
+        record_run(runs, dev=0.7, test=0.6)
+        assert capsys.readouterr().err == ""
+        bob.report(step=1, metrics={DEV: 0.75})
+        bob.record_scores({"sts12": 0.65})
+    said = capsys.readouterr().err
+    assert f"another sweep named '{SWEEP}'" in said and f"stays in {bob.journal}" in said
+    fill_stores(bob.journal)
+    assert read_rows(url) == [(SWEEP, 0.7, 0.6)]
+    assert read_kinds(tmp_path / "bob")[-2:] == ["trial_finished", "sweep_finished"]
+    rebuild(url, [tmp_path / "bob", runs])
+    assert read_rows(url)[-1] == (SWEEP, 0.75, 0.65)
+
+
+@pytest.mark.usefixtures("no_process")
+def test_a_leaderboard_that_cannot_be_read_stops_no_script(tmp_path, monkeypatch, runs):
+    (board := tmp_path / "lab.db").write_text("this is no database")
+    monkeypatch.setenv("CSE_STORE", url := f"sqlite:///{board}")
+    record_run(runs, dev=0.7, test=0.6)
+    board.unlink()
+    fill_stores(runs / "sweeps" / SWEEP / "journal.jsonl")
+    assert read_rows(url) == [(SWEEP, 0.7, 0.6)]
 
 
 REFUSED = {

@@ -12,6 +12,7 @@ from stored_trials import write_journal as write
 from sweep_events import NOON, sweep_started, trial_evaluated, trial_life, trial_reused
 
 from cse_platform.cli.leaderboard import main
+from cse_platform.launch.outcome import outcome_lines
 from cse_platform.leaderboard import open_leaderboard
 from cse_platform.stores import disagreements
 from cse_platform.stores.rebuild import Rebuilt, rebuild
@@ -146,17 +147,45 @@ def test_results_that_a_longer_copy_of_our_journal_adds_are_theirs(tmp_path, url
     assert read_shown(url) == {"dev": 0.5, "sts12": 0.8}
 
 
+def test_a_sweep_says_whose_results_its_trials_have(tmp_path, url) -> None:
+    reused = trial_reused(life(0.5, "ann"), "carol")
+    told = {"ann": life(0.5, "ann"), "bob": life(0.7, "bob"), "carol": [reused]}
+    rebuild(url, [fill(tmp_path / name, events) for name, events in told.items()])
+    with open_leaderboard(url) as board:
+        said = {name: outcome_lines(board, name) for name in told}
+    assert {name: line.startswith("trial 0: the leaderboard has the results of ann, ")
+            for name, lines in said.items() for line in lines if line.startswith("trial")
+            } == {"bob": True}  # fmt: skip
+    assert all(lines[0].startswith("best dev stsb: 50.00") for lines in said.values())
+
+
+def test_a_runs_folder_that_gets_the_results_of_others_is_made(tmp_path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    ann = fill(tmp_path / "ann", life(0.5, "ann"))
+    refused = invoke(main, "rebuild", "--from", tmp_path / "amm", code=1)
+    assert "no folder" in refused.output and not (tmp_path / "runs").exists()
+    invoke(main, "rebuild", "--from", ann)
+    assert read_shown(f"sqlite:///{tmp_path}/runs/leaderboard.db") == {"dev": 0.5}
+    refused = invoke(main, "rebuild", "--runs", tmp_path / "none", code=1)
+    assert "no runs folder" in refused.output
+
+
 def test_the_command_names_both_folders_of_each_trial(tmp_path, url, monkeypatch) -> None:
     """Also of two others that differ from one another; without others, nothing is read twice."""
     ann, bob = fill(tmp_path / "ann", life(0.9981, "ann")), fill(tmp_path / "bob", life(0.2, "bob"))
     ours = fill(tmp_path / "ours", trial_life(5, {0: 0.5}, sweep="ours"))
     told = [
         f"Trial {KEY}: best dev is 99.81 in {ann}, which is kept, and 20.00 in {bob}",
-        "To keep the other results instead, add --prefer theirs",
+        "To keep the other results instead, name the other of two --from before",
     ]
     place = ("rebuild", "--only", "leaderboard", "--runs", ours, "--store", url)
     said = invoke(main, *place, "--from", ann, "--from", bob).output
     assert said.splitlines()[:2] == told and "sweeps: 3" in said
+    said = invoke(main, *place, "--from", bob, "--from", ann).output
+    assert f"20.00 in {bob}, which is kept, and 99.81 in {ann}" in said
+    place = ("rebuild", "--only", "leaderboard", "--runs", ann, "--from", bob)
+    said = invoke(main, *place, "--store", f"sqlite:///{tmp_path / 'ann.db'}").output
+    assert said.splitlines()[1] == "To keep the other results instead, add --prefer theirs"
     many = [e for n in range(30) for e in trial_life(n, {0: 0.5}, sweep="many", trial=f"m{n}")]
     others = [e for n in range(30) for e in trial_life(n, {0: 0.6}, sweep="more", trial=f"m{n}")]
     more = ("--from", fill(tmp_path / "more", others), "--prefer", "theirs")

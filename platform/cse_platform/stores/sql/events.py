@@ -22,7 +22,8 @@ from sqlalchemy.orm import Session
 from sqlalchemy.sql.dml import Insert
 
 from cse_methods.task_reference import is_reference
-from cse_platform.errors import StoreLostError
+from cse_platform.errors import OtherSweepError, StoreLostError
+from cse_platform.numbers import utc
 from cse_platform.secrets import mask_text
 from cse_platform.stores.sql import tables
 from cse_platform.stores.sql.attempts import show_best_attempts
@@ -169,7 +170,11 @@ def _store_if_early(
 
 
 def start_sweep(session: Session, journal: str, event: events.SweepStarted) -> None:
-    """Store a sweep and its start; a resumed sweep keeps the time of its first start."""
+    """Store a sweep and its start; a resumed sweep keeps the time of its first start.
+
+    Raises OtherSweepError if another journal has started a sweep of that name.
+    """
+    refuse_other_journal(session, tables.sweep_or_none(session, event.sweep), journal)
     first = event.model_dump(include={"method", "backbone", "spec"})
     first |= {"state": "RUNNING", "started": event.time, "journal": journal}
     insert_once(session, tables.SweepRecord, {"name": event.sweep}, first)
@@ -643,6 +648,22 @@ def sweep_of(session: Session, name: str, journal: str) -> tables.SweepRecord:
     if sweep.journal != journal:
         raise StoreLostError(f"sweep {name!r} has another journal")
     return sweep
+
+
+def refuse_other_journal(session: Session, sweep: tables.SweepRecord | None, journal: str) -> None:
+    """Raise OtherSweepError if a sweep belongs to another journal; says where it began."""
+    if sweep is None or sweep.journal == journal:
+        return
+    start = tables.SweepStartRecord
+    first = select(start.provenance).where(start.sweep_id == sweep.id).order_by(start.started)
+    facts = session.scalars(first).first() or {}
+    origin = (
+        f" in {facts['folder']} on {facts['host']}" if facts.keys() >= {"folder", "host"} else ""
+    )
+    raise OtherSweepError(
+        f"the leaderboard has another sweep named {sweep.name!r}, begun{origin} at "
+        f"{utc(sweep.started)}"
+    )
 
 
 def trial_of(session: Session, key: str) -> tables.TrialRecord:

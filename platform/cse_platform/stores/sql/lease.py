@@ -21,9 +21,9 @@ from pydantic import ValidationError
 from sqlalchemy import Connection, inspect, select
 from sqlalchemy.orm import Session
 
-from cse_platform.errors import LeaseLostError, StoreError, SweepRefusedError
+from cse_platform.errors import LeaseLostError, OtherSweepError, StoreError, SweepRefusedError
 from cse_platform.numbers import utc
-from cse_platform.stores.sql.events import insert_once
+from cse_platform.stores.sql.events import insert_once, refuse_other_journal
 from cse_platform.stores.sql.store import HANG_SECONDS, Store, server_time
 from cse_platform.stores.sql.tables import SweepLeaseRecord, SweepRequestRecord, sweep_or_none
 from cse_platform.tracking.events import SweepRequested
@@ -271,13 +271,16 @@ class Lease:
         raise SweepRefusedError(f"{lost}, or {_WAYS_OUT}")
 
     def _refuse_other_sweep(self, session: Session) -> None:
-        """Raise StoreError if the leaderboard has a sweep of this name of another journal."""
-        sweep = sweep_or_none(session, self._sweep)
-        if self._has_journal and sweep and sweep.journal != self._row["journal"]:
-            raise StoreError(
-                f"it has another sweep named {self._sweep!r}, whose journal is not the one in "
-                f"{self._row['folder']}; {_WAYS_OUT}"
-            )
+        """Raise OtherSweepError if the leaderboard has a sweep of this name of another journal."""
+        if not self._has_journal:
+            return
+        try:
+            sweep = sweep_or_none(session, self._sweep)
+            refuse_other_journal(session, sweep, self._row["journal"])
+        except OtherSweepError as error:
+            raise OtherSweepError(
+                f"{error}, and its journal is not the one in {self._row['folder']}; {_WAYS_OUT}"
+            ) from None
 
     def _put_into(self, record: SweepLeaseRecord, now: datetime) -> None:
         """Put this lease into a record; without a journal, the one that it names stays."""

@@ -8,7 +8,7 @@ from pathlib import Path
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from cse_platform.errors import JournalError, StoreDownError, StoreError
+from cse_platform.errors import JournalError, OtherSweepError, StoreDownError, StoreError
 from cse_platform.secrets import mask_text
 from cse_platform.stores.sql.events import (
     CONTRADICTIONS,
@@ -77,19 +77,21 @@ class LeaderboardSink:
         Raises:
             StoreError: if the database is down or damaged, or an older copy has taken its place
                 since `position`; then nothing is applied.
+            OtherSweepError: if an event starts a sweep that belongs to another journal there. From
+                there on nothing is applied: scores would go to equal trials of the other sweep.
             LeaseLostError: if another driver has taken over the sweep.
         """
         after = self._positions.get(journal, 0)
         try:
             self.apply_whole(journal, entries, after=after)
-        except CONTRADICTIONS as error:
+        except (*CONTRADICTIONS, OtherSweepError) as error:
             if len(entries) > 1:
                 middle = len(entries) // 2
                 self.apply(journal, entries[:middle])
                 self.apply(journal, entries[middle:])
                 return
             [(end, event)] = entries
-            if isinstance(event, events.TestAccessed):
+            if isinstance(event, events.TestAccessed) or isinstance(error, OtherSweepError):
                 raise
             with self._leaderboard.writing() as session:
                 session.merge(JournalCursorRecord(journal=journal, position=end))

@@ -1,8 +1,7 @@
 """Records the trial of somebody's own script in a journal, as a sweep records its trials.
 
 Several processes can record into one sweep at once: each appends under the journal's lock. The
-stores are filled from the journal by one process beside them (`stores/recording.py`). A run holds a
-lock of its own as long as its process lives, so others can tell a killed one.
+stores are filled from the journal by one process beside them (`stores/recording.py`).
 """
 
 import hashlib
@@ -11,37 +10,38 @@ import math
 import os
 import re
 import socket
-import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from filelock import FileLock, Timeout
 from pydantic import TypeAdapter, ValidationError
 
-from cse_methods.data.dev_selection import DEV_TASKS, dev_metric
+from cse_methods.data.dev_selection import dev_metric
 from cse_platform.databases import expand_url
-from cse_platform.errors import RecordingError
+from cse_platform.errors import JournalError, OtherSweepError, RecordingError, StoreError
 from cse_platform.numbers import percent
 from cse_platform.secrets import mask_text
 from cse_platform.standard_streams import echo
+from cse_platform.stores.recording import fill_leaderboard, has_sweep, start_filling
 from cse_platform.sweep.blocks import Slug
 from cse_platform.sweep.identity import canonical_hash
 from cse_platform.sweep.problems import first_problem, format_value
 from cse_platform.sweep.stores import JOURNAL_FILE, sweep_folder
 from cse_platform.tracking import events
-from cse_platform.tracking.history import History, TrialHistory
-from cse_platform.tracking.journal import read_journal, refuse_older_copy, share_journal
+from cse_platform.tracking.history import History
+from cse_platform.tracking.journal import share_journal
 from cse_platform.tracking.provenance import code_diffs, installed_packages, sweep_provenance
-
-STORES_LOCK = "stores.lock"
-"""The file beside the journal that the process which fills the stores has locked."""
-STORES_LOG = "stores.log"
-"""The file beside the journal with what that process logs."""
+from cse_platform.tracking.recorded_runs import (
+    RecordedRuns,
+    lock_run,
+    make_end,
+    make_evaluation,
+    make_sweep_start,
+    make_trial_start,
+)
 
 _METRIC = re.compile(r"(dev|train|perf)/[\w.-]+")
 _SLUG: TypeAdapter[str] = TypeAdapter(Slug)
@@ -139,76 +139,6 @@ class Recording:
             append(event)
 
 
-def make_sweep_start(
-    *, sweep: str, method: str, backbone: str, source: str, dev: str, **fields: Any
-) -> events.SweepStarted:
-    """Make the start of a sweep whose trials ran elsewhere.
-
-    `source` is how they came, `recorded` or `imported`, and `dev` their dev set. `fields` are the
-    other fields of the event.
-    """
-    selection: dict[str, Any] = {"checkpoint": dev, "search": dev}
-    if dev not in DEV_TASKS:
-        selection["files"] = {dev: {"file": dev}}
-    named = {"sweep": sweep, "method": method, "backbone": backbone}
-    spec = {**named, "source": source, "dev": selection}
-    return events.SweepStarted(**named, spec=spec, **fields)
-
-
-def make_trial_start(
-    *, values: Mapping[str, Any], source: str, dev: str, group: str, **fields: Any
-) -> events.TrialStarted:
-    """Make the start of a trial that ran elsewhere.
-
-    Trials of one source, dev set and `group` are comparable, and no others.
-    """
-    return events.TrialStarted(
-        role="search",
-        search_number=None,
-        revision=0,
-        values=values,
-        searched=tuple(values),
-        dev={
-            "identity": canonical_hash([source, "dev", dev, group]),
-            "source": source,
-            "checkpoint": dev,
-            "search": dev,
-            "corpus": source,
-        },
-        **fields,
-    )
-
-
-def make_evaluation(
-    scores: Mapping[str, float], *, source: str, **of_trial: Any
-) -> events.TrialEvaluated:
-    """Make the event of test scores by task that were measured elsewhere.
-
-    `source` is how they came, `recorded` or `imported`; scores of one source are comparable.
-    `of_trial` are the fields that the event shares with others of its trial.
-    """
-    identity = canonical_hash([source, "test"])
-    return events.TrialEvaluated(
-        **of_trial,
-        tasks=tuple(sorted(scores)),
-        settings=source,
-        source=source,
-        scores=tuple(
-            events.TrialScore(
-                task=task,
-                split="test",
-                metric=events.TASK_METRICS[task],
-                value=value,
-                identity=identity,
-            )
-            for task, value in scores.items()
-        ),
-        examples=(),
-        identities={identity: {"source": source}},
-        seconds={},
-    )
-
-
 @contextmanager
 def record(
     *,
@@ -232,15 +162,16 @@ def record(
         backbone: the encoder that it begins with.
         seed: the run's seed. Runs that differ in it alone are one configuration.
         hyperparameters: values by name, as JSON has them.
-        sweep: the name that the run is grouped under; default: METHOD-BACKBONE-recorded.
+        sweep: the name that the run is grouped under, which belongs to one runs folder also on a
+            shared leaderboard; default: METHOD-BACKBONE-recorded.
         dev: the dev set whose Spearman correlation counts: `dev/NAME_spearman` in the reports.
         code: a file or a folder whose Python sources the trial's key contains, so that a changed
             script makes a new trial.
         runs: the runs folder.
 
     Raises:
-        RecordingError: if a value is invalid, the name belongs to another sweep, or the run is
-            complete already or being recorded by another process.
+        RecordingError: if a value is invalid, the name belongs to another sweep, here or on the
+            leaderboard, or the run is complete already or being recorded by another process.
         JournalError: if the journal cannot be used.
     """
     name = sweep or re.sub(r"[^A-Za-z0-9_.-]", "-", f"{method}-{backbone}-recorded")
@@ -257,11 +188,20 @@ def record(
     configuration = canonical_hash([events.RECORDED, name, identity, values, dev, code_sha256])
     trial = canonical_hash([events.RECORDED, configuration, seed])
     run = Recording(seed, trial, name, journal, dev_metric(dev))
+    try:
+        has_sweep(journal)
+    except OtherSweepError as error:
+        raise RecordingError(
+            f"{error}; a name belongs to one runs folder, so give these runs another one: "
+            "record(sweep=...)"
+        ) from None
+    except StoreError:  # it is filled when it answers
+        pass
     recorded = RecordedRuns(journal)
     started = events.now()
     with ExitStack() as locks:
         with share_journal(journal) as append:
-            lock = _lock_run(journal, trial)
+            lock = lock_run(journal, trial)
             if lock is None:
                 raise RecordingError(
                     f"seed {seed} of these hyperparameters is being recorded by another process in "
@@ -309,7 +249,7 @@ def record(
                 )
             )
             recorded.end_dead(append)
-        _fill_stores(journal)
+        start_filling(journal)
         try:
             yield run
         except BaseException as error:
@@ -321,57 +261,11 @@ def record(
         _end_run(run, recorded)
 
 
-class RecordedRuns:
-    """The runs of a journal, each event of which is read once; used under the journal's lock."""
-
-    def __init__(self, journal: Path) -> None:
-        self.journal = journal
-        self.offset = 0
-        """The offset in the journal up to which it was read."""
-        self._history = History()
-
-    def read_on(self) -> History:
-        """Read what was appended since the last call. Returns the state of the sweep.
-
-        Raises JournalError if another journal has taken the place of the one that was read.
-        """
-        refuse_older_copy(self.journal, self.offset)
-        for end, event in read_journal(self.journal, offset=self.offset):
-            self._history.apply(event)
-            self.offset = end
-        return self._history
-
-    def end_dead(self, append: Callable[[events.Event], None]) -> int:
-        """End the runs whose processes have died, and the sweep if none lives.
-
-        A run that its process still holds is left alone. Returns how many live.
-        """
-        history, sweep = self.read_on(), self.journal.parent.name
-        for trial in history.unfinished():
-            lock = _lock_run(self.journal, trial.key)
-            if lock is not None:
-                lock.release()
-                append(
-                    _make_end(
-                        history,
-                        trial,
-                        sweep,
-                        time=trial.last_heard or trial.started,
-                        state="FAIL",
-                        error="its process ended without a result: it was killed, or its machine "
-                        "went down",
-                        cause="machine",
-                    )
-                )
-        living = len(self.read_on().unfinished())
-        if not living and not history.complete and history.spec is not None:
-            append(events.SweepFinished(sweep=sweep, state="COMPLETE"))
-            self.read_on()
-        return living
-
-
 def _end_run(run: Recording, recorded: RecordedRuns, **failure: Any) -> None:
-    """Record the end of a run, and of its sweep if no other run of it lives."""
+    """Record the end of a run, and of its sweep if no other run of it lives.
+
+    Says so if the leaderboard leaves the sweep out.
+    """
     trained = [step for step in run.points if step > 0]
     if not failure and all(math.isnan(run.points[step][run.dev]) for step in trained):
         error = "nothing was reported of a step above 0"
@@ -385,7 +279,7 @@ def _end_run(run: Recording, recorded: RecordedRuns, **failure: Any) -> None:
     with share_journal(run.journal) as append:
         history = recorded.read_on()
         append(
-            _make_end(
+            make_end(
                 history,
                 history.trials[run.trial],
                 run.sweep,
@@ -397,23 +291,17 @@ def _end_run(run: Recording, recorded: RecordedRuns, **failure: Any) -> None:
             )
         )
         recorded.end_dead(append)
-
-
-def _make_end(
-    history: History, trial: TrialHistory, sweep: str, *, time: datetime, **fields: Any
-) -> events.TrialFinished:
-    """Make the end of a run, with its best dev point."""
-    best = trial.best(picked_by=history.dev.checkpoint_name)
-    return events.TrialFinished(
-        sweep=sweep,
-        trial=trial.key,
-        time=time,
-        best_step=None if best is None else best.step,
-        best_value=None if best is None else best.value,
-        best_metrics={} if best is None else best.metrics,
-        wall_seconds=(time - trial.started).total_seconds(),
-        **fields,
-    )
+    try:
+        if not has_sweep(run.journal):
+            fill_leaderboard(run.journal)
+    except OtherSweepError as error:
+        echo(
+            f"{error}; this one stays in {run.journal}, and cse-leaderboard rebuild with both runs "
+            "folders (--from) adds it under another name",
+            err=True,
+        )
+    except (StoreError, JournalError):  # the process beside the script says so in its log
+        pass
 
 
 def _refuse_other_sweep(
@@ -435,23 +323,6 @@ def _refuse_other_sweep(
                 f"sweep {sweep!r} has {name} {known[name]}, and this run {value}; give it a sweep "
                 "of its own: record(sweep=...)"
             )
-
-
-def _lock_run(journal: Path, trial: str) -> FileLock | None:
-    """Lock a run as its process does; None if another process holds it."""
-    folder = journal.parent / "running"
-    folder.mkdir(parents=True, exist_ok=True)
-    return try_lock(folder / f"{trial[:16]}.lock")
-
-
-def try_lock(file: Path) -> FileLock | None:
-    """Lock a file; None if another process holds it."""
-    lock = FileLock(file, thread_local=False, is_singleton=False)
-    try:
-        lock.acquire(timeout=0)
-    except Timeout:
-        return None
-    return lock
 
 
 def _read_value(name: str, value: Any) -> Any:
@@ -487,18 +358,3 @@ def _hash_code(path: Path) -> str:
     if not hashes:
         raise RecordingError(f"code: there is no Python file in {path}")
     return canonical_hash(hashes)
-
-
-def _fill_stores(journal: Path) -> None:
-    """Start the process that fills the stores from a journal, unless one runs."""
-    if (lock := try_lock(journal.with_name(STORES_LOCK))) is None:
-        return
-    lock.release()
-    with (journal.with_name(STORES_LOG)).open("ab") as log:
-        subprocess.Popen(
-            [sys.executable, "-m", "cse_platform.stores.recording", str(journal)],
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=log,
-            start_new_session=True,
-        )
