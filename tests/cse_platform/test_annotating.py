@@ -11,6 +11,7 @@ from sweep_events import NOON, sweep_started, trial_life
 from cse_platform.cli import leaderboard, sweep
 from cse_platform.control import annotations as annotating
 from cse_platform.control.annotations import annotate, replay_annotations
+from cse_platform.errors import OtherSweepError
 from cse_platform.leaderboard import Filters, open_leaderboard
 from cse_platform.stores.sql.sink import LeaderboardSink
 from cse_platform.stores.sql.store import open_store
@@ -152,5 +153,6 @@ def test_a_new_leaderboard_gets_all_annotations(says, runs, history, empty_leade
     replay_annotations(url, runs, "cse")
     fill_store(url, history)
     assert says("show", "1aaaaaaa", "--json").output == before
-    fill_store(url, history, journal="another")
+    with pytest.raises(OtherSweepError):
+        fill_store(url, history, journal="another")
     assert says("show", "1aaaaaaa", "--json").output == before

@@ -56,7 +56,7 @@ def test_a_recorded_run_is_on_the_leaderboard_and_in_mlflow(runs):
 
     def is_filled() -> bool:
         with suppress(NoStoreError, StoreError), open_leaderboard(url) as board:
-            return [sweep.state for sweep in board.sweeps()] == ["COMPLETE"]
+            return [(s.state, s.ended) for s in board.sweeps()] == [("COMPLETE", 2)]
         return False
 
     url = f"sqlite:///{runs}/leaderboard.db"
