@@ -79,7 +79,7 @@ def test_a_driver_writes_and_a_reader_not(shared, tmp_path) -> None:
     with open_leaderboard(reader) as board:
         assert [row.n for row in board.rows()] == [1]
     with open_store(reader) as board, pytest.raises(StoreError, match="permission denied"):
-        apply_events(board, events, journal="another")
+        apply_events(board, [sweep_started("second")], journal="another")
     for url in (driver, reader):
         for statement in (
             "DROP TABLE trials",

@@ -205,19 +205,23 @@ class StoreOptions:
 
     @property
     def url(self) -> str:
-        """The leaderboard's URL; `--runs` wins over CSE_STORE, and excludes `--store`."""
+        """The leaderboard's URL for a command that needs it alone; `--runs` excludes `--store`.
+
+        A leaderboard in the folder of `--runs` wins over CSE_STORE.
+        """
         if self.runs is not None and self.is_store_typed:
             raise click.UsageError("--runs and --store name two leaderboards; give only one")
+        if self.runs is not None and (own := self.runs / "leaderboard.db").exists():
+            return sqlite_url(own)
         return self.url_beside_runs
 
     @property
     def url_beside_runs(self) -> str:
         """The leaderboard's URL for a command that needs the runs folder too.
 
-        `--runs` alone selects the folder and the leaderboard in it, overriding CSE_STORE; together
-        with `--store` it selects only the folder.
+        As for a sweep: `--store` or CSE_STORE names it, else it is in the runs folder.
         """
-        if self.store is not None and (self.runs is None or self.is_store_typed):
+        if self.store is not None:
             return self.store
         return sqlite_url(self.folder / "leaderboard.db")
 

@@ -1,6 +1,5 @@
 """Imports results from elsewhere, once, as events of journals, and so into the leaderboard."""
 
-import os
 import re
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import TypeAdapter, ValidationError
 
 from cse_methods.files.tables import read_table
-from cse_platform.databases import expand_url, sqlite_url
+from cse_platform.databases import expand_url
 from cse_platform.errors import ImportRefusedError, OtherSweepError
 from cse_platform.imports.layout import NO_STEP, ImportedRun, Layout
 from cse_platform.secrets import mask_text
@@ -24,7 +23,7 @@ from cse_platform.stores.sql.tables import sweep_or_none
 from cse_platform.sweep.blocks import Slug
 from cse_platform.sweep.identity import canonical_hash
 from cse_platform.sweep.problems import problems_in
-from cse_platform.sweep.stores import import_journal
+from cse_platform.sweep.stores import import_journal, leaderboard_url
 from cse_platform.tracking import events
 from cse_platform.tracking.events import (
     IMPORTED,
@@ -90,8 +89,8 @@ def import_runs(
         sweep: the name that the trials come under. Those of several methods or backbones become
             several sweeps, such as NAME-METHOD.
         runs: the runs folder that gets a journal of the trials; default: `runs`.
-        store: the URL of the leaderboard; default: CSE_STORE unless `runs` is given, else the
-            leaderboard in the runs folder.
+        store: the URL of the leaderboard; default: CSE_STORE, else the leaderboard in the runs
+            folder.
 
     Raises:
         ImportRefusedError: if the table or the sweep's name is refused; names every problem, with
@@ -132,8 +131,7 @@ def import_runs(
         if news or (earlier and not isinstance(earlier[-1], events.SweepFinished)):
             writes[journal] = _add_sweep(news, of_sweep, source)
     _refuse_problems(problems)
-    url = store or (None if runs else os.environ.get("CSE_STORE"))
-    with open_store(expand_url(url) if url else sqlite_url(folder / "leaderboard.db")) as board:
+    with open_store(expand_url(store) if store else leaderboard_url(folder)) as board:
         for journal, of_sweep in attempts.items():
             if journal.exists():  # what an interrupted import has left there comes first
                 _apply_to_leaderboard(board, journal)

@@ -1,5 +1,6 @@
 """The layout of results from elsewhere: what is read, what is refused, and the cases of others."""
 
+import json
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -197,6 +198,12 @@ def test_files_and_the_command(tmp_path, runs, stored) -> None:
     tie = [WHOLE | {"step": 5, "dev.stsb": 0.7}, {"run": "a", "step": 10, "dev.stsb": 0.7}]
     bring(pd.DataFrame(tie), runs, "tie")  # of equal best points, the earliest is the model's
     assert '"best_step":5' in (runs / "imports" / "tie.jsonl").read_text()
+    shared, folder = f"sqlite:///{tmp_path}/lab.db", tmp_path / "ann"
+    words = ["import", tmp_path / "t.csv", "--sweep", "csv", "--runs", folder]
+    assert "2 new" in invoke(main, *words, env={"CSE_STORE": shared}).output
+    told = invoke(main, "--json", "--runs", folder, env={"CSE_STORE": shared}).output
+    assert [row["sweep"] for row in json.loads(told)] == ["csv"]
+    assert not (folder / "leaderboard.db").exists()
     before = stored("csv")
     invoke(main, "rebuild", "--only", "leaderboard", "--runs", runs)
     assert stored("csv") == before
