@@ -196,10 +196,10 @@ def list_entries(board: Board) -> list[Entry]:
     """List our rows and the published ones in display order.
 
     Below ours stand the four papers' rows, those of recent papers by year, and those set apart.
-    Ours are marked for what they have seen of the shown test sets.
+    The marks of ours are about the shown scores alone.
     """
     headline, tests = board.headline, board.columns
-    board = replace(board, rows=[row.seen_on(tests.columns) for row in board.rows])
+    shown = {DEV, *tests.columns, *([board.sorted_by] if board.sorted_by else [])}
 
     def by_year(row: PublishedRow) -> tuple[bool, int, float]:
         return bool(row.apart), row.year or 0, -row.scores.get(headline, -inf)
@@ -209,7 +209,7 @@ def list_entries(board: Board) -> list[Entry]:
         return entry.standing == APART, -score.mean if score else inf
 
     printed = sorted((row for row in board.published if is_on_tests(row, tests)), key=by_year)
-    listed = [*_list_ours(board), *_list_published(printed, headline)]
+    listed = [*_list_ours(board, shown), *_list_published(printed, headline)]
     return sorted(listed, key=lowest_last) if board.sorted_by == headline else listed
 
 
@@ -218,10 +218,14 @@ def list_all_entries(board: Board) -> list[Entry]:
     return [*_list_ours(board), *_list_published(board.published, board.headline)]
 
 
-def _list_ours(board: Board) -> Iterator[Entry]:
+def _list_ours(board: Board, shown: Collection[str] = ()) -> Iterator[Entry]:
+    """List our rows, whose marks are about the `shown` columns; by default about all."""
     for index, row in enumerate(board.rows):
         scores = {DEV: row.dev_score, **row.scores}
-        counting_choice = {name for name, score in scores.items() if row.counts_choice_in(score)}
+        told = shown or scores
+        marked = (name for name in scores if name in told)
+        counting_choice = {name for name in marked if row.counts_choice_in(scores[name])}
+        row = row.seen_on(shown) if shown else row
         names = row.marks
         trained = [mark for name, mark in TRAINING_MARKS.items() if name in names]
         run = (CHOSEN * bool(counting_choice), OPENED * bool(row.test_opened))

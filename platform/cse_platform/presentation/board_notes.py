@@ -25,6 +25,7 @@ from cse_platform.presentation.board_entries import (
     Board,
     EntryColumn,
     Group,
+    OurEntry,
 )
 from cse_platform.values import group_by
 
@@ -96,7 +97,7 @@ def note_ranking(board: Board, group: Group) -> Iterator[str]:
         row.shown_method for row in rows for s in row.scores.values() if s.source == CLAIMED
     ):
         yield f"Claimed, from files of results of another revision: scores of {', '.join(names)}."
-    yield from _note_choices(rows)
+    yield from _note_choices(group.ours)
     if any(row.gap for row in rows):
         yield (
             "paper: ours minus the published number, and whether the published one lies inside "
@@ -153,8 +154,9 @@ def _note_unranked(board: Board, group: Group) -> Iterator[str]:
         yield f"Not ranked: {', '.join(why)}."
 
 
-def _note_choices(rows: Sequence[LeaderboardRow]) -> Iterator[str]:
+def _note_choices(entries: Sequence[OurEntry]) -> Iterator[str]:
     """Name the numbers that each row is the best of; that of a single one needs no note."""
+    rows = [entry.row for entry in entries]
     by_kind = group_by(
         (row for row in rows if row.best_of > 1), lambda row: row.dev_score.counts_choice
     )
@@ -169,8 +171,10 @@ def _note_choices(rows: Sequence[LeaderboardRow]) -> Iterator[str]:
                 "were equal, the mean of the best would be "
                 f"{expected_maximum(most):.1f} standard errors too high on dev."
             )
-    if untested := [r for r in rows if r.counts_choice and not r.dev_score.counts_choice]:
-        names = ", ".join(dict.fromkeys(row.shown_method for row in untested))
+    if untested := [
+        each for each in entries if each.counting_choice and DEV not in each.counting_choice
+    ]:
+        names = ", ".join(dict.fromkeys(each.method for each in untested))
         yield (
             f"The further seeds of {names} lack test scores, so the seed that chose it counts on "
             "test; cse-evaluate scores the others."

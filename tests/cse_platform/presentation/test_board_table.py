@@ -251,6 +251,17 @@ def test_a_board_tells_what_was_seen_of_its_own_test_sets(lines, written) -> Non
         assert "saw test sentences" in written(board, format)
 
 
+def test_a_board_marks_values_that_chose_if_they_count_in_its_own_scores(lines, written) -> None:
+    """The third seed chose the row, and alone has a score of a transfer task."""
+    scores = {"avg_sts": estimate(0.75, 0.77), "mr": estimate(0.1, 0.2, 0.3)}
+    board = Board([row(scores, chosen_by={3: 0.9}), row(scores)])
+    for told in (" ".join(lines(board)), written(board, "latex")):
+        assert "△" not in told and "triangle" not in told and "The value that chose" not in told
+    transfer = " ".join(lines(replace(board, family="transfer")))
+    assert "simcse △ bert-base" in transfer and "The further seeds of simcse lack" in transfer
+    assert "simcse △ bert-base" in " ".join(lines(replace(board, sorted_by="mr")))
+
+
 def test_training_on_texts_of_test_sets_is_marked(lines, written) -> None:
     scores = {"avg_sts": estimate(0.76)}
     knowing = row(scores, method="consert", corpus="wiki1m+sts (transductive)")
