@@ -124,7 +124,8 @@ class Deletion:
             stay = "stays" if len(trials) == 1 else "stay"
             yield (
                 f"{format_count(len(trials), 'trial')} {stay} on the leaderboard, because sweep "
-                f"{other!r} holds them too, but without the GPU time that they took here; a "
+                f"{other!r} holds them too, but without the GPU time that they took here, and "
+                "without its choices: values that chose a configuration here count in its rows; a "
                 "rebuilt leaderboard has their scores, but not their dev curves from here"
             )
         if self.content.needed_models:
