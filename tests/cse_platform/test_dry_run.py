@@ -1,6 +1,7 @@
 import json
 import os
 import re
+import shutil
 import sys
 from collections.abc import Callable
 from datetime import timedelta
@@ -11,6 +12,7 @@ import pytest
 from click.testing import Result
 from commands import invoke
 from in_process import InProcessExecutor
+from sqlalchemy import delete
 from stored_trials import apply_events, fill_store
 from sweep_events import sweep_started, trial_life
 
@@ -20,6 +22,7 @@ from cse_platform.numbers import clock
 from cse_platform.runner.driver import drive_sweep
 from cse_platform.stores.sql.lease import Lease
 from cse_platform.stores.sql.store import open_store
+from cse_platform.stores.sql.tables import SweepLeaseRecord
 from cse_platform.sweep.file import load_sweep
 from cse_platform.sweep.preflight import with_data_source
 from cse_platform.sweep.problems import Inspection
@@ -279,6 +282,30 @@ def test_of_a_sweep_that_has_begun_it_plans_what_is_left(dry_run, tmp_path) -> N
         Lease(leaderboard, "tiny", journal),
     ):
         assert told(plan(5), "running").startswith(f"process {os.getpid()} on ")
+
+
+def test_a_name_that_a_start_is_refused_is_refused(
+    dry_run, tmp_path, empty_leaderboard, monkeypatch
+) -> None:
+    """Two people share a leaderboard, and each has a runs folder."""
+    url = empty_leaderboard(tmp_path / "board.db")
+    monkeypatch.setenv("CSE_STORE", url)
+    dry_run()
+
+    def refused() -> str:
+        return " ".join(dry_run(code=1).stderr.split())
+
+    anns = tmp_path / "ann" / "sweeps" / "tiny"
+    with open_store(url) as board, Journal(anns / "journal.jsonl") as journal:
+        with Lease(board, "tiny", journal):
+            apply_events(board, [sweep_started("tiny")], journal=journal.id)
+            assert f"journal in {anns} on" in refused() and "holds it; run it as" in refused()
+        assert "start it there, copy that folder here" in refused()
+        with board.writing() as session:
+            session.execute(delete(SweepLeaseRecord))
+        assert "another sweep named 'tiny'" in refused()
+        shutil.copytree(anns, tmp_path / "runs" / "sweeps" / "tiny")
+        dry_run()
 
 
 def test_a_limit_says_how_many_trials_run_at_once(dry_run) -> None:

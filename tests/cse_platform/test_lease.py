@@ -1,3 +1,4 @@
+import shutil
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -53,6 +54,36 @@ def test_second_driver_is_told_who_holds_the_sweep(board, other, journal, elsewh
         Lease(other, "second", elsewhere).close()
     with Lease(other, "first", journal):  # it was given back
         pass
+
+
+@pytest.mark.parametrize("begun", [True, False])
+def test_a_name_of_a_journal_elsewhere_is_not_waited_for(
+    board, other, journal, elsewhere, begun
+) -> None:
+    with Lease(board, "first", elsewhere) as lease:
+        if begun:
+            LeaderboardSink(board, lease).apply(elsewhere.id, [(1, sweep_started("first"))])
+        with pytest.raises(SweepRefusedError) as refused:
+            Lease(other, "first", journal)
+    said = str(refused.value)
+    assert f"from the journal in {elsewhere.path.parent} on" in said and "NEWNAME" in said
+    assert "wait" not in said and "stop first" not in said
+
+
+def test_a_driver_with_a_copy_of_the_journal_elsewhere_is_named_with_its_folder(
+    board, other, journal, tmp_path
+) -> None:
+    copied = tmp_path / "copied" / "journal.jsonl"
+    copied.parent.mkdir()
+    shutil.copy(journal.path, copied)
+    with Journal(copied) as copy:
+        with Lease(board, "first", journal) as lease:
+            LeaderboardSink(board, lease).apply(journal.id, [(1, sweep_started("first"))])
+            there = f" in {journal.path.parent} since .*; wait until it ends, .*NEWNAME"
+            with pytest.raises(SweepRefusedError, match=there):
+                Lease(other, "first", copy)
+        with Lease(other, "first", copy):  # it goes on here
+            pass
 
 
 def test_the_last_batch_of_a_driver_is_written_after_its_end(board, other, journal) -> None:
@@ -124,13 +155,14 @@ def test_sweep_goes_on_from_its_journal_alone(board, journal, elsewhere) -> None
         pass
     with Lease(board, "first", elsewhere) as lease:  # of which nothing was begun
         LeaderboardSink(board, lease).apply("j", [(1, sweep_started("first"))])
-    with pytest.raises(SweepRefusedError, match=f"{elsewhere.path.parent} on .* is different"):
+    there = rf"goes on from the journal in {elsewhere.path.parent} on .* {journal.path.parent}"
+    with pytest.raises(SweepRefusedError, match=f"{there}; start it there, .*NEWNAME"):
         Lease(board, "first", journal)
     elsewhere.close()
     elsewhere.path.unlink()
     with (
         Journal(elsewhere.path) as new,
-        pytest.raises(SweepRefusedError, match=f"is gone from {elsewhere.path.parent}, .*NEWNAME"),
+        pytest.raises(SweepRefusedError, match=f"is gone from {elsewhere.path.parent}; .*NEWNAME"),
     ):
         Lease(board, "first", new)
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from cse_methods.config import MethodConfig
 from cse_methods.encoders.backbones import locate_backbone, resolve_backbone, weight_bytes
 from cse_methods.errors import DataError
-from cse_platform.errors import NoStoreError, StoreError, SweepRefusedError
+from cse_platform.errors import JournalError, NoStoreError, StoreError, SweepRefusedError
 from cse_platform.launch.check import CheckedSweep, check_stages, naming_stage
 from cse_platform.launch.outcome import format_counts
 from cse_platform.leaderboard.trials import past_trials
@@ -20,7 +20,12 @@ from cse_platform.numbers import clock, format_count, short_settings
 from cse_platform.search.budgets import trials_left, trials_to_begin
 from cse_platform.search.study import SearchStudy
 from cse_platform.standard_streams import announce, echo
-from cse_platform.stores.sql.lease import LeaseOwner, lease_owners, waiting_requests
+from cse_platform.stores.sql.lease import (
+    LeaseOwner,
+    lease_owners,
+    refuse_name_of_other_journal,
+    waiting_requests,
+)
 from cse_platform.stores.sql.store import open_for_reading
 from cse_platform.sweep import preflight
 from cse_platform.sweep.file import DraftFile
@@ -31,7 +36,7 @@ from cse_platform.sweep.spec import SweepSpec, best_references, with_best
 from cse_platform.sweep.start_points import start_points
 from cse_platform.sweep.stores import SweepStores, nearest_existing
 from cse_platform.tracking.history import History, TrialHistory
-from cse_platform.tracking.journal import read_journal, refuse_deleted
+from cse_platform.tracking.journal import read_journal, read_journal_id, refuse_deleted
 from cse_platform.tracking.provenance import installed_packages
 
 if TYPE_CHECKING:
@@ -225,13 +230,21 @@ class _PastStarts:
 
 
 def _check_past_starts(checked: CheckedSweep) -> _PastStarts:
-    """Read what the sweep has done; refuse it if its file or content differs from then."""
+    """Read what the sweep has done; refuse it if its file or content differs from then, or if its
+    name is that of another journal.
+    """
     spec, history, holder = checked.spec, _read_history(checked.stores), None
+    file, journal = checked.stores.journal, ""
+    if file.exists():
+        with suppress(JournalError):  # its first line is still to be written
+            journal = read_journal_id(file)
     with (
-        suppress(StoreError),  # there is no leaderboard yet
+        suppress(NoStoreError),  # a run will create it
         open_for_reading(checked.stores.leaderboard) as store,
         store.session() as session,
     ):
+        folder = str(file.parent.absolute())
+        refuse_name_of_other_journal(session, spec.sweep, journal, folder)
         for request in waiting_requests(session, spec.sweep):  # which the start takes, as a retry
             history.apply(request)
         holder = lease_owners(session).get(spec.sweep)

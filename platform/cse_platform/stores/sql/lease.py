@@ -104,10 +104,51 @@ def this_machine() -> str:
 
 HEARTBEAT_SECONDS = 10.0
 
+_NEW_NAME = "run it as another sweep, which reuses the complete trials: --set sweep=NEWNAME"
 _WAYS_OUT = (
-    "run it as another sweep, which reuses the complete trials: --set sweep=NEWNAME. If the "
-    "leaderboard is old or another lab's, rebuild it from the journals: cse-leaderboard rebuild"
+    f"{_NEW_NAME}. If the leaderboard is old or another lab's, rebuild it from the journals: "
+    "cse-leaderboard rebuild"
 )
+
+
+def refuse_name_of_other_journal(session: Session, sweep: str, journal: str, folder: str) -> None:
+    """Refuse a start from a journal in a folder of this host if the name is another journal's.
+
+    `journal` is the id of the journal; empty if there is none yet.
+
+    Raises SweepRefusedError if the sweep goes on from another journal, OtherSweepError if only the
+    leaderboard's sweep of this name has another one.
+    """
+    record = session.get(SweepLeaseRecord, sweep)
+    if record is None or record.journal in ("", journal):
+        _refuse_other_sweep(session, sweep, journal, folder)
+        return
+    holder = holder_of(record, server_time(session))
+    if not holder.lives and sweep_or_none(session, sweep) is None:
+        return  # nothing was begun
+    if (holder.host, holder.folder) == (socket.gethostname(), folder):
+        raise SweepRefusedError(
+            f"the journal of sweep {sweep!r} is gone from {folder}; put the newest copy of "
+            f"journal.jsonl back, or {_WAYS_OUT}"
+        )
+    says = (
+        f"sweep {sweep!r} goes on from the journal in {holder.folder} on {holder.host}, not from "
+        f"one in {folder}"
+    )
+    if holder.lives:
+        driver = f"process {holder.pid} on {holder.host} holds it"
+        raise SweepRefusedError(f"{says}, and {driver}; {_NEW_NAME}")
+    raise SweepRefusedError(f"{says}; start it there, copy that folder here, or {_WAYS_OUT}")
+
+
+def _refuse_other_sweep(session: Session, sweep: str, journal: str, folder: str) -> None:
+    """Raise OtherSweepError if the leaderboard has a sweep of this name of another journal."""
+    try:
+        refuse_other_journal(session, sweep_or_none(session, sweep), journal)
+    except OtherSweepError as error:
+        raise OtherSweepError(
+            f"{error}, and its journal is not the one in {folder}; {_WAYS_OUT}"
+        ) from None
 
 
 class Lease:
@@ -142,11 +183,12 @@ class Lease:
         with leaderboard.writing(alone=False) as session:
             now = self._row["since"] = server_time(session)
             row = {**self._row, "heartbeat": now}
-            if insert_once(session, SweepLeaseRecord, {"sweep": sweep}, row):
-                self._refuse_other_sweep(session)
-            else:
-                record = self._lock_lease_record(session)
-                self._refuse_if_held(session, record, holder_of(record, now))
+            is_first = insert_once(session, SweepLeaseRecord, {"sweep": sweep}, row)
+            record = self._lock_lease_record(session)
+            if journal is not None:
+                refuse_name_of_other_journal(session, sweep, row["journal"], row["folder"])
+            if not is_first:
+                self._refuse_if_held(holder_of(record, now))
                 self._put_into(record, now)
 
         def renew_forever() -> None:
@@ -187,8 +229,10 @@ class Lease:
         else:
             row = {**self._row, "heartbeat": now}
             is_anew = insert_once(session, SweepLeaseRecord, key, row)
+        here = self._row["journal"], self._row["folder"]
         if is_anew:
-            self._refuse_other_sweep(session)
+            if self._has_journal:
+                _refuse_other_sweep(session, self._sweep, *here)
             return
         record = self._lock_lease_record(session)
         if record.holder == self._holder:
@@ -207,7 +251,7 @@ class Lease:
             if first and not is_closing:
                 self.on_lost()
             raise self._lost
-        self._refuse_other_sweep(session)
+        _refuse_other_sweep(session, self._sweep, *here)
         self._put_into(record, now)
         if is_closing:
             record.holder = None
@@ -244,43 +288,20 @@ class Lease:
         if self._lost is not None:
             raise self._lost
 
-    def _refuse_if_held(
-        self, session: Session, record: SweepLeaseRecord, holder: LeaseOwner
-    ) -> None:
-        """Raise SweepRefusedError if a driver lives, or the sweep goes on from another journal."""
-        if holder.lives:
-            raise SweepRefusedError(
-                f"sweep {self._sweep!r} is held by process {holder.pid} on {holder.host} since "
-                f"{utc(holder.since)}, last heard of {holder.silent:.0f} s ago; wait until it "
-                f"ends, or end it with cse-sweep stop {self._sweep}; if it has died, the sweep "
-                f"is free after {LEASE_SECONDS:g} s"
-            )
-        here, is_other = self._row, record.journal != self._row["journal"]
-        if not self._has_journal or not is_other or not sweep_or_none(session, self._sweep):
+    def _refuse_if_held(self, holder: LeaseOwner) -> None:
+        """Raise SweepRefusedError if a driver lives; one elsewhere is named with its folder."""
+        if not holder.lives:
             return
-        lost = (
-            f"sweep {self._sweep!r} goes on from the journal in {holder.folder} on "
-            f"{holder.host}, and the one in {here['folder']} is different; start it there, copy "
-            "that folder here"
+        place = other = ""
+        here = self._row["host"], self._row["folder"]
+        if self._has_journal and (holder.host, holder.folder) != here:
+            place, other = f" in {holder.folder}", f", or {_NEW_NAME}"
+        raise SweepRefusedError(
+            f"sweep {self._sweep!r} is held by process {holder.pid} on {holder.host}{place} since "
+            f"{utc(holder.since)}, last heard of {holder.silent:.0f} s ago; wait until it "
+            f"ends, or end it with cse-sweep stop {self._sweep}{other}; if it has died, the sweep "
+            f"is free after {LEASE_SECONDS:g} s"
         )
-        if (holder.host, holder.folder) == (here["host"], here["folder"]):
-            lost = (
-                f"the journal of sweep {self._sweep!r} is gone from {holder.folder}, which has "
-                "a new one; put the newest copy of journal.jsonl back"
-            )
-        raise SweepRefusedError(f"{lost}, or {_WAYS_OUT}")
-
-    def _refuse_other_sweep(self, session: Session) -> None:
-        """Raise OtherSweepError if the leaderboard has a sweep of this name of another journal."""
-        if not self._has_journal:
-            return
-        try:
-            sweep = sweep_or_none(session, self._sweep)
-            refuse_other_journal(session, sweep, self._row["journal"])
-        except OtherSweepError as error:
-            raise OtherSweepError(
-                f"{error}, and its journal is not the one in {self._row['folder']}; {_WAYS_OUT}"
-            ) from None
 
     def _put_into(self, record: SweepLeaseRecord, now: datetime) -> None:
         """Put this lease into a record; without a journal, the one that it names stays."""
