@@ -24,7 +24,6 @@ from cse_platform.leaderboard.records import (
     EVERY_ROW,
     FAMILIES,
     BoardFamily,
-    Estimate,
     FamilyName,
     Filters,
     LeaderboardRow,
@@ -57,6 +56,7 @@ from cse_platform.stores.sql.tables import (
     SweepTagRecord,
     sweep_or_none,
 )
+from cse_platform.tracking.events import RECORDED
 from cse_platform.values import group_by
 
 SAME_SCORE = 0.005
@@ -64,8 +64,14 @@ SAME_SCORE = 0.005
 different machines differ in the last digits.
 """
 
-COMPARED = {"data_sha256": "other data", "protocol": "another protocol"}
-"""The settings of evaluations that two scores must share, and how to call it if they do not."""
+_ALIKE = "name rows by sweep or METHOD@CONFIGURATION, or score both alike with cse-evaluate"
+COMPARED = {
+    "unchecked": "data that are not known to be the same; compare recorded rows with those of "
+    "their sweep and imported rows with imported ones, or score both models with cse-evaluate",
+    "data_sha256": f"other data; {_ALIKE}",
+    "protocol": f"another protocol; {_ALIKE}",
+}
+"""What two scores must share, and how to call it, and what to do, if they do not."""
 
 
 class DevPairs(NamedTuple):
@@ -401,7 +407,11 @@ def _find_largest_group(
     headline = next(iter(columns.averages), None)
     tasks = columns.columns_of(headline) if headline else columns.columns
     data = {
-        name: {t: _data_of(row.scores[t], evaluations) for t in tasks if t in row.scores}
+        name: {
+            task: json.dumps(_read_data(row, task, evaluations), sort_keys=True)
+            for task in tasks
+            if task in row.scores
+        }
         for name, row in rows.items()
     }
     with_average = [name for name, row in rows.items() if headline in row.scores and data[name]]
@@ -419,11 +429,20 @@ def _find_largest_group(
     return {name: rows[name] for name in kept}, shared
 
 
-def _data_of(score: Estimate, evaluations: Mapping[str, EvaluationRecord]) -> str:
-    """Name the data and the protocol of a score; if unknown, its evaluation identity."""
-    if (known := evaluations.get(score.identity)) is None:
-        return score.identity
-    return json.dumps([known.settings.get(name) for name in COMPARED], sort_keys=True)
+def _read_data(
+    row: LeaderboardRow, task: str, evaluations: Mapping[str, EvaluationRecord]
+) -> dict[str, Any]:
+    """Return what a score must share with another to be compared with it, named as in `COMPARED`.
+
+    Data without a checksum are known by the evaluation identity alone, which all recorded sweeps
+    share, whatever their data.
+    """
+    score = row.scores[task]
+    known = evaluations.get(score.identity)
+    if known is None or "data_sha256" not in known.settings:
+        sweep = row.sweep if score.source == RECORDED else None
+        return {"unchecked": [score.identity, sweep]}
+    return {name: known.settings[name] for name in COMPARED if name in known.settings}
 
 
 def _refuse_disjoint_rows(
@@ -450,31 +469,25 @@ def _compare_readings(
     Only the reading may differ, because it is part of an encoder; other differences raise
     ComparisonError.
     """
-    (a, mine), (b, other) = rows.items()
+    a, b = rows
     readings = list[ReadingDifference]()
     for task in tasks:
-        ids = (mine.scores[task].identity, other.scores[task].identity)
-        if ids[0] == ids[1]:
-            continue
-        if not evaluations.keys() >= set(ids):
-            raise ComparisonError(
-                f"{a} and {b} have different evaluation identities on {task}, and one of them "
-                "is unknown; score both with cse-evaluate"
-            )
-        left, right = (evaluations[identity].settings for identity in ids)
+        left, right = (_read_data(row, task, evaluations) for row in rows.values())
         for name, reason in COMPARED.items():
             if left.get(name) != right.get(name):
-                raise ComparisonError(
-                    f"{a} and {b} were scored on {task} with {reason}; name rows by sweep or "
-                    "METHOD@CONFIGURATION, or score both alike with cse-evaluate"
-                )
-        ours, theirs = left.get("reading", {}), right.get("reading", {})
+                raise ComparisonError(f"{a} and {b} were scored on {task} with {reason}")
+        if "unchecked" in left:
+            continue
+        ours, theirs = (
+            evaluations[row.scores[task].identity].settings.get("reading", {})
+            for row in rows.values()
+        )
         values = {
             name: (ours.get(name), theirs.get(name))
             for name in ours | theirs
             if ours.get(name) != theirs.get(name)
         }
-        if (reading := ReadingDifference(a, b, values)) not in readings:
+        if values and (reading := ReadingDifference(a, b, values)) not in readings:
             readings.append(reading)
     return readings
 

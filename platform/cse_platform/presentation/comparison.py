@@ -125,7 +125,7 @@ def verdict(comparison: Comparison) -> Iterator[str]:
     for task in comparison.tasks if average is None else [average]:
         by = f"{a} - {b} is {signed_percent(task.effect)} on {task.task}"
         if (p := task.p_holm if average is None else task.p) is None:
-            yield f"{by}; single seeds of such scores give no interval."
+            yield f"{by}; single or equal seeds of such scores give no interval."
             continue
         shown = probability(p)
         equal = f"< {shown[1:]}" if shown.startswith("<") else f"= {shown}"

@@ -9,7 +9,8 @@ from cse_methods.tasks import STS_TASKS
 from cse_platform.errors import ComparisonError
 from cse_platform.leaderboard import Filters, Leaderboard
 from cse_platform.leaderboard.comparisons import compare_rows
-from cse_platform.presentation.comparison import describe_row
+from cse_platform.presentation.comparison import describe_limits, describe_row
+from cse_platform.tracking.recorded_runs import make_evaluation
 
 HICL = [f"0a{seed:02x}" + "0" * 60 for seed in range(3)]
 
@@ -44,6 +45,40 @@ def test_other_data_is_not_compared(board, reader) -> None:
         pytest.raises(ComparisonError, match="hicl and simcse were scored on sts12 with"),
     ):
         compare_rows(session, {"hicl": row, "simcse": other}, family="sts")
+
+
+def test_data_that_nobody_checked_are_those_of_one_recorded_sweep_or_of_imports(
+    board, reader
+) -> None:
+    rows = [
+        ("mine", "recorded", "tuned", (0.60, 0.62)),
+        ("mine", "recorded", "plain", (0.50, 0.54)),
+        ("hers", "recorded", "other", (0.70, 0.72)),
+        ("lab", "imported", "taken", (0.65, 0.67)),
+        ("sheet", "imported", "typed", (0.45, 0.46)),
+    ]
+    for number, (sweep, source, method, values) in enumerate(rows):
+        named = {"method": method, "backbone": "bert-base"}
+        of = {"sweep": sweep, "configuration": f"{number:02x}" * 32, **named}
+        events = [sweep_started(sweep, **named)]
+        for seed, value in enumerate(values):
+            key, curve = f"1{number}{seed}" + "0" * 61, {9: 0.9 - number / 10}
+            events += trial_life(60 + 2 * number + seed, curve, trial=key, seed=seed, **of)
+            events.append(make_evaluation({"sts12": value}, source=source, sweep=sweep, trial=key))
+        apply_events(board, events)
+    recorded, imported = reader.compare("tuned", "plain"), reader.compare("taken", "typed")
+    assert recorded.tasks[0].effect == pytest.approx(0.61 - 0.52)
+    assert imported.tasks[0].effect == pytest.approx(0.66 - 0.455)
+    assert not any("differently" in said for said in describe_limits(recorded))
+    for a, b in (("tuned", "other"), ("tuned", "taken"), ("typed", "hicl"), ("sncse", "other")):
+        with pytest.raises(ComparisonError, match=f"{a} and {b} .* not known to be the same;"):
+            reader.compare(a, b)
+    shown = reader.rows()
+    against = reader.against(shown, "tuned")
+    assert [shown[index].method for index in against] == ["plain"]
+    assert set(reader.compare_all().names) == {"hicl", "simcse", "sncse"}
+    alone = reader.compare_all(Filters(backbone="bert-base"))
+    assert (alone.names, alone.limits.left_out) == (("tuned", "plain"), ("other", "taken", "typed"))
 
 
 def test_what_lacks_tasks_is_named_beside_the_matrix_with_its_interval(reader, another) -> None:

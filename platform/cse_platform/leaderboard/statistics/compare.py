@@ -38,7 +38,9 @@ class TaskComparison:
     effect: float
     """Mean of A minus mean of B."""
     interval: Interval | None
-    """The interval of the effect, by the paired bootstrap; None for one seed without pairs."""
+    """The interval of the effect, by the paired bootstrap; None without pairs for a single seed or
+    equal ones.
+    """
     p: float | None
     """Two-sided p value of no difference, by the same bootstrap."""
     p_holm: float | None = None
@@ -153,8 +155,8 @@ class Matrix:
     effects: tuple[tuple[float, ...], ...]
     """Mean of the row minus mean of the column."""
     p: tuple[tuple[float | None, ...], ...]
-    """Two-sided p value of no difference; None on the diagonal, and for a single seed without
-    pairs.
+    """Two-sided p value of no difference; None on the diagonal, and without pairs for a single
+    seed or equal ones.
     """
     p_holm: tuple[tuple[float | None, ...], ...]
     """The p after Holm's correction over all unordered pairs."""

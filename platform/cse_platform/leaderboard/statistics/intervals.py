@@ -555,6 +555,10 @@ def sample(
     return sampled
 
 
+_ROUNDING = 1e-18
+"""The variance of means below which the scores of seeds are equal but for rounding."""
+
+
 def difference(a: Sampled, b: Sampled, tasks: Sequence[str]) -> tuple[Floats, Spread] | None:
     r"""Draw the difference of A's mean over some tasks and B's, with errors over pairs and seeds.
 
@@ -574,13 +578,12 @@ def difference(a: Sampled, b: Sampled, tasks: Sequence[str]) -> tuple[Floats, Sp
     If both sides have the same method, backbone and seeds, at least three, the sum has one term:
     that of the differences by seed, with n - 1 degrees of freedom.
 
-    Returns the draws, and what their errors are over. None if a side has only one seed and there is
-    a task without shared pairs, because the spread is then unknown.
+    Returns the draws, and what their errors are over. None if there is a task without shared pairs,
+    and a side has only one seed, or no seed differs from another, because the spread is then
+    unknown.
     """
     several = [side for side in (a, b) if side.contender.seeds > 1]
     paired = [task for task in tasks if a.contender.shares_examples(b.contender, task)]
-    if len(several) < 2 and len(paired) < len(tasks):
-        return None
     by_task = [
         a.over_examples[task] - b.over_examples[task]
         if task in paired
@@ -595,13 +598,16 @@ def difference(a: Sampled, b: Sampled, tasks: Sequence[str]) -> tuple[Floats, Sp
         scores = [scores[0] - scores[1]]
         deviations = [[own - other for own, other in zip(*deviations, strict=True)]]
     observed = [float(own.var(ddof=1)) / len(own) for own in scores]
+    spread = sum(observed)
+    if len(paired) < len(tasks) and (len(several) < 2 or spread < _ROUNDING):
+        return None
     explained = sum(
         float(of_task.var(axis=0, ddof=1).mean()) / len(tasks) ** 2 / len(of_task)
         for own in deviations
         for of_task in own
     )
     explained = min(explained, float(draws.var()))
-    if (spread := sum(observed)) > explained:
+    if spread > explained:
         share = spread / (float(draws.var()) + spread - explained)
         freedom = freedom_of_difference(observed, [len(own) - 1 for own in scores], share)
         rng = np.random.default_rng(a.seed)
