@@ -56,7 +56,6 @@ from cse_platform.stores.sql.tables import (
     SweepTagRecord,
     sweep_or_none,
 )
-from cse_platform.tracking.events import RECORDED
 from cse_platform.values import group_by
 
 SAME_SCORE = 0.005
@@ -434,14 +433,13 @@ def _read_data(
 ) -> dict[str, Any]:
     """Return what a score must share with another to be compared with it, named as in `COMPARED`.
 
-    Data without a checksum are known by the evaluation identity alone, which all recorded sweeps
-    share, whatever their data.
+    Data without a checksum are known by the evaluation identity alone, and of recorded runs by
+    their sweep.
     """
     score = row.scores[task]
     known = evaluations.get(score.identity)
     if known is None or "data_sha256" not in known.settings:
-        sweep = row.sweep if score.source == RECORDED else None
-        return {"unchecked": [score.identity, sweep]}
+        return {"unchecked": row.shared_data(score)}
     return {name: known.settings[name] for name in COMPARED if name in known.settings}
 
 

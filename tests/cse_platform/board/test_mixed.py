@@ -79,6 +79,9 @@ def test_data_that_nobody_checked_are_those_of_one_recorded_sweep_or_of_imports(
     assert set(reader.compare_all().names) == {"hicl", "simcse", "sncse"}
     alone = reader.compare_all(Filters(backbone="bert-base"))
     assert (alone.names, alone.limits.left_out) == (("tuned", "plain"), ("other", "taken", "typed"))
+    rows = reader.rows(Filters(backbone="bert-base"))
+    ranked = {row.method: row.rank.among for row in rows if row.rank}
+    assert ranked == {"tuned": 2, "plain": 2, "other": 1, "taken": 2, "typed": 2}
 
 
 def test_what_lacks_tasks_is_named_beside_the_matrix_with_its_interval(reader, another) -> None:
