@@ -163,6 +163,37 @@ def test_another_reading_is_told_and_what_cannot_be_compared(board, reader) -> N
             reader.compare(name, "hicl")
 
 
+def test_a_name_never_means_a_scored_row_instead_of_the_best_on_dev(board, reader) -> None:
+    """The best of hicl on dev has no test scores; its other configuration has, and so has a row
+    of another dev set, which the name does not mean for that.
+    """
+    other_dev = dict.fromkeys(("checkpoint", "search"), "sickr") | {"identity": "dev-2"}
+    other_dev |= {"source": "file", "corpus": "builtin"}
+    of = {"sweep": "hicl", "method": "hicl"}
+    lives = [
+        event
+        for number, (key, value, more) in enumerate(
+            [("d", 0.9, {}), ("d", 0.91, {}), ("d", 0.92, {}), ("e", 0.5, {"dev": other_dev})], 20
+        )
+        for event in trial_life(
+            number, {9: value}, configuration=key * 64, trial=f"0{key}{number}" + "0" * 60,
+            seed=number, **of, **more,
+        )
+    ]  # fmt: skip
+    elsewhere = scored("0e23" + "0" * 60, noise=1.0).model_copy(update={"sweep": "hicl"})
+    apply_events(board, [*lives, elsewhere])
+    best, scored_ones = "hicl@dddddddd", "hicl@aaaaaaaa on mini, stsb .builtin., evaluation"
+    with pytest.raises(QueryError, match=f"'hicl' matches several rows; the best on dev, {best}, "
+                       f"has none of sts; scored: hicl@eeee.*; {scored_ones}"):  # fmt: skip
+        reader.compare("hicl", "simcse")
+    with pytest.raises(QueryError, match=f"{best}, has none of sts; scored: {scored_ones}"):
+        reader.compare("hicl", "simcse", Filters(identity="dev-1"))
+    assert reader.compare("hicl@a", "simcse").a == "hicl@a"
+    assert reader.row("hicl", Filters(identity="dev-1"))[1].reference == best
+    with pytest.raises(QueryError, match=f"'{best}' has no test scores of sts; add them"):
+        reader.compare(best, "simcse")
+
+
 def test_a_comparison_says_who_was_chosen_after_test_sets_were_opened(reader) -> None:
     [hicl] = reader.rows(Filters(method="hicl"))
     late = "hicl", replace(hicl, test_opened=hicl.finished)
