@@ -287,6 +287,17 @@ def test_filters_that_name_nothing_known_are_refused(reader, ask) -> None:
     assert len(getattr(reader, ask)(Filters(backbone="bert-base"))) == 0
 
 
+def test_a_filter_is_one_text_and_since_a_time() -> None:
+    with pytest.raises(TypeError, match=r"Filters\(method=…\): expected one text, got \['simcse',"):
+        Filters(method=["simcse", "hicl"])  # type: ignore[arg-type]
+    with pytest.raises(
+        TypeError, match=r"one text, such as 'mini,bert-base' for two, got \('mini',"
+    ):
+        Filters(backbone=("mini", "bert-base"))  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"Filters\(since=…\): expected a datetime, got '2030'"):
+        Filters(since="2030")  # type: ignore[arg-type]
+
+
 def test_a_headline_is_of_the_tasks_that_are_asked_for(reader) -> None:
     assert {row.headline for row in reader.rows(tasks="transfer")} == {None}
     with pytest.raises(QueryError, match="no tasks 'foo'; expected sts, transfer, ranking, long"):
