@@ -214,6 +214,9 @@ def test_a_name_of_several_rows_offers_them(filled_with, two_methods: list[Event
         events.append(sweep_started(sweep, **of))
         events += trial_life(0, {9: 0.6}, sweep=sweep, configuration=key, trial=key, **of)
         events.append(scored(key, noise=2.0).model_copy(update={"sweep": sweep}))
+    for seed in range(3):  # the best of `sncse` on dev, which no test set has seen
+        of = {"method": "sncse", "sweep": "sncse", "seed": seed}
+        events += trial_life(20 + seed, {9: 0.9}, configuration="d" * 64, **of)
     several = create_app(filled_with(*events)).test_client()
     answer = told(several, "/compare?rows=esimcse,hicl")
     assert "esimcse is 2 rows; which one?" in text(answer)
@@ -225,6 +228,10 @@ def test_a_name_of_several_rows_offers_them(filled_with, two_methods: list[Event
     assert len(found) == 2
     assert "data-src" in told(several, large)
     assert "data-src" in told(several, "/compare?rows=esimcse,hicl&backbone=mini")
+    answer = told(several, "/compare?rows=sncse,hicl")
+    offers = re.findall(r'<li><a href="([^"]*)">(sncse@[^<]*)</a>', answer)
+    assert [link.partition("sncse@")[2][:8] for link, _ in offers] == ["d" * 8, "c" * 8]
+    assert [words.endswith(", no test scores of sts") for _, words in offers] == [True, False]
 
 
 def test_unknown_names_and_too_many_rows_are_said_at_once(client: FlaskClient) -> None:

@@ -122,7 +122,8 @@ def test_what_means_nothing_is_refused(asks, held, board) -> None:
         "stop --trial 0": "is COMPLETE",
         "retry 2": "is RUNNING",
         "enqueue --set temperature=2": "temperature: 2 is not in space.temperature",
-        "enqueue --set temprature=0.1": "temperature",
+        "enqueue --set temprature=0.1": "did you mean 'temperature'?",
+        "enqueue --set epochs=1": "no such dimension in space; known: temperature, ",
         "enqueue --set kind=a --set depth=2": "depth",
         "enqueue --set kind": "a.b=VALUE",
     }.items():

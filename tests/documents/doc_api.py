@@ -35,7 +35,11 @@ def questions() -> str:
     for name, method in inspect.getmembers(Leaderboard, inspect.isfunction):
         if not name.startswith("_"):
             signature = inspect.signature(method)
-            arguments = ", ".join(list(signature.parameters)[1:])
+            names = list[str]()
+            for parameter in list(signature.parameters.values())[1:]:
+                names += ["*"] * (parameter.kind == parameter.KEYWORD_ONLY and "*" not in names)
+                names.append(parameter.name)
+            arguments = ", ".join(names)
             returned = _type_text(signature.return_annotation).replace("|", "\\|")
             rows.append(f"| `{name}({arguments})` | `{returned}` | {_first_sentence(method)} |")
     return "".join(f"{row}\n" for row in rows)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -100,16 +100,17 @@ def find_row(
     refuses a row that has none. Raises NotFoundError if there is no such row, AmbiguousError if
     there are several.
     """
-    name, rows = find_candidates(session, reference, filters, tasks=tasks)
+    name, rows = find_candidates(session, reference, filters, tasks=tasks, scored=scored)
     if not rows:
         raise NotFoundError(
             f"{reference!r} is not a complete configuration that matches the filters; "
             "cse-leaderboard --all lists them"
         )
-    if scored and not rows[0].scores:  # then no row has any
+    lacking = [row.reference for row in rows if not row.scores]
+    if scored and len(lacking) == len(rows):
         others = list[str]()
         for family in FAMILIES:
-            _, candidates = find_candidates(session, reference, filters, tasks=family)
+            _, candidates = find_candidates(session, reference, filters, tasks=family, scored=True)
             columns = family_named(family, candidates).columns
             is_scored = any(column in row.scores for row in candidates for column in columns)
             others += [f"--tasks {family}"] * is_scored
@@ -125,10 +126,14 @@ def find_row(
                 f", evaluation {s.identity[:HASH_DIGITS]}" for s in [*row.scores.values()][:1]
             )
             for row in rows
+            if row.scores or not scored
         )
+        of_tasks = f" with scores of {tasks}" * (not lacking)
+        if scored and lacking:
+            of_tasks = f"; the best on dev, {', '.join(lacking)}, has none of {tasks}; scored"
         raise AmbiguousError(
-            f"{reference!r} matches several rows{f' with scores of {tasks}' * bool(rows[0].scores)}"
-            f": {listed}; choose one with --backbone, --identity or METHOD@CONFIGURATION"
+            f"{reference!r} matches several rows{of_tasks}: {listed}; "
+            "choose one with --backbone, --identity or METHOD@CONFIGURATION"
         )
     return name, rows[0]
 
@@ -139,11 +144,14 @@ def find_candidates(
     filters: Filters = EVERY_ROW,
     *,
     tasks: FamilyName | None = "sts",
+    scored: bool = False,
 ) -> tuple[str, list[LeaderboardRow]]:
     """Find all rows that a reference can mean, and a name for them.
 
-    Rows without test scores are dropped if others have some. Raises NotFoundError if there is
-    no such method, configuration or trial, AmbiguousError if several keys start with it.
+    A row without test scores is dropped if others have some, unless it is the best on dev of
+    configurations of which others have some; with `scored`, those are candidates beside it. Raises
+    NotFoundError if there is no such method, configuration or trial, AmbiguousError if several keys
+    start with it.
     """
     require_filters(filters)
     method, separator, configuration = reference.partition("@")
@@ -152,14 +160,14 @@ def find_candidates(
     read = partial(board_rows, session, families=() if tasks is None else families_beside(tasks))
     every = partial(read, per_configuration=True)
     methods = sorted(session.scalars(select(GroupRecord.method).distinct()))
-    name = reference
+    name, named = reference, None
     if separator:
         rows = every(replace(filters, method=method, configuration=configuration))
         name = f"{method}@{configuration[:HASH_DIGITS]}"
     elif sweep_or_none(session, reference) is not None:
-        rows = read(replace(filters, sweep=reference))
+        rows = read(named := replace(filters, sweep=reference))
     elif method in methods:
-        rows = read(replace(filters, method=method))
+        rows = read(named := replace(filters, method=method))
     elif is_trial_reference(reference):
         trial = find_trial(session, reference)
         of_configuration = every(replace(filters, configuration=trial.configuration))
@@ -170,7 +178,14 @@ def find_candidates(
             f"{reference!r} is not a method of this leaderboard; name one of "
             f"{', '.join(methods) or 'none'}, {NAMES}"
         )
-    return name, [row for row in rows if row.scores] or rows
+    group_of = attrgetter("method", "backbone", "dev.identity")
+    lacking, beside = {group_of(row) for row in rows if not row.scores}, list[LeaderboardRow]()
+    if named is not None and tasks is not None and lacking:
+        others = every(named, among=attrgetter("is_scored"))
+        beside = [row for row in others if row.scores and group_of(row) in lacking]
+    groups = set(map(group_of, beside))
+    rows = [row for row in rows if row.scores or group_of(row) in groups] or rows
+    return name, rows + beside * scored
 
 
 def read_catalogue(session: Session) -> dict[str, list[str]]:

@@ -745,6 +745,15 @@ class Filters:
     """Only trials on a machine whose GPU, CPU or host name contains this."""
     since: datetime | None = None
 
+    def __post_init__(self) -> None:
+        """Raise TypeError if a filter is no text, or `since` no time."""
+        for name, value in vars(self).items():
+            is_time = name == "since"
+            if value is not None and not isinstance(value, datetime if is_time else str):
+                expected = "a datetime" if is_time else "one text"
+                expected += ", such as 'mini,bert-base' for two" * (name == "backbone")
+                raise TypeError(f"Filters({name}=…): expected {expected}, got {value!r}")
+
 
 EVERY_ROW = Filters()
 

@@ -273,6 +273,8 @@ def _translate_error(detail: ErrorDetails, model: type[BaseModel] | None) -> lis
         fields = [pair for part in _find_models(path, model) for pair in part.model_fields.items()]
         known = sorted({name for name, info in fields if info.repr})  # others are not for files
         names = f"; known: {', '.join(known)}" if known else ""
+        if "kind" in known and not any(i.is_required() for n, i in fields if n != "kind"):
+            names += f"; --set {dotted_path((*path[:-1],))}={path[-1]} drops all other keys"
         hint = _INSTEAD.get(dotted_path((*path[-1:], key))) or did_you_mean(str(key), known)
         ours = SAME_THING.get(str(key).lower(), str(key))
         if "checkpoint" in known and key in OwnPairs.model_fields:
@@ -289,8 +291,10 @@ def _translate_error(detail: ErrorDetails, model: type[BaseModel] | None) -> lis
             hint += f" it is one of {', '.join(kinds)}"
         return [Problem((), f"no such key{hint or names}")]
     if detail["type"] == "missing":
-        key = detail["loc"][-1]
-        return [Problem((key,), f"the key {key!r} is missing")]
+        *path, key = detail["loc"]
+        form = _FORMS.get(dotted_path(tuple(path)))
+        hint = f"; write {path[-1]}: {form[0].format(form[1])}" if form else ""
+        return [Problem((key,), f"the key {key!r} is missing{hint}")]
     return [Problem((), str(cause) if cause else detail["msg"])]
 
 

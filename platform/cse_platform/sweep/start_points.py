@@ -187,8 +187,9 @@ def _check_candidate(spec: SweepSpec, candidate: _Candidate) -> list[Problem]:
     for name, value in candidate.values.items():
         path = (*candidate.path, name)
         if name not in spec.space:
-            fixed = "; it is fixed" if name in spec.fixed else did_you_mean(name, spec.space)
-            problems.append(Problem(path, f"no such dimension in space{fixed}"))
+            hint = did_you_mean(name, spec.space) or f"; known: {', '.join(spec.space)}"
+            hint = "; it is fixed" if name in spec.fixed else hint
+            problems.append(Problem(path, f"no such dimension in space{hint}"))
         elif spec.space.is_excluded(name, candidate.values):
             text = f"inactive beside the point's other values, got {format_value(value)}"
             problems.append(Problem(path, text))

@@ -387,7 +387,7 @@ def format_problems(
     }
     lines = []
     for problem in problems:
-        if problem.path in misspelt and problem.text.endswith("is missing"):
+        if problem.path in misspelt and problem.text.startswith("the key "):
             continue
         steps = real_path(problem.path, source.data)
         origin = source.find_origin(steps) if problem.origin is None else problem.origin

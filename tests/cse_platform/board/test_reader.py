@@ -163,6 +163,37 @@ def test_another_reading_is_told_and_what_cannot_be_compared(board, reader) -> N
             reader.compare(name, "hicl")
 
 
+def test_a_name_never_means_a_scored_row_instead_of_the_best_on_dev(board, reader) -> None:
+    """The best of hicl on dev has no test scores; its other configuration has, and so has a row
+    of another dev set, which the name does not mean for that.
+    """
+    other_dev = dict.fromkeys(("checkpoint", "search"), "sickr") | {"identity": "dev-2"}
+    other_dev |= {"source": "file", "corpus": "builtin"}
+    of = {"sweep": "hicl", "method": "hicl"}
+    lives = [
+        event
+        for number, (key, value, more) in enumerate(
+            [("d", 0.9, {}), ("d", 0.91, {}), ("d", 0.92, {}), ("e", 0.5, {"dev": other_dev})], 20
+        )
+        for event in trial_life(
+            number, {9: value}, configuration=key * 64, trial=f"0{key}{number}" + "0" * 60,
+            seed=number, **of, **more,
+        )
+    ]  # fmt: skip
+    elsewhere = scored("0e23" + "0" * 60, noise=1.0).model_copy(update={"sweep": "hicl"})
+    apply_events(board, [*lives, elsewhere])
+    best, scored_ones = "hicl@dddddddd", "hicl@aaaaaaaa on mini, stsb .builtin., evaluation"
+    with pytest.raises(QueryError, match=f"'hicl' matches several rows; the best on dev, {best}, "
+                       f"has none of sts; scored: hicl@eeee.*; {scored_ones}"):  # fmt: skip
+        reader.compare("hicl", "simcse")
+    with pytest.raises(QueryError, match=f"{best}, has none of sts; scored: {scored_ones}"):
+        reader.compare("hicl", "simcse", Filters(identity="dev-1"))
+    assert reader.compare("hicl@a", "simcse").a == "hicl@a"
+    assert reader.row("hicl", Filters(identity="dev-1"))[1].reference == best
+    with pytest.raises(QueryError, match=f"'{best}' has no test scores of sts; add them"):
+        reader.compare(best, "simcse")
+
+
 def test_a_comparison_says_who_was_chosen_after_test_sets_were_opened(reader) -> None:
     [hicl] = reader.rows(Filters(method="hicl"))
     late = "hicl", replace(hicl, test_opened=hicl.finished)
@@ -254,6 +285,17 @@ def test_filters_that_name_nothing_known_are_refused(reader, ask) -> None:
         with pytest.raises(QueryError, match=match):
             reader.compare("hicl", "simcse", filters)
     assert len(getattr(reader, ask)(Filters(backbone="bert-base"))) == 0
+
+
+def test_a_filter_is_one_text_and_since_a_time() -> None:
+    with pytest.raises(TypeError, match=r"Filters\(method=…\): expected one text, got \['simcse',"):
+        Filters(method=["simcse", "hicl"])  # type: ignore[arg-type]
+    with pytest.raises(
+        TypeError, match=r"one text, such as 'mini,bert-base' for two, got \('mini',"
+    ):
+        Filters(backbone=("mini", "bert-base"))  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"Filters\(since=…\): expected a datetime, got '2030'"):
+        Filters(since="2030")  # type: ignore[arg-type]
 
 
 def test_a_headline_is_of_the_tasks_that_are_asked_for(reader) -> None:

@@ -262,7 +262,9 @@ def _find_candidates(address: CompareAddress) -> list[RequestedRow]:
     for reference in address.rows:
         candidates: Sequence[LeaderboardRow] = ()
         try:
-            _, candidates = reader().candidates(reference, address.filters, tasks=address.tasks)
+            _, candidates = reader().candidates(
+                reference, address.filters, tasks=address.tasks, scored=True
+            )
             unknown, problem = not candidates, ""
             if unknown:
                 problem = f"{reference!r} has no complete trial that matches the filters"
@@ -287,7 +289,8 @@ def _make_offers(address: CompareAddress, requested: RequestedRow) -> Iterator[t
         else:
             replaced = {requested.reference: row.reference}
             rows = [replaced.get(name, name) for name in address.rows]
-            yield address.link(rows=rows), described
+            lacks = f", no test scores of {address.tasks}" * (not row.scores)
+            yield address.link(rows=rows), described + lacks
 
 
 def _find_comparable(address: CompareAddress, families: Sequence[FamilyName]) -> list[FamilyName]:
