@@ -259,15 +259,13 @@ def compare_in_mlflow() -> BaseResponse:
 def _find_candidates(address: CompareAddress) -> list[RequestedRow]:
     """Find the rows that each reference of the address can mean."""
     requested = []
+    find = partial(reader().candidates, tasks=address.tasks, scored=True)
     for reference in address.rows:
         candidates: Sequence[LeaderboardRow] = ()
         try:
-            _, candidates = reader().candidates(
-                reference, address.filters, tasks=address.tasks, scored=True
-            )
-            unknown, problem = not candidates, ""
-            if unknown:
-                problem = f"{reference!r} has no complete trial that matches the filters"
+            _, candidates = find(reference, address.filters)
+            unknown = not candidates
+            problem = f"{reference!r} has no complete trial that matches the filters" * unknown
         except QueryError as error:
             unknown, problem = isinstance(error, NotFoundError), str(error)
         requested.append(RequestedRow(reference, tuple(candidates), problem, unknown))
@@ -287,8 +285,7 @@ def _make_offers(address: CompareAddress, requested: RequestedRow) -> Iterator[t
             identity = score.identity[:IDENTITY_DIGITS]
             yield address.link(identity=identity), f"{described}, evaluation {identity}"
         else:
-            replaced = {requested.reference: row.reference}
-            rows = [replaced.get(name, name) for name in address.rows]
+            rows = [row.reference if n == requested.reference else n for n in address.rows]
             lacks = f", no test scores of {address.tasks}" * (not row.scores)
             yield address.link(rows=rows), described + lacks
 
