@@ -320,6 +320,9 @@ def test_options_and_their_variables_are_expanded_to_the_store_in_that_folder(ho
         return CliRunner().invoke(show, words).output.strip()
 
     assert shown("-") == f"{sqlite_url(home / 'lab.db')} -"
+    assert shown("--runs=~/runs", "~/x") == f"{sqlite_url(home / 'lab.db')} {home}/x"  # as a sweep
+    (home / "runs").mkdir()
+    (home / "runs/leaderboard.db").touch()
     assert shown("--runs=~/runs", "~/x") == f"{sqlite_url(home / 'runs/leaderboard.db')} {home}/x"
     assert shown("--store=sqlite:///${SCRATCH}/b.db", "a") == f"{sqlite_url(home / 's/b.db')} a"
     assert "LACKING" in shown("--runs", "${LACKING}", "a")
