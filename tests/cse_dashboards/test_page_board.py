@@ -203,7 +203,7 @@ def test_dev_curves_and_pairs(client: FlaskClient) -> None:
     assert "/parts/pairs/" not in answer
     differences = told(client, f"/parts/differences/compare?{BOTH}&tasks=transfer")
     assert "cannot be compared" not in text(differences)  # the page has said why
-    assert body(differences)[0]["task"] == "dev"
+    assert body(differences)[0]["task"] == "dev STS-B (builtin)"
     assert figures(told(client, f"/parts/curves/compare?{BOTH}&tasks=transfer"))
 
 

@@ -213,6 +213,7 @@ def test_best_configurations_and_their_curves(page: FlaskClient) -> None:
     answer = text(html)
     assert answer.index("77777777") < answer.index("88888888")  # 0.83, then 0.82
     assert "99999999" not in answer  # failed
+    assert "Not ranked" not in answer  # nothing here is
     answer = told(page, "/parts/curves/sweeps/grid?x=tau2")
     [curve] = figures(answer).values()
     assert "Spearman × 100" in str(curve["layout"])

@@ -20,7 +20,8 @@ from cse_methods.data.overlap import TrainingData, sentence_key
 from cse_methods.evaluation.test_sets.pairs import load_pair_set
 from cse_methods.tasks import STS_TASKS
 from cse_platform.cli.leaderboard import main
-from cse_platform.leaderboard import ranking
+from cse_platform.export.model_card import model_card
+from cse_platform.leaderboard import open_leaderboard, ranking
 from cse_platform.leaderboard.api import Leaderboard
 from cse_platform.stores.sql.store import open_store
 from cse_platform.stores.sql.tables import AttemptRecord
@@ -79,6 +80,10 @@ def test_show_counts_each_set_and_says_what_is_declared(taught) -> None:
     assert record["marks"] == ["teacher saw pairs", "saw test sentences"]
     assert {one["seen_in"] for one in record["seen"]} == {"corpus", "dev"}
     assert {one["metric"] for one in record["scores"]}.isdisjoint({"in_corpus", "in_dev"})
+    with open_leaderboard(taught) as board:
+        card = model_card(board.trial(KEY), pooler="cls")
+    assert "| `marks` | teacher saw pairs, saw test sentences |" in card
+    assert f"or its own dev files: sts12 {seen} of {len(keys)} (corpus), sts13 " in card
 
 
 def test_a_trial_that_nobody_counted_says_what_counts(taught) -> None:

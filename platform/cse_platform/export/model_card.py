@@ -30,6 +30,7 @@ def model_card(trial: TrialDetails, *, pooler: str) -> str:
         "trial": trial.key,
         "configuration": trial.configuration.hash,
         "dev identity": trial.dev.identity,
+        "marks": ", ".join(trial.marks) or None,
         "finished": None if trial.finished is None else trial.finished.date().isoformat(),
         **{name: trial.start_facts.get(name) for name in _OF_THE_START},
         **{name: trial.provenance.get(name) for name in _OF_THE_WORKER},

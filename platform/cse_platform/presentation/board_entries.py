@@ -84,6 +84,8 @@ class Board:
     """Comparisons with one reference row, by index in `rows`, to mark significant differences."""
     by_width: Sequence[ByWidth] = ()
     """The dev scores of each of `rows` at several widths, if they are shown."""
+    ranked: bool = True
+    """Whether the ranks of `rows` have been computed."""
 
     @property
     def columns(self) -> BoardFamily:

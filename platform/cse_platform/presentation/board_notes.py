@@ -125,7 +125,7 @@ def note_ranking(board: Board, group: Group) -> Iterator[str]:
 
 def _note_unranked(board: Board, group: Group) -> Iterator[str]:
     """Count the rows that have no rank, by the reason; a single row needs no note."""
-    if len(group.ours) < 2:
+    if len(group.ours) < 2 or not board.ranked:
         return
     if (ranks_by := group.ours[0].headline) != group.headline:  # all of a group share it
         yield (

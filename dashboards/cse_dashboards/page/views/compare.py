@@ -33,8 +33,6 @@ from cse_platform.presentation.trial import IDENTITY_DIGITS
 from cse_platform.tracking.history import order_metrics
 
 NamedRows = Mapping[str, LeaderboardRow]
-DEV_LINE = "dev"
-"""The line of the table with the dev scores."""
 
 
 def shown_names(rows: Sequence[LeaderboardRow]) -> dict[str, LeaderboardRow]:
@@ -78,11 +76,10 @@ def scores_table(rows: NamedRows, against: Mapping[str, Comparison], tasks: Fami
         tasks: the family of test scores.
     """
     first = next(iter(rows))
-    columns: list[Column[str]] = [
-        Column("task", lambda task: task, lambda t: t if t == DEV_LINE else task_name(t))
-    ]
+    dev_lines = {name: f"dev {shown_dev_set(row)}" for name, row in rows.items()}
+    columns = [Column[str]("task", str, lambda t: t if t.startswith("dev ") else task_name(t))]
     for name, row in rows.items():
-        scores = {DEV_LINE: row.dev_score, **row.scores}
+        scores = {dev_lines[name]: row.dev_score, **row.scores}
         columns.append(Column(name, scores.get, score_cell, name, "right"))
         if name not in against:
             continue
@@ -106,7 +103,9 @@ def scores_table(rows: NamedRows, against: Mapping[str, Comparison], tasks: Fami
     of_family = family_named(tasks, rows.values()).columns
     scored = [task for task in of_family if any(task in row.scores for row in rows.values())]
     notes = [f"Bold: p < {ALPHA}, of the tasks after Holm's correction."] if against else []
-    return to_table(columns, [[DEV_LINE], scored], title="Scores × 100", notes=notes)
+    return to_table(
+        columns, [[*dict.fromkeys(dev_lines.values())], scored], title="Scores × 100", notes=notes
+    )
 
 
 @dataclass(frozen=True)

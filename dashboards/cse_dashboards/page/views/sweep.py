@@ -260,7 +260,7 @@ def sweep_best(name: str) -> str:
     """Render the best configurations as a leaderboard."""
     address, overview = read_address(SweepAddress, name=name), read_overview(name)
     rows = _read_best_rows(address)
-    tables = wide_board_tables(Board(rows, sorted_by="dev")) if rows else []
+    tables = wide_board_tables(Board(rows, sorted_by="dev", ranked=False)) if rows else []
     return render_template(
         "sweep_best.html",
         address=address,
