@@ -51,7 +51,9 @@ def test_in_means_a_trial_of_a_sample_counts_for_those_left_out() -> None:
         trial("d", {"groups": 16}, 0.4, weight=1.5),
     ]
     found = by_value(tried, "groups")
+    further = [trial("c", {"groups": 32}, 0.6 + n / 10, seed=n, chose=n == 3) for n in (1, 2, 3)]
 
+    assert by_value(further, "groups")[32,].mean == pytest.approx(0.75)  # as on the leaderboard
     assert found[8,].mean == pytest.approx((0.9 + 3 * 0.5) / 4)
     assert found[16,].mean == pytest.approx((0.7 + 0.4) / 2)
     assert found[8,].configurations == 2

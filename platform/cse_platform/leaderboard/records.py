@@ -19,7 +19,7 @@ from cse_methods.published.released import (
     teachers_of,
 )
 from cse_methods.tasks import AVG_STS, AVG_TRANSFER, LONG_TASKS, STS_TASKS, TRANSFER_TASKS
-from cse_platform.counting_seeds import rate_seeds
+from cse_platform.counting_seeds import rate_seeds, select_counting_seeds
 from cse_platform.errors import NotFoundError
 from cse_platform.leaderboard.statistics.intervals import (
     Interval,
@@ -721,6 +721,13 @@ class Trial:
         """Return the fields that commands print as JSON: its place, settings and result."""
         names = [each.name for each in fields(self)]
         return {name: getattr(self, name) for name in names[: names.index("hyperparameters")]}
+
+
+def select_counting_trials(complete: Sequence[Trial]) -> list[Trial]:
+    """Select the complete trials of a configuration that estimate it, if `chose` is known."""
+    chose = {trial.seed for trial in complete if trial.chose}
+    counted = select_counting_seeds({trial.seed for trial in complete}, chose)
+    return [trial for trial in complete if trial.seed in counted]
 
 
 @dataclass(frozen=True)

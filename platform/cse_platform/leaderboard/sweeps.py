@@ -27,6 +27,7 @@ from cse_platform.leaderboard.trials import (
 )
 from cse_platform.leaderboard.trials_table import TrialChoice, select_chosen
 from cse_platform.numbers import short_value
+from cse_platform.stores.sql.estimates import CHOSE
 from cse_platform.stores.sql.lease import LeaseOwner, lease_owners
 from cse_platform.stores.sql.tables import (
     AttemptRecord,
@@ -280,7 +281,7 @@ def read_search(
     matching = select(SweepTrialRecord.trial_id).where(*clauses)
     total = session.scalar(matching.with_only_columns(func.count())) or 0
     outcomes: Sequence[Row[Any]] = ()
-    weights: dict[str, Any] = {}
+    columns_beside: dict[str, Any] = {"chose": CHOSE}
     if total > limit:
         columns = SweepTrialRecord.number, SweepTrialRecord.role, AttemptRecord.state
         hash_, value = ConfigurationRecord.hash, AttemptRecord.best_value
@@ -290,8 +291,8 @@ def read_search(
         outcomes = session.execute(query).all()
         sampled, weight = _select_sample(session, matching, limit=limit, total=total)
         clauses.append(sampled)
-        weights["weight"] = weight
-    found = read_trials(session, *clauses, space=space, attempt=MADE_IN_SWEEP, **weights)
+        columns_beside["weight"] = weight
+    found = read_trials(session, *clauses, space=space, attempt=MADE_IN_SWEEP, **columns_beside)
     return SearchHistory(
         record.name, record.dev, space, tuple(found), total, record.sampler, record.method, outcomes
     )

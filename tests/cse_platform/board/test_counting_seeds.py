@@ -24,6 +24,7 @@ from cse_platform.leaderboard.records import (
     LeaderboardRow,
     estimate,
     mean_change,
+    select_counting_trials,
 )
 from cse_platform.presentation.board import board_document, board_tables
 from cse_platform.presentation.board_entries import CHOSEN, Board, Group, list_entries
@@ -75,6 +76,17 @@ def test_the_value_that_chose_a_row_is_beside_its_mean_and_not_in_it(filled) -> 
         assert not row.counts_choice
         assert (row.best_of, row.trials) == (1, 4)
         assert row.best_trial == "a-42"  # the model with the highest score is still the best one
+
+
+def test_a_search_s_history_tells_which_trials_chose(filled) -> None:
+    with Leaderboard(filled(sweep(TWO))) as board:
+        tried = board.search("first").trials
+    assert {trial.key: trial.chose for trial in tried} == {
+        "a-42": True, "a-0": False, "a-1": False, "b-42": True
+    }  # fmt: skip
+    of_a = [trial for trial in tried if trial.configuration == "a"]
+    assert [trial.seed for trial in select_counting_trials(of_a)] == [0, 1]
+    assert select_counting_trials(of_a[:2]) == of_a[:2]  # one further seed is too few
 
 
 def test_only_what_a_search_chose_is_too_high_and_not_each_trial_that_is_named(filled) -> None:

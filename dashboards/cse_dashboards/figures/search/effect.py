@@ -10,8 +10,8 @@ from cse_platform.leaderboard.sweeps import SearchHistory
 MEAN, STD, CONFIGURATIONS = "mean over configurations", "std over seeds", "configurations"
 _AFTER = "Other hyperparameters vary along. After HiCL, figure 2."
 _MEANS = (
-    " The mean is over the configurations of each value, each the mean of its seeds; bars: ± one "
-    "standard deviation over seeds, pooled within configurations."
+    " The mean is over the configurations of each value, each the mean of its seeds that count "
+    "on the leaderboard; bars: ± one standard deviation over them, pooled within configurations."
 )
 
 

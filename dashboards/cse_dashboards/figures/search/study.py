@@ -13,7 +13,7 @@ import plotly.graph_objects as go
 
 from cse_dashboards.figures.labels import HOVER, Quantity, dev_quantity, number
 from cse_dashboards.figures.picture import colour, fade
-from cse_platform.leaderboard.records import Trial
+from cse_platform.leaderboard.records import Trial, select_counting_trials
 from cse_platform.leaderboard.statistics.searches import LEAST_SEARCHED
 from cse_platform.leaderboard.sweeps import SearchHistory
 from cse_platform.search.findings import SearchFindings, search_findings
@@ -161,18 +161,21 @@ def scored_with(trials: Sequence[Trial], *names: str) -> list[Trial]:
 
 
 def by_value(trials: Sequence[Trial], *names: str) -> dict[tuple[Any, ...], AtValue]:
-    """Group the results of complete trials by their values of these hyperparameters."""
+    """Group the results of complete trials by their values of these hyperparameters.
+
+    Of each configuration, the seeds count that count on the leaderboard.
+    """
     groups: dict[Any, dict[str, list[Trial]]] = defaultdict(lambda: defaultdict(list))
     for trial in scored_with(trials, *names):
         point = tuple(on_axis(trial.searched_values[name]) for name in names)
         groups[point][trial.configuration].append(trial)
     results = {}
     for point, configurations in groups.items():
-        values = [[trial.best_value or 0.0 for trial in seeds] for seeds in configurations.values()]
-        weights = [[trial.weight for trial in seeds] for seeds in configurations.values()]
-        several = [seeds for seeds in values if len(seeds) > 1]
-        freedom = sum(len(seeds) - 1 for seeds in several)
-        squares = sum(variance(seeds) * (len(seeds) - 1) for seeds in several)
+        counting = list(map(select_counting_trials, configurations.values()))
+        values = [[trial.best_value or 0.0 for trial in seeds] for seeds in counting]
+        weights = [[trial.weight for trial in seeds] for seeds in counting]
+        freedom = sum(len(seeds) - 1 for seeds in values)
+        squares = sum(variance(s) * (len(s) - 1) for s in values if len(s) > 1)
         results[point] = AtValue(
             mean=fmean(map(fmean, values, weights), map(fmean, weights)),
             std=math.sqrt(squares / freedom) if freedom else None,

@@ -31,8 +31,8 @@ def surface(history: SearchHistory, x: str | None = None, y: str | None = None) 
     """
     title = "Two hyperparameters and the score"
     caption = (
-        "Mean on dev over the configurations of each pair of values, each the mean of its seeds. "
-        "After RankCSE, figure 3." + study.weighted_note(history)
+        "Mean on dev over the configurations of each pair of values, each the mean of its seeds "
+        "that count on the leaderboard. After RankCSE, figure 3." + study.weighted_note(history)
     )
     names = study.pair_of(history, x, y)
     if len(names) < 2 or not all(name in history.space for name in names):
