@@ -118,21 +118,19 @@ class Recording:
     def record_scores(self, scores: Mapping[str, float]) -> None:
         """Record test scores of the run's best checkpoint by task, such as `{"sts12": 0.7012}`.
 
-        They are fractions: Spearman's correlation, or accuracy for transfer tasks. Raises
-        RecordingError for an unknown task or another number; nothing is recorded then.
+        They are fractions: Spearman's correlation, or accuracy for transfer tasks. The score of an
+        unknown task, or another number, is left out, which stderr says: the run is trained by then.
         """
         numbers = {}
         for task, value in scores.items():
-            if task not in events.TASK_METRICS:
-                expected = ", ".join(events.TASK_METRICS)
-                raise RecordingError(f"scores: got {task!r}, expected tasks out of {expected}")
-            number = _read_number(f"scores[{task!r}]", value)
-            if not -1 <= number <= 1:
-                raise RecordingError(f"{task}: got {number:g}, expected a fraction from -1 to 1")
-            numbers[task] = number
-        self._append_event(
-            make_evaluation(numbers, source=events.RECORDED, sweep=self.sweep, trial=self.trial)
-        )
+            try:
+                numbers[task] = _read_score(task, value)
+            except RecordingError as error:
+                echo(f"{error}; this score is left out", err=True)
+        if numbers:
+            self._append_event(
+                make_evaluation(numbers, source=events.RECORDED, sweep=self.sweep, trial=self.trial)
+            )
 
     def _append_event(self, event: events.Event) -> None:
         with share_journal(self.journal) as append:
@@ -336,6 +334,17 @@ def _read_value(name: str, value: Any) -> Any:
             f"hyperparameters[{name!r}]: got {format_value(value)}, expected what JSON has: a "
             "number, a text, true or false, null, a list or a mapping"
         ) from None
+
+
+def _read_score(task: str, value: Any) -> float:
+    """Read the test score of a task."""
+    if task not in events.TASK_METRICS:
+        expected = ", ".join(events.TASK_METRICS)
+        raise RecordingError(f"scores: got {task!r}, expected tasks out of {expected}")
+    number = _read_number(f"scores[{task!r}]", value)
+    if not -1 <= number <= 1:
+        raise RecordingError(f"{task}: got {number:g}, expected a fraction from -1 to 1")
+    return number
 
 
 def _read_number(label: str, value: Any) -> float:

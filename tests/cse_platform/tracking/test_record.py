@@ -1,6 +1,7 @@
 """Recording the trials of somebody's own script."""
 
 import json
+import math
 import multiprocessing
 import os
 import signal
@@ -286,11 +287,24 @@ def test_an_invalid_report_is_refused_and_the_run_goes_on(runs):
         for step, metrics, message in REPORTS.values():
             with pytest.raises(RecordingError, match=message):
                 run.report(step=step, metrics=metrics)
-        for scores, message in (({"sts99": 0.5}, "sts99"), ({"sts12": 50}, "fraction")):
-            with pytest.raises(RecordingError, match=message):
-                run.record_scores(scores)
         run.report(step=3, metrics={DEV: 0.6})
     assert read_kinds(runs).count("trial_point") == 2
+
+
+@pytest.mark.usefixtures("no_process")
+def test_a_score_of_an_unknown_task_or_scale_is_left_out_of_a_run_that_is_trained(runs, capsys):
+    with record(**RUN, seed=0, runs=runs) as run:
+        run.report(step=2, metrics={DEV: 0.5})
+        run.record_scores({"sts12": 0.6, "ours": 0.7, "sts13": 60, "sts14": "good"})
+        run.record_scores({"sts15": math.nan})
+    events = [event for _, event in read_journal(runs / "sweeps" / SWEEP / "journal.jsonl")]
+    evaluated, finished, _ = events[-3:]
+    assert [(score.task, score.value) for score in evaluated.scores] == [("sts12", 0.6)]
+    assert finished.state == "COMPLETE"
+    told = capsys.readouterr().err.splitlines()
+    assert len(told) == 4
+    for line, name in zip(told, ("'ours'", "sts13: got 60", "sts14", "sts15: got nan"), strict=True):
+        assert name in line
 
 
 @pytest.mark.usefixtures("no_process")
