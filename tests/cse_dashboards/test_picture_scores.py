@@ -79,7 +79,9 @@ def test_ranking_has_a_panel_a_measure_and_a_bar_a_method() -> None:
 def task(name: str, effect: float, *, interval: Interval | None, p: float | None) -> TaskComparison:
     """One of three tasks, whose p is corrected for that."""
     alone = None if p is None else p / 3
-    return TaskComparison(name, 0.6 + effect, 0.6, effect, interval, alone, p, None, None, None, 80)
+    return TaskComparison(
+        name, 0.6 + effect, 0.6, 3, 3, effect, interval, alone, p, None, None, None, 80
+    )
 
 
 def test_differences_have_their_intervals_and_p_and_are_hollow_where_zero_is_inside() -> None:
@@ -88,7 +90,7 @@ def test_differences_have_their_intervals_and_p_and_are_hollow_where_zero_is_ins
         task("stsb", -0.01, interval=Interval(-0.03, 0.01, "seeds"), p=0.4),
         task("sickr", 0.0, interval=None, p=None),
     )
-    figure = differences(Comparison("a", "b", n_a=3, n_b=3, tasks=tasks, average=None)).figure
+    figure = differences(Comparison("a", "b", tasks=tasks, average=None)).figure
 
     [effects] = figure.data
     assert list(effects.y) == ["STS12", "STS-B", "SICK-R"]

@@ -43,6 +43,7 @@ from cse_platform.leaderboard.statistics.compare import (
     ReadingDifference,
     compare,
     compare_all,
+    join_comparisons,
 )
 from cse_platform.leaderboard.statistics.intervals import RESAMPLES, Contender, Progress
 from cse_platform.leaderboard.trials import NAMES, find_trial, is_trial_reference
@@ -261,10 +262,22 @@ def compare_named(
 
 
 def summarize_row(
-    row: LeaderboardRow, name: str = "", seeds: Sequence[int] | None = None
+    row: LeaderboardRow,
+    name: str = "",
+    tasks: Sequence[str] = (),
+    seeds: Sequence[int] | None = None,
 ) -> ComparedRow:
-    """Return what tells a row from others, with the seeds that are compared; by default all."""
+    """Return what tells a row from others, with the seeds that are compared; by default all.
+
+    Its seeds may lack scores on some of `tasks`.
+    """
     compared = row.seeds if seeds is None else seeds
+    scored = {seed: [t for t in tasks if seed in row.scores[t].values] for seed in row.seeds}
+    lacking = {
+        seed: tuple(task for task in tasks if known and task not in known)
+        for seed, known in scored.items()
+        if len(known) < len(tasks)
+    }
     return ComparedRow(
         name=name,
         reference=row.reference,
@@ -273,7 +286,7 @@ def summarize_row(
         dev_search=row.dev.search,
         dev_source=row.dev.source,
         seeds=tuple(compared),
-        unscored_seeds=tuple(seed for seed in row.seeds if seed not in compared),
+        unscored_seeds=lacking,
         chosen_by=row.chosen_by,
     )
 
@@ -287,16 +300,28 @@ def compare_rows(
 ) -> Comparison:
     """Compare the first row with the second, on the tasks that both have.
 
-    Raises ComparisonError if they have none in common, or other data or protocols.
+    Each task is compared over the seeds that count in its score, and the average over those that
+    count in all, as the leaderboard counts them. Raises ComparisonError if the rows have no task in
+    common, or other data or protocols.
     """
     tasks, average = shared_tasks(rows, family)
     _refuse_disjoint_rows(rows, tasks, family)
     scored = (row.scores[task].identity for row in rows.values() for task in tasks)
     readings = _compare_readings(read_evaluations(session, scored), rows, tasks)
-    a, b = build_contenders(session, rows, tasks)
-    comparison = compare(
-        a, b, tasks=tasks, average=average, resamples=RESAMPLES["comparison"], progress=progress
-    )
+
+    def compare_on(tasks: Sequence[str], average: str | None) -> Comparison:
+        a, b = build_contenders(session, rows, tasks)
+        resamples = RESAMPLES["comparison"]
+        return compare(a, b, tasks=tasks, average=average, resamples=resamples, progress=progress)
+
+    def seeds_on(task: str) -> tuple[tuple[int, ...], ...]:
+        return tuple(tuple(common_seeds(row, [task])) for row in rows.values())
+
+    groups = [*group_by(tasks, seeds_on).values()]
+    parts = [compare_on(group, average if group == tasks else None) for group in groups]
+    if average and len(groups) > 1 and all(common_seeds(row, tasks) for row in rows.values()):
+        parts.append(compare_on(tasks, average))
+    comparison = join_comparisons(parts, tasks)
     column, on_all_rows = average or tasks[0], None
     whole = task_of(column)
     if is_clean(column) and all(whole in row.scores for row in rows.values()):
@@ -304,14 +329,22 @@ def compare_rows(
         change = None if ours is None or theirs is None else ours - theirs
         mine, other = (row.scores[whole].mean for row in rows.values())
         on_all_rows = AllRows(whole, mine - other, change)
-    return _add_rows(comparison, rows, tasks, readings=tuple(readings), all_rows=on_all_rows)
+    seeds = [
+        sorted({seed for task in tasks for seed in common_seeds(row, [task])})
+        for row in rows.values()
+    ]
+    return _add_rows(comparison, rows, tasks, seeds, readings=tuple(readings), all_rows=on_all_rows)
 
 
 _Compared = TypeVar("_Compared", Comparison, Matrix)
 
 
 def _add_rows(
-    compared: _Compared, rows: Mapping[str, LeaderboardRow], tasks: Sequence[str], **limits: Any
+    compared: _Compared,
+    rows: Mapping[str, LeaderboardRow],
+    tasks: Sequence[str],
+    seeds: Sequence[Sequence[int]],
+    **limits: Any,
 ) -> _Compared:
     """Add the rows that are compared, and the limits that lie in them."""
     chosen = [
@@ -319,7 +352,10 @@ def _add_rows(
         for name, row in rows.items()
         if any(row.counts_choice_in(row.scores[t]) for t in tasks)
     ]
-    sides = (summarize_row(row, name, common_seeds(row, tasks)) for name, row in rows.items())
+    sides = (
+        summarize_row(row, name, tasks, of_row)
+        for (name, row), of_row in zip(rows.items(), seeds, strict=True)
+    )
     opened = tuple(name for name, row in rows.items() if row.test_opened)
     limits |= {"chosen": tuple(chosen), "opened": opened, **_compare_code(rows)}
     return replace(compared, limits=replace(compared.limits, **limits), rows=tuple(sides))
@@ -392,6 +428,9 @@ def compare_every_row(
             hint += "; select others with --identity, or name two as METHOD@CONFIGURATION"
         raise ComparisonError(f"a comparison needs two rows with test scores of {tasks}{hint}")
     _refuse_disjoint_rows(kept, shared, tasks)
+    for name, row in kept.items():
+        if not common_seeds(row, shared):
+            raise ComparisonError(f"no seed of {name} is scored on all of {', '.join(shared)}")
     (first, best), *others = kept.items()
     readings = list[ReadingDifference]()
     for name, row in others:
@@ -406,7 +445,8 @@ def compare_every_row(
         progress=progress,
     )
     left_out = tuple(name for name in rows if name not in kept)
-    return _add_rows(matrix, kept, shared, readings=tuple(readings), left_out=left_out)
+    seeds = [common_seeds(row, shared) for row in kept.values()]
+    return _add_rows(matrix, kept, shared, seeds, readings=tuple(readings), left_out=left_out)
 
 
 def _find_largest_group(
@@ -467,9 +507,6 @@ def _refuse_disjoint_rows(
             + "; `cse-evaluate TRIAL --tasks sts` computes clean scores of a trial"
             * (family == "clean")
         )
-    for name, row in rows.items():
-        if not common_seeds(row, tasks):
-            raise ComparisonError(f"no seed of {name} is scored on all of {', '.join(tasks)}")
 
 
 def _compare_readings(

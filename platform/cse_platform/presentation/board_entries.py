@@ -269,9 +269,11 @@ def _mark_significant_columns(against: Comparison) -> dict[str, str]:
     """Mark the columns on which A is significantly better than B."""
     tested = [(task, task.p_holm) for task in against.tasks]
     tested += [(against.average, against.average.p)] if against.average else []
-    single = 1 in (against.n_a, against.n_b)
-    mark = join_marks(ABOVE, OVER_EXAMPLES if single else "")
-    return {t.task: mark for t, p in tested if t.effect > 0 and p is not None and p < ALPHA}
+    return {
+        t.task: join_marks(ABOVE, OVER_EXAMPLES if 1 in (t.n_a, t.n_b) else "")
+        for t, p in tested
+        if t.effect > 0 and p is not None and p < ALPHA
+    }
 
 
 def is_on_tests(row: PublishedRow, family: BoardFamily) -> bool:

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import permutations
+from operator import itemgetter
 
 from cse_methods.data.corpus_spec import TRANSDUCTIVE
 from cse_methods.names import backbone_name, method_name, task_name
@@ -23,6 +24,7 @@ from cse_platform.presentation.board_columns import (
     join_marks,
 )
 from cse_platform.presentation.tables import Cell, Column, Document, Table, to_csv, to_table
+from cse_platform.values import group_by
 
 SIGNIFICANT = {"**": 0.01, "*": ALPHA}
 """Marks by their limit of p, strictest first."""
@@ -50,15 +52,25 @@ def comparison_table(comparison: Comparison) -> Table:
 def describe_row(row: ComparedRow) -> str:
     """Describe a row in words: method and configuration, backbone, dev set and seeds.
 
-    If only some of its seeds are compared, the others are listed as not scored.
+    Seeds that lack scores are listed by what they lack.
     """
     mark = TRANSDUCTIVE * ("transductive" in row.marks)
+    lacking = group_by(row.unscored_seeds.items(), itemgetter(1))
     return (
         f"{row.reference}{mark} on {row.backbone}, {row.dev_search} ({row.dev_source}), "
         + _format_seeds(row.seeds)
-        + f"; not scored: {_format_seeds(row.unscored_seeds)}" * bool(row.unscored_seeds)
+        + "".join(
+            f"; not scored{' on ' * bool(tasks)}{', '.join(tasks)}: "
+            + _format_seeds([seed for seed, _ in seeds])
+            for tasks, seeds in lacking.items()
+        )
         + f"; chosen by {first_percents(row.chosen_by.values())}" * bool(row.chosen_by)
     )
+
+
+def _list_tasks(comparison: Comparison) -> list[str]:
+    average = [comparison.average] if comparison.average else []
+    return [task.task for task in (*comparison.tasks, *average)]
 
 
 def _format_seeds(seeds: Sequence[int]) -> str:
@@ -73,9 +85,12 @@ def describe_limits(compared: Comparison | Matrix) -> Iterator[str]:
     if limits.unpaired:
         yield f"No values of the same examples of {', '.join(limits.unpaired)}: over seeds only."
     if limits.pairs_seeds:
+        tasks = compared.tasks if isinstance(compared, Matrix) else _list_tasks(compared)
+        is_partial = not {*tasks}.issubset(limits.pairs_seeds)
+        on = f" on {', '.join(limits.pairs_seeds)}" * is_partial
         yield (
-            "Seeds paired: configurations of one method on one backbone with the same seeds are "
-            "compared seed by seed."
+            f"Seeds paired{on}: configurations of one method on one backbone with the same seeds "
+            "are compared seed by seed."
         )
     for name in limits.chosen:
         yield (
@@ -119,8 +134,6 @@ def describe_limits(compared: Comparison | Matrix) -> Iterator[str]:
 def verdict(comparison: Comparison) -> Iterator[str]:
     """State the verdict in a sentence: on the average, or on each task if there is no average."""
     a, b, average = comparison.a, comparison.b, comparison.average
-    single = [name for name, n in ((a, comparison.n_a), (b, comparison.n_b)) if n == 1]
-    whose = "its" if len(single) == 1 else "their"
     corrected = " after Holm's correction" * (average is None and len(comparison.tasks) > 1)
     for task in comparison.tasks if average is None else [average]:
         by = f"{a} - {b} is {signed_percent(task.effect)} on {task.task}"
@@ -134,7 +147,8 @@ def verdict(comparison: Comparison) -> Iterator[str]:
         if p >= ALPHA:
             claim = f"{a} and {b} cannot be distinguished"
         sentence = f"{claim}: {by}, 95 % interval {interval}, p {equal}{corrected}"
-        if single:
+        if single := [name for name, n in ((a, task.n_a), (b, task.n_b)) if n == 1]:
+            whose = "its" if len(single) == 1 else "their"
             on = f"With one seed of {' and one of '.join(single)}"
             sentence = f"{on}, {sentence}; {whose} other seeds may differ"
         yield f"{sentence}."
@@ -209,9 +223,10 @@ def comparison_document(comparison: Comparison) -> Document:
     def make_column(name: str) -> Column[TaskComparison]:
         return Column(name, lambda _: getattr(comparison, name))
 
-    columns = [*map(make_column, ("a", "b", "n_a", "n_b")), *TASK_COLUMNS, Column("examples")]
+    counts = Column[TaskComparison]("n_a"), Column[TaskComparison]("n_b")
+    columns = [*map(make_column, ("a", "b")), *counts, *TASK_COLUMNS, Column("examples")]
     tasks = [*comparison.tasks, *filter(None, [comparison.average])]
-    named = [task.task.removeprefix("dev ") for task in tasks]
+    named = [name.removeprefix("dev ") for name in _list_tasks(comparison)]
     return Document(
         lambda: [comparison_table(comparison)],
         lambda: to_csv(columns, tasks),

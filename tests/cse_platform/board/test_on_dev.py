@@ -107,7 +107,7 @@ def test_it_is_the_comparison_of_their_scores_and_cosines(lab, caplog) -> None:
     expected = compare(sides[0], sides[1], tasks=["dev my-dev"], average=None, resamples=RESAMPLES)
     assert found.tasks == expected.tasks
     (task,) = found.tasks
-    assert (found.n_a, found.n_b, task.examples) == (2, 1, 40)
+    assert (task.n_a, task.n_b, task.examples) == (2, 1, 40)
     assert task.effect == pytest.approx(
         rows["simcse"].dev_score.mean - rows["esimcse"].dev_score.mean
     )

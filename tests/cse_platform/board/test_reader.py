@@ -15,8 +15,9 @@ from cse_platform.errors import QueryError
 from cse_platform.leaderboard import Filters, Leaderboard, ranking
 from cse_platform.leaderboard.frames import frame_rows
 from cse_platform.leaderboard.records import DevSets
+from cse_platform.leaderboard.statistics.compare import holm
 from cse_platform.leaderboard.statistics.intervals import RankInterval
-from cse_platform.presentation.comparison import describe_limits, describe_row
+from cse_platform.presentation.comparison import describe_limits, describe_row, verdict
 from cse_platform.stores.sql import tables
 from cse_platform.tracking.events import TrialScore
 
@@ -121,7 +122,8 @@ def test_without_test_scores_rows_are_ranked_on_dev(board) -> None:
 
 def test_a_trial_is_one_seed_and_seeds_without_a_score_are_told(reader, board) -> None:
     found = reader.compare("0a0100", "simcse@bbbb")
-    assert (found.a, found.b, found.n_a, found.n_b) == ("0a0100", "simcse@bbbb", 1, 2)
+    assert (found.a, found.b) == ("0a0100", "simcse@bbbb")
+    assert [(task.n_a, task.n_b) for task in found.tasks] == [(1, 2)] * 7
     [hicl] = reader.rows(Filters(method="hicl"))
     assert found.tasks[0].mean_a == hicl.scores["sts12"].values[1]
     itself = reader.compare("hicl", "hicl")
@@ -134,11 +136,59 @@ def test_a_trial_is_one_seed_and_seeds_without_a_score_are_told(reader, board) -
     )  # fmt: skip
     apply_events(board, more)
     found = reader.compare("hicl", "sncse")
-    assert found.n_b == 1
+    assert found.average is not None and found.average.n_b == 1
     assert [row.seeds for row in found.rows] == [(0, 1, 2), (0,)]
-    assert found.rows[1].unscored_seeds == (7,)
+    assert found.rows[1].unscored_seeds == {7: ()}
     assert describe_row(found.rows[1]).endswith(", seed 0; not scored: seed 7")
-    assert reader.compare_all().rows[2].unscored_seeds == (7,)
+    assert reader.compare_all().rows[2].unscored_seeds == {7: ()}
+
+
+def test_a_task_is_compared_over_its_own_seeds_as_the_board_counts_them(board, reader) -> None:
+    evaluated = {"0a00": ["mine"], "0a01": ["late"], "0b00": ["mine"], "0b01": ["mine", "late"]}
+    for key, tasks in evaluated.items():
+        of_method = {"sweep": "hicl" if key < "0b" else "simcse"}
+        for task in tasks:
+            event = scored(key + "0" * 60, noise=1.0, seed=int(key[-1]), tasks=(task,))
+            apply_events(board, [event.model_copy(update=of_method)])
+    found = reader.compare("hicl", "simcse", tasks="own")
+    ours, theirs = (reader.rows(Filters(method=m), tasks="own")[0] for m in ("hicl", "simcse"))
+    for task, counts in zip(found.tasks, ((1, 2), (1, 1)), strict=True):
+        assert (task.mean_a, task.mean_b) == pytest.approx(
+            (ours.scores[task.task].mean, theirs.scores[task.task].mean)
+        )
+        assert (task.n_a, task.n_b) == counts
+    assert [task.p_holm for task in found.tasks] == holm([task.p for task in found.tasks])
+    assert describe_row(found.rows[1]).endswith(", seeds 0 1; not scored on late: seed 0")
+    mine, late = verdict(found)
+    assert mine.startswith("With one seed of hicl, ")
+    assert late.startswith("With one seed of hicl and one of simcse, ")
+    with pytest.raises(QueryError, match="no seed of hicl is scored on all of mine, late"):
+        reader.compare_all(tasks="own")
+
+
+def test_an_average_is_compared_over_the_seeds_that_have_all_of_it(board, reader) -> None:
+    hicl, simcse = (reader.rows(Filters(method=method))[0] for method in ("hicl", "simcse"))
+    whole = reader.compare("hicl", "simcse")
+    for number in (7, 8):
+        key = f"0a0{number}" + "0" * 60
+        life = trial_life(
+            number, {0: 0.5, 9: 0.7}, sweep="hicl", method="hicl", configuration="a" * 64,
+            seed=number, trial=key,
+        )  # fmt: skip
+        score = scored(key, noise=2.0, seed=number, tasks=("sts12",))
+        apply_events(board, [*life, score.model_copy(update={"sweep": "hicl"})])
+    found = reader.compare("hicl", "simcse")
+    sts12, *others = found.tasks
+    assert (sts12.n_a, sts12.n_b) == (5, 2) and sts12.mean_a < whole.tasks[0].mean_a
+    assert [task.effect for task in others] == [task.effect for task in whole.tasks[1:]]
+    assert found.average == whole.average
+    assert found.average is not None
+    effect = hicl.scores["avg_sts"].mean - simcse.scores["avg_sts"].mean
+    assert found.average.effect == pytest.approx(effect)
+    told = describe_row(found.rows[0])
+    assert told.endswith(
+        "seeds 0 1 2 7 8; not scored on " + ", ".join(STS_TASKS[1:]) + ": seeds 7 8"
+    )
 
 
 def test_another_reading_is_told_and_what_cannot_be_compared(board, reader) -> None:

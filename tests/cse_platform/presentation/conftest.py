@@ -24,13 +24,17 @@ def comparison() -> Comparison:
     return Comparison(
         "rankcse",
         "simcse",
-        3,
-        2,
         (
-            TaskComparison("sts12", 0.72, 0.70, 0.02, low, 0.02, 0.04, 4.125, 0.0001, 0.0002, 3108),
-            TaskComparison("sts13", 0.8, 0.795, 0.005, high, 0.4, 0.4, 1.25, 0.21, 0.21, 1500),
+            TaskComparison(
+                "sts12", 0.72, 0.70, 3, 2, 0.02, low, 0.02, 0.04, 4.125, 0.0001, 0.0002, 3108
+            ),
+            TaskComparison(
+                "sts13", 0.8, 0.795, 3, 2, 0.005, high, 0.4, 0.4, 1.25, 0.21, 0.21, 1500
+            ),
         ),
-        TaskComparison("avg_sts", 0.76, 0.7475, 0.0125, low, 0.004, None, None, None, None, None),
+        TaskComparison(
+            "avg_sts", 0.76, 0.7475, 3, 2, 0.0125, low, 0.004, None, None, None, None, None
+        ),
     )
 
 

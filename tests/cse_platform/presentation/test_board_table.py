@@ -403,7 +403,10 @@ def test_significant_differences_are_marked(lines, comparison) -> None:
     assert plain == "simcse bert-base 50.00 50.00 50.00"
     assert "§ Above simcse with p < 0.05, after Holm's correction over the tasks." in told
     for single in ({"n_a": 1}, {"n_b": 1}):
-        told = lines(Board([row(scores)], against={0: replace(comparison, **single)}))
+        tasks = tuple(replace(task, **single) for task in comparison.tasks)
+        average = replace(comparison.average, **single)
+        alone = replace(comparison, tasks=tasks, average=average)
+        told = lines(Board([row(scores)], against={0: alone}))
         assert titled(told, title)[-1] == "simcse bert-base 50.00 § ‡ 50.00 50.00 § ‡"
         assert told.count(ONE_SEED) == 1
     tasks = tuple(replace(task, effect=-task.effect) for task in comparison.tasks)

@@ -46,13 +46,13 @@ def test_what_follows_in_words(comparison, lines) -> None:
     assert second.startswith("rankcse and simcse cannot be distinguished") and "sts13" in second
     (one,) = verdict(replace(comparison, average=None, tasks=comparison.tasks[:1]))
     assert "Holm" not in one  # nothing to correct for
-    over = replace(average, interval=Interval(0.01, 0.03, "examples"))
-    alone = replace(comparison, n_b=1, average=over)
+    over = replace(average, n_b=1, interval=Interval(0.01, 0.03, "examples"))
+    alone = replace(comparison, average=over)
     [said_alone] = verdict(alone)
     assert said_alone.startswith("With one seed of simcse, rankcse is above simcse: ")
     told = lines(alone)
     assert "avg_sts 76.00 74.75 +1.25 [1.00, 3.00] ‡ 0.004" in told and ONE_SEED in told
-    (both,) = verdict(replace(alone, n_a=1, average=replace(over, p=0.2)))
+    (both,) = verdict(replace(alone, average=replace(over, n_a=1, p=0.2)))
     assert both.startswith("With one seed of rankcse and one of simcse, ") and "p = 0.200;" in both
 
 

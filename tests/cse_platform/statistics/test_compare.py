@@ -12,7 +12,15 @@ from numpy.typing import NDArray
 from scipy.stats import spearmanr, t, ttest_ind
 from sklearn.metrics import average_precision_score
 
-from cse_platform.leaderboard.statistics.compare import Limits, compare, compare_all, holm, williams
+from cse_platform.leaderboard.statistics.compare import (
+    Comparison,
+    Limits,
+    compare,
+    compare_all,
+    holm,
+    join_comparisons,
+    williams,
+)
 from cse_platform.leaderboard.statistics.intervals import (
     BLOCK,
     Contender,
@@ -24,6 +32,7 @@ from cse_platform.leaderboard.statistics.intervals import (
     percentile_interval,
     sample,
 )
+from cse_platform.presentation.comparison import describe_limits
 
 TASKS = ("stsb", "sickr")
 Make = Callable[..., Contender]
@@ -99,6 +108,26 @@ def test_seeds_alone_have_welchs_interval_and_add_to_pairs_what_these_leave(cont
 
 
 DESIGN = ("simcse", "mini", (0, 1, 2))
+
+
+def test_joined_tasks_are_corrected_together_and_keep_what_limits_each() -> None:
+    def compare_on(task: str, seeds: int, better: float) -> Comparison:
+        scores = [0.70, 0.75, 0.80][:seeds], [0.69, 0.72, 0.76][:seeds]
+        design = ("simcse", "mini", tuple(range(seeds)))
+        a = Contender("a", {task: [score + better for score in scores[0]]}, design=design)
+        b = Contender("b", {task: scores[1]}, design=design)
+        return compare(a, b, tasks=[task], average=None, resamples=1000)
+
+    mr, cr = compare_on("mr", 3, 0.05), compare_on("cr", 2, 0.3)
+    joined = join_comparisons([mr, cr], ["cr", "mr"])
+    assert [task.task for task in joined.tasks] == ["cr", "mr"]
+    assert [(task.n_a, task.n_b) for task in joined.tasks] == [(2, 2), (3, 3)]
+    ps = [cr.tasks[0].p, mr.tasks[0].p]
+    assert [task.p for task in joined.tasks] == ps
+    assert [task.p_holm for task in joined.tasks] == holm(ps) != ps
+    assert joined.limits == Limits(unpaired=("mr", "cr"), pairs_seeds=("mr",))
+    told = [sentence for sentence in describe_limits(joined) if "seed by seed" in sentence]
+    assert [sentence.partition(":")[0] for sentence in told] == ["Seeds paired on mr"]
 
 
 def test_rows_with_the_same_seeds_have_students_interval_of_their_differences(contender) -> None:

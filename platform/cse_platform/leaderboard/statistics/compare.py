@@ -35,6 +35,9 @@ class TaskComparison:
     task: str
     mean_a: float
     mean_b: float
+    n_a: int
+    """The number of seeds of A."""
+    n_b: int
     effect: float
     """Mean of A minus mean of B."""
     interval: Interval | None
@@ -70,9 +73,9 @@ class ComparedRow:
     """The dev set that its search climbed."""
     dev_source: str
     seeds: tuple[int, ...]
-    """The seeds that are compared."""
-    unscored_seeds: tuple[int, ...]
-    """The seeds that count, but lack a score on one of the tasks."""
+    """The seeds that are compared on at least one task."""
+    unscored_seeds: dict[int, tuple[str, ...]]
+    """The seeds that count but lack a score, and on which tasks; empty if on all of them."""
     chosen_by: dict[int, float]
     """The dev scores, by seed, by which searches chose its configuration among others."""
 
@@ -106,8 +109,8 @@ class Limits:
     """Names with a single seed, whose spread over seeds no interval and no p covers."""
     unpaired: tuple[str, ...] = ()
     """Tasks without values of the same examples: compared over seeds only."""
-    pairs_seeds: bool = False
-    """Whether configurations of one method on one backbone are compared seed by seed."""
+    pairs_seeds: tuple[str, ...] = ()
+    """Tasks on which configurations of one method on one backbone are compared seed by seed."""
     ungrouped: tuple[str, ...] = ()
     """Tasks for which it is unknown which pairs share a sentence; their pairs are resampled one by
     one.
@@ -136,9 +139,6 @@ class Comparison:
 
     a: str
     b: str
-    n_a: int
-    """The number of seeds of A."""
-    n_b: int
     tasks: tuple[TaskComparison, ...]
     average: TaskComparison | None
     """The comparison on the average over `tasks`, if they are the whole family."""
@@ -260,14 +260,43 @@ def compare(
             correlations = float(ours @ gold), float(theirs @ gold), float(ours @ theirs)
             statistic, p = williams(*correlations, n=pairs)
             rows[index] = replace(rows[index], williams_t=statistic, williams_p=p)
+    whole = None if average is None else _compare_task(average, left, right, tasks)
+    limits = _find_limits((a, b), tasks, average)
+    return Comparison(a.name, b.name, _correct_tasks(rows), whole, limits)
+
+
+def join_comparisons(parts: Sequence[Comparison], tasks: Sequence[str]) -> Comparison:
+    """Join comparisons of the same two rows over different seeds, each on some of the tasks.
+
+    The p values are corrected over all tasks, which the result has in the order given. Of a task
+    that several have, the first counts: the one for the average has them all.
+    """
+    first, rows = parts[0], {row.task: row for part in reversed(parts) for row in part.tasks}
+
+    def join(name: str) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(task for part in parts for task in getattr(part.limits, name)))
+
+    limits = Limits(
+        single=tuple(
+            name
+            for name in first.limits.single
+            if all(name in part.limits.single for part in parts)
+        ),
+        unpaired=join("unpaired"),
+        pairs_seeds=join("pairs_seeds"),
+        ungrouped=join("ungrouped"),
+    )
+    average = next((part.average for part in parts if part.average is not None), None)
+    return Comparison(first.a, first.b, _correct_tasks([rows[t] for t in tasks]), average, limits)
+
+
+def _correct_tasks(rows: Sequence[TaskComparison]) -> tuple[TaskComparison, ...]:
+    """Correct the p values of tasks that are compared together."""
     corrected = holm([row.p for row in rows]), holm([row.williams_p for row in rows])
-    rows = [
+    return tuple(
         replace(row, p_holm=p, williams_p_holm=williams_p)
         for row, p, williams_p in zip(rows, *corrected, strict=True)
-    ]
-    whole = None if average is None else _compare_task(average, left, right, tasks)
-    limits = _find_limits((a, b), tasks)
-    return Comparison(a.name, b.name, a.seeds, b.seeds, tuple(rows), whole, limits)
+    )
 
 
 def compare_all(
@@ -292,7 +321,7 @@ def compare_all(
         _build_square(len(sampled), pairs, ps),
         _build_square(len(sampled), pairs, holm(ps)),
         tuple(tasks),
-        _find_limits(contenders, tasks),
+        _find_limits(contenders, tasks, average),
         average=average,
     )
 
@@ -311,7 +340,16 @@ def _compare_task(name: str, a: Sampled, b: Sampled, tasks: Sequence[str]) -> Ta
     drawn = difference(a, b, tasks)
     interval = None if drawn is None else percentile_interval(*drawn)
     mean_a, mean_b = (float(side.average(tasks).mean()) for side in (a, b))
-    return TaskComparison(name, mean_a, mean_b, mean_a - mean_b, interval, _compute_p(drawn))
+    return TaskComparison(
+        name,
+        mean_a,
+        mean_b,
+        a.contender.seeds,
+        b.contender.seeds,
+        mean_a - mean_b,
+        interval,
+        _compute_p(drawn),
+    )
 
 
 def _compute_unit_ranks(values: NDArray[np.floating[Any]]) -> Floats:
@@ -336,13 +374,16 @@ def _build_square(
     return tuple(tuple(known.get((min(i, j), max(i, j))) for j in range(size)) for i in range(size))
 
 
-def _find_limits(contenders: Sequence[Contender], tasks: Sequence[str]) -> Limits:
+def _find_limits(
+    contenders: Sequence[Contender], tasks: Sequence[str], average: str | None
+) -> Limits:
     """Find the limits that lie in the numbers of seeds and pairs."""
     pairs = list(combinations(contenders, 2))
+    by_seed = any(a.shares_seeds(b) for a, b in pairs)
     return Limits(
         single=tuple(contender.name for contender in contenders if contender.seeds == 1),
         unpaired=tuple(t for t in tasks if not all(a.shares_examples(b, t) for a, b in pairs)),
-        pairs_seeds=any(a.shares_seeds(b) for a, b in pairs),
+        pairs_seeds=(*tasks, *([average] if average else [])) if by_seed else (),
         ungrouped=tuple(
             t
             for t in tasks
