@@ -300,6 +300,52 @@ def test_a_search_chooses_among_configurations_that_have_a_value(filled, others,
     assert sum("chose it" in line for line in lines) == said
 
 
+def explain_choice(filled, *events: Event, name: str = "first") -> str:
+    """What a complete sweep says of the value that chose its best."""
+    with Leaderboard(filled([*events, SweepFinished(sweep=name, state="COMPLETE")])) as board:
+        [line] = [line for line in outcome_lines(board, name) if "counts here" in line]
+    return line.partition("too high; two further seeds ")[2]
+
+
+def test_seeds_are_advised_that_the_best_has_not_run_in_any_sweep(filled) -> None:
+    """Otherwise they give it no further seed, and a worse configuration gets some."""
+    advice = "give an honest estimate: seeds: "
+    alone = {"a": ({0: 0.80}, {}), "b": ({0: 0.70}, {})}
+    searched = GRID | {"seeds": {"search": 0, "repeats": False, "confirm": None}}
+    said = explain_choice(filled, *sweep(alone, spec=searched))
+    assert said == advice + "{search: 0, confirm: {top: 2, seeds: [1, 2]}}"
+
+    confirm = {"top": 1, "seeds": [0, 1, 2], "race": True}
+    confirming = GRID | {"seeds": {"search": 42, "repeats": False, "confirm": confirm}}
+    found = {"a": ({42: 0.80}, {0: 0.76, 1: 0.74, 2: 0.75}), "b": ({42: 0.70}, {})}
+    others = [
+        event
+        for seed in (0, 1, 2)
+        for event in sweep({"a": ({seed: 0.75}, {}), "b": ({seed: 0.6}, {})}, f"other-{seed}")
+    ]
+    said = explain_choice(filled, *others, *sweep(found, spec=confirming))
+    all_seeds = "{search: 42, confirm: {top: 1, seeds: [0, 1, 2, 3, 4], race: true}}"
+    assert said == advice + all_seeds
+
+    one = sweep({"a": ({42: 0.80}, {0: 0.76}), "b": ({42: 0.70}, {})}, spec=confirming)
+    for seed in (1, 2, 4):  # failed; the last one is not of this file
+        of = {"configuration": "a", "seed": seed, "role": "confirm", "state": "FAIL"}
+        one += trial_life(seed + 7, {0: 0.5}, **of)
+    assert "seeds: [0, 1, 2, 3, 5], race" in explain_choice(filled, *one)
+
+
+@pytest.mark.parametrize("source", ["recorded", "imported"])
+def test_a_recorded_sweep_says_too_that_the_value_that_chose_counts(filled, source) -> None:
+    """It has no file; a sweep of one configuration chooses nothing, so its seeds are honest."""
+    found: dict[str, tuple[Seeds, Seeds]] = {
+        "a": ({0: 0.5, 1: 0.51, 2: 0.53}, {}), "b": ({0: 0.3, 1: 0.4, 2: 0.5}, {})
+    }  # fmt: skip
+    said = explain_choice(filled, *sweep(found, spec={"source": source}))
+    assert said == "of it in a sweep of their own give an honest estimate"
+    again = sweep({"c": ({3: 0.5, 4: 0.51}, {})}, spec={"source": source})
+    assert not best(filled, again).counts_choice
+
+
 def test_what_nothing_chose_is_the_best_of_nothing(filled) -> None:
     """A fixed configuration of which further seeds still run, or have failed."""
     events = sweep({"a": ({42: 0.80}, {})})
