@@ -118,6 +118,17 @@ def test_a_sweep_that_has_ended_follows_what_others_write(filled_with) -> None:
     assert means == pytest.approx([76.67, 70], abs=0.01)
 
 
+def test_a_sweep_says_that_its_best_is_below_the_untrained_backbone(filled_with) -> None:
+    *events, finished = trial_life(0, {0: 0.7, 10: 0.6}, sweep="grid")
+    said = {}
+    for trained in (0.6, 0.7):
+        ended = finished.model_copy(update={"best_step": 10, "best_value": trained})
+        url = filled_with(sweep_started("grid", spec=FILE), *events, ended)
+        said[trained] = text(told(create_app(url).test_client(), "/parts/best/sweeps/grid"))
+    assert "The best is below the untrained backbone, 70.00 at step 0." in said[0.6]
+    assert "untrained backbone" not in said[0.7]
+
+
 def test_the_list_says_how_far_each_is(page: FlaskClient) -> None:
     answer = told(page, "/parts/listed/sweeps")
     for there in ('<a href="/sweeps/grid">grid</a>', '<progress max="5" value="4"', "nightly"):

@@ -122,12 +122,12 @@ def _describe_best(
     score, first = row.dev_score, seeds[0]
     if score.n > 1:
         is_other = first.configuration != best.configuration
-        chose = _list_seeds(score.left_out)
+        chose, verb = _list_seeds(score.left_out), "do" if len(score.left_out) > 1 else "does"
         yield (
             f"best over seeds: dev {percent(score.mean)} ±{percent(score.std)}"
             + f" (trial {first.number}{_format_settings(first)})" * is_other
             + f"; {_list_seeds(score.values)}"
-            + f"; chosen by {chose}, which does not count" * bool(chose)
+            + f"; chosen by {chose}, which {verb} not count" * bool(chose)
         )
 
 

@@ -196,6 +196,23 @@ def test_a_lowered_budget_does_not_make_the_value_that_chose_count(filled) -> No
     assert not History(added).confirms_all
 
 
+def test_several_values_that_chose_do_not_count(filled) -> None:
+    """Configurations of one method that further seeds estimate have names of their own."""
+    found = {"a": ({42: 0.80, 43: 0.79}, {0: 0.76, 1: 0.74}), "b": ({42: 0.70}, {0: 0.6, 1: 0.6})}
+    with Leaderboard(filled(sweep(found))) as board:
+        lines = outcome_lines(board, "first")
+        rows = board.rows(ranked=False, per_configuration=True)
+        card = model_card(board.trial("first#0"), pooler="cls")
+    assert any("by seed 42 80.00, seed 43 79.00, which do not count" in line for line in lines)
+    assert "chosen by 80.00, 79.00, which do not count here" in card
+    shown = [replace(row, best_of=2) for row in rows]
+    [table] = [t for t in board_tables(Board(shown)) if "dev" in t.title]
+    named = "rankcse@a (best of 2), rankcse@b (best of 2). If 2"
+    assert any(f"further seeds: {named}" in note for note in table.notes)
+    [table] = [t for t in board_tables(Board([shown[0]] * 2)) if "dev" in t.title]
+    assert any("further seeds: rankcse@a (best of 2). If 2" in note for note in table.notes)
+
+
 def test_further_seeds_take_precedence_over_values_that_chose(filled) -> None:
     found = {
         "lucky": ({42: 0.99}, {0: 0.80}),

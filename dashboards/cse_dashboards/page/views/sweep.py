@@ -264,7 +264,7 @@ def sweep_best(name: str) -> str:
         "sweep_best.html",
         address=address,
         overview=overview,
-        references=[row.reference for row in rows],
+        rows=rows,
         tables=[arrange_columns(table, front=BEST_COLUMNS) for table in tables],
     )
 
