@@ -303,7 +303,9 @@ def test_a_score_of_an_unknown_task_or_scale_is_left_out_of_a_run_that_is_traine
     assert finished.state == "COMPLETE"
     told = capsys.readouterr().err.splitlines()
     assert len(told) == 4
-    for line, name in zip(told, ("'ours'", "sts13: got 60", "sts14", "sts15: got nan"), strict=True):
+    for line, name in zip(
+        told, ("'ours'", "sts13: got 60", "sts14", "sts15: got nan"), strict=True
+    ):
         assert name in line
 
 
