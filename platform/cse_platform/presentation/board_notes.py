@@ -166,8 +166,8 @@ def _note_choices(entries: Sequence[OurEntry]) -> Iterator[str]:
         (row for row in rows if row.best_of > 1), lambda row: row.dev_score.counts_choice
     )
     for counts_choice, some in by_kind.items():
-        names = zip(_name_rows(some, rows), some, strict=True)
-        each = dict.fromkeys(f"{name} (best of {row.best_of})" for name, row in names)
+        with_names = zip(_name_rows(some, rows), some, strict=True)
+        each = dict.fromkeys(f"{name} (best of {row.best_of})" for name, row in with_names)
         named = ", ".join(each)
         if counts_choice:
             yield f"Chosen by values that count here: {named}."
