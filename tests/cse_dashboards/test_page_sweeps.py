@@ -13,13 +13,14 @@ from flask.testing import FlaskClient
 from page_text import body, copied, figures, heads, text, told
 from sqlalchemy import event
 from sqlalchemy.engine import Engine
+from stored_trials import fill_store
 from sweep_events import sweep_started, trial_evaluated, trial_life
 
 from cse_dashboards.page.app import create_app
 from cse_dashboards.page.views.sweep import SWEEPS_SHOWN
 from cse_platform.stores.sql.sink import LeaderboardSink
 from cse_platform.stores.sql.store import open_store
-from cse_platform.tracking.events import Event, SweepFinished
+from cse_platform.tracking.events import AnnotationWritten, Event, SweepFinished
 
 SPACE = {"tau2": [0.0125, 0.025, 0.05], "tau3": [0.0125, 0.025], "rank_loss": ["listnet"]}
 FILE = {
@@ -74,6 +75,58 @@ def test_a_request_takes_one_transaction(page: FlaskClient) -> None:
             assert len(statements) <= (23 if address.startswith("/trials") else 40), address
     finally:
         event.remove(Engine, "before_cursor_execute", note)
+
+
+def test_a_sweep_that_has_ended_follows_what_others_write(filled_with) -> None:
+    """Its journal does not grow, but evaluations, notes and other sweeps change what it shows."""
+    events: list[Event] = [sweep_started("grid", spec=FILE)]
+    for number, (configuration, seed, value) in enumerate(
+        [("a", 42, 0.80), ("b", 42, 0.70), ("a", 0, 0.76), ("a", 1, 0.74)]
+    ):
+        events += trial_life(
+            number, {10: value}, sweep="grid", configuration=configuration, seed=seed,
+            role="confirm" if number > 1 else "search", searched=("tau2",),
+            values={"tau2": 0.0125 if configuration == "a" else 0.025},
+        )  # fmt: skip
+    url = filled_with(*events, SweepFinished(sweep="grid", state="COMPLETE"))
+    client = create_app(url).test_client()
+
+    def read() -> tuple[str, list[str], list[float]]:
+        best = text(told(client, "/parts/best/sweeps/grid"))
+        offered = told(client, "/parts/trials/sweeps/grid?columns=score")
+        drawn = figures(told(client, "/parts/hyperparameters/sweeps/grid"))["setting_tau2"]
+        return best, re.findall(r'value="(test/\w+)"', offered), drawn["data"][-1]["y"]
+
+    best, offered, means = read()
+    assert "75.00" in best and "△" not in best and not offered
+    assert means == pytest.approx([75, 70])
+    note = AnnotationWritten(
+        sweep="grid", about="sweep", name="grid", who="ada", tags={"odd": True}
+    )
+    tested = trial_evaluated("a-0", {"test/stsb_spearman": 0.625}, sweep="grid")
+    again: list[Event] = [sweep_started("second", spec=FILE | {"sweep": "second"})]
+    for number, (configuration, seed, value) in enumerate(
+        [("a", 0, 0.76), ("a", 1, 0.74), ("c", 0, 0.1)]
+    ):
+        of = {"configuration": configuration, "seed": seed, "sweep": "second"}
+        again += trial_life(number, {10: value}, **of)
+    for journal, written in {"n": [note], "e": [tested], "s": again}.items():
+        fill_store(url, written, journal=journal)
+    best, offered, means = read()
+    assert "76.67" in best and "△" in best and "62.50" in best and "odd" in best
+    assert offered == ["test/stsb_spearman"]
+    assert means == pytest.approx([76.67, 70], abs=0.01)
+
+
+def test_a_sweep_says_that_its_best_is_below_the_untrained_backbone(filled_with) -> None:
+    *events, finished = trial_life(0, {0: 0.7, 10: 0.6}, sweep="grid")
+    said = {}
+    for trained in (0.6, 0.7):
+        ended = finished.model_copy(update={"best_step": 10, "best_value": trained})
+        url = filled_with(sweep_started("grid", spec=FILE), *events, ended)
+        said[trained] = text(told(create_app(url).test_client(), "/parts/best/sweeps/grid"))
+    assert "The best is below the untrained backbone, 70.00 at step 0." in said[0.6]
+    assert "untrained backbone" not in said[0.7]
 
 
 def test_the_list_says_how_far_each_is(page: FlaskClient) -> None:

@@ -97,21 +97,33 @@ class Site:
     marks: Memory[Mapping[int, Comparison]] = field(default_factory=Memory)
     """Comparisons of each row of a board with a reference row, by the row's index."""
     studies: Memory[StudiedSearch] = field(default_factory=Memory)
-    """Searches of sweeps, valid while their trials stay the same."""
+    """Searches of sweeps, valid while the leaderboard is the same."""
     searches: Memory[tuple[Sequence[Picture], Sequence[str], int]] = field(default_factory=Memory)
     """Figures of these searches, the sentences above them, and the number of trials that had ended
     when they were made.
     """
     hyperparameters: Memory[Hyperparameters] = field(default_factory=Memory)
-    """Hyperparameters of sweeps, valid while no trial is added."""
+    """Hyperparameters of sweeps, valid while the leaderboard is the same."""
     measured: Memory[list[str]] = field(default_factory=Memory)
-    """Names of metrics and test scores of sweeps, valid while the sweep's stamp is the same."""
+    """Names of metrics and test scores of sweeps, valid while the leaderboard is the same."""
     counts: Memory[tuple[int, int]] = field(default_factory=Memory)
     """Numbers of trials and ended trials of sweeps, valid while the sweep's stamp is the same."""
     pictures: Memory[Picture] = field(default_factory=Memory)
     """Figures of embeddings."""
     encoding: threading.Lock = field(default_factory=threading.Lock)
     """Held by the one request that may have a model in memory."""
+
+    @property
+    def mlflow_server(self) -> str:
+        """The URL of the MLflow server, without a slash at its end.
+
+        Raises NotFoundError if none is known.
+        """
+        if self.mlflow is None:
+            raise NotFoundError(
+                "no MLflow server is known; start cse-dashboard with --mlflow http://…"
+            )
+        return self.mlflow.rstrip("/")
 
 
 def site() -> Site:
@@ -148,15 +160,9 @@ def read_overview(sweep: str) -> SweepOverview:
     return overviews[sweep]
 
 
-def mlflow_server() -> str:
-    """Return the URL of the MLflow server, without a slash at its end.
-
-    Raises:
-        NotFoundError: if none is known.
-    """
-    if (server := site().mlflow) is None:
-        raise NotFoundError("no MLflow server is known; start cse-dashboard with --mlflow http://…")
-    return server.rstrip("/")
+def read_version() -> object:
+    """Identify the state of the leaderboard; it changes when something is written or rebuilt."""
+    return reader(), reader().version()
 
 
 def end_reading(_error: BaseException | None) -> None:

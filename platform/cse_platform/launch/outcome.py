@@ -6,8 +6,11 @@ import sys
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import count, islice
 from pathlib import Path
+from typing import Any
 
+from cse_platform.counting_seeds import LEAST_FURTHER
 from cse_platform.export.journal_files import has_output
 from cse_platform.leaderboard.api import Leaderboard
 from cse_platform.leaderboard.records import (
@@ -46,13 +49,15 @@ def outcome_lines(
         rows = [] if best is None else _read_best_rows(board, name)
         compared = [trial for trial in trials if trial.state in ("COMPLETE", "PRUNED")]
         searched = {trial.configuration for trial in compared if trial.role != "confirm"}
-        is_ours = board.sweep_spec(name).get("source") not in UNCHECKED_DATA
+        spec = board.sweep_spec(name)
+    is_ours = spec.get("source") not in UNCHECKED_DATA
     keys = {key for row in rows for key in row.keys.values()}
     seeds = [trial for trial in trials if trial.key in keys]
     lines = list[str]()
     if best is not None:
-        tried = len(searched) if is_ours else None
-        lines += _describe_best(sweep, best, rows[0], seeds, searched=tried)
+        lines += _describe_best(sweep, best, rows[0], seeds)
+        if sweep.state == "COMPLETE" and rows[0].dev_score.counts_choice and len(searched) > 1:
+            lines.append(_explain_choice(board, spec, seeds[0], searched=len(searched)))
     untrained = rows[0].dev_untrained if rows else None
     if untrained is not None and seeds[0].best_step != 0:  # the method untrained has no other
         highest, start = rows[0].dev_score.best, f"{percent(untrained)} at step 0"
@@ -105,12 +110,9 @@ def _describe_best(
     best: Trial,
     row: LeaderboardRow,
     seeds: Sequence[Trial],
-    *,
-    searched: int | None,
 ) -> Iterator[str]:
     """Describe the best trial, and the best configuration by its row and the trials of its complete
-    seeds; `searched` is the number of configurations that our search has compared, failed ones not,
-    None for trials that no sweep of ours ran.
+    seeds.
     """
     yield (
         f"best dev {sweep.dev}: {percent(best.best_value)}"
@@ -120,20 +122,47 @@ def _describe_best(
     score, first = row.dev_score, seeds[0]
     if score.n > 1:
         is_other = first.configuration != best.configuration
-        chose = _list_seeds(score.left_out)
+        chose, verb = _list_seeds(score.left_out), "do" if len(score.left_out) > 1 else "does"
         yield (
             f"best over seeds: dev {percent(score.mean)} ±{percent(score.std)}"
             + f" (trial {first.number}{_format_settings(first)})" * is_other
             + f"; {_list_seeds(score.values)}"
-            + f"; chosen by {chose}, which does not count" * bool(chose)
+            + f"; chosen by {chose}, which {verb} not count" * bool(chose)
         )
-    is_chosen = sweep.state == "COMPLETE" and score.counts_choice
-    if is_chosen and searched is not None and searched > 1:
-        yield (
-            f"the value that chose it among {searched} configurations counts here, so it is too "
-            "high; two further seeds give an honest estimate: "
-            f"seeds: {{confirm: {{top: {min(searched, 3)}, seeds: [0, 1, 2]}}}}"
-        )
+
+
+def _explain_choice(
+    board: Leaderboard, spec: Mapping[str, Any], trial: Trial, *, searched: int
+) -> str:
+    """Say that the value counts that chose the best of `searched` configurations, of which `trial`
+    is one seed, and which further seeds give an honest estimate.
+
+    They stand beside those of the sweep's file, and the configuration has not run them in any
+    sweep: those that it ran may have chosen it, or failed. All seeds of a recorded or imported
+    sweep choose, but a sweep of one configuration chooses nothing.
+    """
+    further = "of it in a sweep of their own give an honest estimate"
+    if spec.get("source") not in UNCHECKED_DATA:
+        seeds = spec.get("seeds") or {}
+        confirm = seeds.get("confirm") or {"top": min(searched, 3), "seeds": []}
+        siblings = board.trial(f"{trial.sweep}#{trial.number}").siblings
+        known = {trial.seed, *(other.seed for other in siblings), *confirm["seeds"]}
+        unused = islice((seed for seed in count() if seed not in known), LEAST_FURTHER)
+        confirmed = confirm | {"seeds": [*confirm["seeds"], *unused]}
+        block = _write_block(seeds | {"confirm": confirmed})
+        further = f"give an honest estimate: seeds: {block}"
+    return (
+        f"the value that chose it among {searched} configurations counts here, so it is too high; "
+        f"two further seeds {further}"
+    )
+
+
+def _write_block(value: Any) -> str:
+    """Write a part of a sweep file in one line, without the fields that are off."""
+    if not isinstance(value, Mapping):
+        return "true" if value is True else str(value)
+    fields = [f"{name}: {_write_block(one)}" for name, one in value.items() if one is not False]
+    return f"{{{', '.join(fields)}}}"
 
 
 def _list_seeds(values: Mapping[int, float]) -> str:

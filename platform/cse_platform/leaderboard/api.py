@@ -59,6 +59,7 @@ from cse_platform.leaderboard.sweeps import (
     read_stamps,
     read_sweep,
     read_sweeps,
+    read_version,
 )
 from cse_platform.leaderboard.trial_details import (
     read_examples,
@@ -137,6 +138,7 @@ class Leaderboard:
     count_sweeps = _make_question(count_sweeps)
     sweep = _make_question(read_sweep)
     stamps = _make_question(read_stamps)
+    version = _make_question(read_version)
     messages = _make_question(read_messages)
     running = _make_question(read_running)
     running_and_ended = _make_question(read_running_and_ended)

@@ -260,6 +260,12 @@ def read_stamps(session: Session, sweep: str | None = None) -> dict[str, tuple[s
     }
 
 
+def read_version(session: Session) -> frozenset[tuple[str, int]]:
+    """How far each journal is applied; every write changes it."""
+    cursors = session.execute(select(JournalCursorRecord.journal, JournalCursorRecord.position))
+    return frozenset((journal, position) for journal, position in cursors)
+
+
 def read_search(
     session: Session, sweep: str, *, limit: int = 1000, conditions: Sequence[Condition] = ()
 ) -> SearchHistory:

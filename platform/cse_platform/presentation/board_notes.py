@@ -8,6 +8,7 @@ from cse_platform.leaderboard.records import (
     CLAIMED,
     DEV,
     OWN,
+    FamilyName,
     LeaderboardRow,
     is_clean,
     mean_change,
@@ -31,6 +32,8 @@ from cse_platform.values import group_by
 
 MOST_NAMED = 5
 """The most rows that a note of ties names; it counts more of them."""
+_EXAMPLES = {"sts": "pairs", "clean": "pairs", "transfer": "texts", "ranking": "queries"}
+"""What a task has values of, by its family; other families have tasks of several kinds."""
 
 
 def explain_marks(board: Board, *, ranked: bool = False) -> dict[str, str]:
@@ -103,7 +106,7 @@ def note_ranking(board: Board, group: Group) -> Iterator[str]:
             "paper: ours minus the published number, and whether the published one lies inside "
             "our interval."
         )
-    yield from _note_ties(rows)
+    yield from _note_ties(rows, board.family)
     if board.family == OWN and len(board.columns.columns) > 1:
         yield "Each own test set has a column; sort by another one to rank by it."
     yield from _note_unranked(board, group)
@@ -163,7 +166,9 @@ def _note_choices(entries: Sequence[OurEntry]) -> Iterator[str]:
         (row for row in rows if row.best_of > 1), lambda row: row.dev_score.counts_choice
     )
     for counts_choice, some in by_kind.items():
-        named = ", ".join(f"{row.shown_method} (best of {row.best_of})" for row in some)
+        with_names = zip(_name_rows(some, rows), some, strict=True)
+        each = dict.fromkeys(f"{name} (best of {row.best_of})" for name, row in with_names)
+        named = ", ".join(each)
         if counts_choice:
             yield f"Chosen by values that count here: {named}."
         else:
@@ -183,15 +188,25 @@ def _note_choices(entries: Sequence[OurEntry]) -> Iterator[str]:
         )
 
 
-def _note_ties(rows: Sequence[LeaderboardRow]) -> Iterator[str]:
-    """Name the rows that may each be the best, as seeds and pairs leave their order open."""
-    alike = Counter(row.shown_method for row in rows)
+def _name_rows(named: Sequence[LeaderboardRow], among: Sequence[LeaderboardRow]) -> list[str]:
+    """Name rows by their methods, or by their references where rows among these share a method."""
+    alike = Counter(row.shown_method for row in among)
+    return [row.reference if alike[row.shown_method] > 1 else row.shown_method for row in named]
+
+
+def _note_ties(rows: Sequence[LeaderboardRow], family: FamilyName) -> Iterator[str]:
+    """Name the rows that may each be the best, as seeds leave their order open, and on a family of
+    test sets its examples.
+    """
     first = [row for row in rows if row.rank and row.rank.best == 1 < row.rank.worst]
     for tied in group_by(
         first, lambda row: row.ranked_score and row.shared_data(row.ranked_score)
     ).values():
         if len(tied) < 2:
             continue
-        names = [row.reference if alike[row.shown_method] > 1 else row.shown_method for row in tied]
+        names = _name_rows(tied, rows)
         named = ", ".join(names) if len(names) <= MOST_NAMED else f"{len(names)} rows"
-        yield f"Tied for first: {named}. With other seeds, any of them may be the best."
+        others = "seeds"
+        if tied[0].headline is not None:
+            others += f" or test {_EXAMPLES.get(family, 'examples')}"
+        yield f"Tied for first: {named}. With other {others}, any of them may be the best."

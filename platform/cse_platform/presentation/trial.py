@@ -105,7 +105,8 @@ def _build_seeds_section(trial: TrialDetails) -> Iterator[Block]:
             text += "; if one of these chose it as the best of a search, the mean is too high"
         elif over.left_out:
             chosen = ", ".join(f"{percent(v)} (seed {seed})" for seed, v in over.left_out.items())
-            text += f"; chosen by {chosen}, which does not count"
+            verb = "do" if len(over.left_out) > 1 else "does"
+            text += f"; chosen by {chosen}, which {verb} not count"
         yield Paragraph(f"{text}.")
 
 

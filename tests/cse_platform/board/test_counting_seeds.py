@@ -196,6 +196,23 @@ def test_a_lowered_budget_does_not_make_the_value_that_chose_count(filled) -> No
     assert not History(added).confirms_all
 
 
+def test_several_values_that_chose_do_not_count(filled) -> None:
+    """Configurations of one method that further seeds estimate have names of their own."""
+    found = {"a": ({42: 0.80, 43: 0.79}, {0: 0.76, 1: 0.74}), "b": ({42: 0.70}, {0: 0.6, 1: 0.6})}
+    with Leaderboard(filled(sweep(found))) as board:
+        lines = outcome_lines(board, "first")
+        rows = board.rows(ranked=False, per_configuration=True)
+        card = model_card(board.trial("first#0"), pooler="cls")
+    assert any("by seed 42 80.00, seed 43 79.00, which do not count" in line for line in lines)
+    assert "chosen by 80.00, 79.00, which do not count here" in card
+    shown = [replace(row, best_of=2) for row in rows]
+    [table] = [t for t in board_tables(Board(shown)) if "dev" in t.title]
+    named = "rankcse@a (best of 2), rankcse@b (best of 2). If 2"
+    assert any(f"further seeds: {named}" in note for note in table.notes)
+    [table] = [t for t in board_tables(Board([shown[0]] * 2)) if "dev" in t.title]
+    assert any("further seeds: rankcse@a (best of 2). If 2" in note for note in table.notes)
+
+
 def test_further_seeds_take_precedence_over_values_that_chose(filled) -> None:
     found = {
         "lucky": ({42: 0.99}, {0: 0.80}),
@@ -298,6 +315,52 @@ def test_a_search_chooses_among_configurations_that_have_a_value(filled, others,
         lines = outcome_lines(board, "first")
     assert sum("chose it among 2 configurations" in line for line in lines) == said
     assert sum("chose it" in line for line in lines) == said
+
+
+def explain_choice(filled, *events: Event, name: str = "first") -> str:
+    """What a complete sweep says of the value that chose its best."""
+    with Leaderboard(filled([*events, SweepFinished(sweep=name, state="COMPLETE")])) as board:
+        [line] = [line for line in outcome_lines(board, name) if "counts here" in line]
+    return line.partition("too high; two further seeds ")[2]
+
+
+def test_seeds_are_advised_that_the_best_has_not_run_in_any_sweep(filled) -> None:
+    """Otherwise they give it no further seed, and a worse configuration gets some."""
+    advice = "give an honest estimate: seeds: "
+    alone = {"a": ({0: 0.80}, {}), "b": ({0: 0.70}, {})}
+    searched = GRID | {"seeds": {"search": 0, "repeats": False, "confirm": None}}
+    said = explain_choice(filled, *sweep(alone, spec=searched))
+    assert said == advice + "{search: 0, confirm: {top: 2, seeds: [1, 2]}}"
+
+    confirm = {"top": 1, "seeds": [0, 1, 2], "race": True}
+    confirming = GRID | {"seeds": {"search": 42, "repeats": False, "confirm": confirm}}
+    found = {"a": ({42: 0.80}, {0: 0.76, 1: 0.74, 2: 0.75}), "b": ({42: 0.70}, {})}
+    others = [
+        event
+        for seed in (0, 1, 2)
+        for event in sweep({"a": ({seed: 0.75}, {}), "b": ({seed: 0.6}, {})}, f"other-{seed}")
+    ]
+    said = explain_choice(filled, *others, *sweep(found, spec=confirming))
+    all_seeds = "{search: 42, confirm: {top: 1, seeds: [0, 1, 2, 3, 4], race: true}}"
+    assert said == advice + all_seeds
+
+    one = sweep({"a": ({42: 0.80}, {0: 0.76}), "b": ({42: 0.70}, {})}, spec=confirming)
+    for seed in (1, 2, 4):  # failed; the last one is not of this file
+        of = {"configuration": "a", "seed": seed, "role": "confirm", "state": "FAIL"}
+        one += trial_life(seed + 7, {0: 0.5}, **of)
+    assert "seeds: [0, 1, 2, 3, 5], race" in explain_choice(filled, *one)
+
+
+@pytest.mark.parametrize("source", ["recorded", "imported"])
+def test_a_recorded_sweep_says_too_that_the_value_that_chose_counts(filled, source) -> None:
+    """It has no file; a sweep of one configuration chooses nothing, so its seeds are honest."""
+    found: dict[str, tuple[Seeds, Seeds]] = {
+        "a": ({0: 0.5, 1: 0.51, 2: 0.53}, {}), "b": ({0: 0.3, 1: 0.4, 2: 0.5}, {})
+    }  # fmt: skip
+    said = explain_choice(filled, *sweep(found, spec={"source": source}))
+    assert said == "of it in a sweep of their own give an honest estimate"
+    again = sweep({"c": ({3: 0.5, 4: 0.51}, {})}, spec={"source": source})
+    assert not best(filled, again).counts_choice
 
 
 def test_what_nothing_chose_is_the_best_of_nothing(filled) -> None:

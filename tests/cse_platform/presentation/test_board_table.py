@@ -168,8 +168,17 @@ def test_rows_tied_for_first_are_named_up_to_five(lines) -> None:
         (tied[:5], ", ".join(f"simcse@{n * 8}" for n in "01234")),
         (tied, "6 rows"),
     ):
-        told = f"Tied for first: {named}. With other seeds, any of them may be the best."
+        told = (
+            f"Tied for first: {named}. With other seeds or test pairs, any of them may be the best."
+        )
         assert told in lines(Board(rows)), named
+    on_dev = [replace(one, scores={}, headline=None) for one in tied[:2]]
+    for board, others in (
+        (Board(on_dev), "seeds"),
+        (Board(tied[:2], family="transfer"), "seeds or test texts"),
+        (Board(tied[:2], family="own"), "seeds or test examples"),
+    ):
+        assert any(f"With other {others}, any" in line for line in lines(board)), others
 
 
 def test_who_has_no_rank_is_counted_and_told_why(lines) -> None:

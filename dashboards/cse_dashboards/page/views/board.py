@@ -135,8 +135,9 @@ def _build_board(
     against: Mapping[int, Comparison] = {}
     if marked and (reference := address.against):
         board, filters = reader(), address.filters
+        named = board.row(reference, filters, tasks=family, scored=True)
         against = site().marks.ask(
-            address, rows, lambda: board.against(rows, reference, filters, tasks=family)
+            address, (rows, named), lambda: board.against(rows, reference, filters, tasks=family)
         )
     return Board(rows, published, family, sorted_by=address.sort, against=against)
 

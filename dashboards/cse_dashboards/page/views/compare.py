@@ -10,7 +10,7 @@ from werkzeug.wrappers import Response as BaseResponse
 from cse_dashboards.errors import AddressError
 from cse_dashboards.figures.labels import value_text, values_line
 from cse_dashboards.page.address import CompareAddress
-from cse_dashboards.page.site import mlflow_server, pages, read_address, reader, site
+from cse_dashboards.page.site import pages, read_address, reader, site
 from cse_methods.data.dev_selection import dev_metric
 from cse_methods.names import method_name, task_name
 from cse_methods.tasks import STS_TASKS
@@ -247,7 +247,7 @@ def compare_in_mlflow() -> BaseResponse:
     """Redirect to MLflow's comparison of the best trials of the rows."""
     from cse_platform.stores.mlflow.sweep_run import find_comparison
 
-    (_, rows), server = _read_known_rows(), mlflow_server()
+    (_, rows), server = _read_known_rows(), site().mlflow_server
     specs = [reader().sweep_spec(row.sweep) for row in rows.values()]
     experiments = {spec.get("experiment", "cse") for spec in specs}
     trials = [row.best_trial for row in rows.values() if row.best_trial]

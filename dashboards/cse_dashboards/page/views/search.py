@@ -1,4 +1,4 @@
-"""Figures of a sweep's search; slow ones are cached until a trial starts or ends.
+"""Figures of a sweep's search; slow ones are cached until its trials change.
 
 While a sweep runs, the page shows cached figures, and new ones are made in the background.
 """
@@ -12,8 +12,7 @@ from cse_dashboards.errors import AddressError
 from cse_dashboards.figures.picture import Picture
 from cse_dashboards.figures.search.study import StudiedSearch
 from cse_dashboards.page.address import SweepAddress
-from cse_dashboards.page.site import pages, read_address, read_overview, reader, site
-from cse_platform.leaderboard.sweeps import SweepOverview
+from cse_dashboards.page.site import pages, read_address, read_overview, read_version, reader, site
 
 
 @pages.get("/parts/search/sweeps/<name>")
@@ -43,7 +42,7 @@ def sweep_pair(name: str) -> str:
     from cse_dashboards.figures.search.surface import surface
 
     address = read_address(SweepAddress, name=name)
-    names = list(_read_search(address, read_overview(name))().history.space)
+    names = list(_read_search(address).history.space)
     for side in (address.x, address.y):
         if side is not None and side not in names:
             raise AddressError(
@@ -72,27 +71,20 @@ def _render_part(
     `make` returns figures and sentences about the search, and may run outside of a request.
     """
     address, overview = read_address(SweepAddress, name=name), read_overview(name)
-    read = _read_search(address, overview)
-    pictures, said, trials = site().searches.ask_stale(
-        (part, address.name, address.where),
-        _stamp_search(overview),
-        lambda: (*make(read()), overview.ended),
+    search, searches = _read_search(address), site().searches
+    ask = searches.ask_stale if overview.state == "RUNNING" else searches.ask
+    pictures, said, trials = ask(
+        (part, name, address.where), search.history, lambda: (*make(search), overview.ended)
     )
     given |= {"pictures": pictures, "said": said, "trials": trials, "newer": True}
     title = f"{name}: {part.partition(' ')[0]}"
     return render_template(template, title=title, address=address, overview=overview, **given)
 
 
-def _read_search(address: SweepAddress, overview: SweepOverview) -> Callable[[], StudiedSearch]:
-    """Return a function that reads the trials that match the filter; parts of a page share them."""
-    board, studies = reader(), site().studies
-    return lambda: studies.ask(
+def _read_search(address: SweepAddress) -> StudiedSearch:
+    """Read the trials that match the filter; parts of a page share them."""
+    return site().studies.ask(
         (address.name, address.where),
-        _stamp_search(overview),
-        lambda: StudiedSearch(board.search(address.name, conditions=address.conditions)),
+        read_version(),
+        lambda: StudiedSearch(reader().search(address.name, conditions=address.conditions)),
     )
-
-
-def _stamp_search(overview: SweepOverview) -> tuple[object, ...]:
-    """Identify the state of a search; it changes when a trial starts or ends."""
-    return (*overview.counts.items(), overview.planned, overview.restarted, overview.finished)

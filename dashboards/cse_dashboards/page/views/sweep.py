@@ -14,7 +14,7 @@ from werkzeug.wrappers import Response as BaseResponse
 
 from cse_dashboards.figures.labels import STEP, Quantity, metric_quantity
 from cse_dashboards.page.address import SweepAddress, SweepsAddress
-from cse_dashboards.page.site import mlflow_server, pages, read_address, read_overview, reader, site
+from cse_dashboards.page.site import pages, read_address, read_overview, read_version, reader, site
 from cse_dashboards.page.words import arrange_columns, task_words
 from cse_methods.data.dev_selection import dev_metric, parse_width_metric
 from cse_methods.names import hyperparameter_name
@@ -163,10 +163,9 @@ def _build_trials_table(address: SweepAddress, overview: SweepOverview) -> dict[
 
 
 def _read_hyperparameters(overview: SweepOverview) -> Hyperparameters:
-    """Read the hyperparameters; cached until there are more trials, as old ones never change."""
+    """Read the hyperparameters; cached until the leaderboard changes."""
     name = overview.name
-    known_for = (overview.started, overview.trials)
-    return site().hyperparameters.ask(name, known_for, lambda: reader().hyperparameters(name))
+    return site().hyperparameters.ask(name, read_version(), lambda: reader().hyperparameters(name))
 
 
 def _list_columns(overview: SweepOverview) -> list[TrialsColumn]:
@@ -184,9 +183,9 @@ def _list_columns(overview: SweepOverview) -> list[TrialsColumn]:
 
 
 def _list_measured(overview: SweepOverview) -> list[str]:
-    """List the metrics and test scores of its trials; cached until a trial ends or is scored."""
+    """List the metrics and test scores of its trials; cached until the leaderboard changes."""
     name = overview.name
-    return site().measured.ask(name, reader().stamps(name)[name], lambda: reader().measured(name))
+    return site().measured.ask(name, read_version(), lambda: reader().measured(name))
 
 
 def _choose_columns(address: SweepAddress, offered: Sequence[TrialsColumn]) -> list[TrialsColumn]:
@@ -265,17 +264,17 @@ def sweep_best(name: str) -> str:
         "sweep_best.html",
         address=address,
         overview=overview,
-        references=[row.reference for row in rows],
+        rows=rows,
         tables=[arrange_columns(table, front=BEST_COLUMNS) for table in tables],
     )
 
 
 def _read_best_rows(address: SweepAddress) -> list[LeaderboardRow]:
-    """Read the best configurations; cached until something is heard of the sweep, as two parts of
-    its page show them.
+    """Read the best configurations, which two parts of the page show; cached until the leaderboard
+    changes: other sweeps and evaluations change these rows, too.
     """
-    stamp, question = reader().stamps(address.name)[address.name], (address.name, address.where)
-    return site().standings.ask(question, stamp, lambda: _select_best_rows(address))
+    question = (address.name, address.where)
+    return site().standings.ask(question, read_version(), lambda: _select_best_rows(address))
 
 
 def _select_best_rows(address: SweepAddress) -> list[LeaderboardRow]:
@@ -298,7 +297,7 @@ def sweep_mlflow(name: str) -> BaseResponse:
     """Redirect to the sweep's run on the MLflow server, which is contacted only for this link."""
     from cse_platform.stores.mlflow.sweep_run import find_sweep_run
 
-    server, spec = mlflow_server(), reader().sweep_spec(name)
+    server, spec = site().mlflow_server, reader().sweep_spec(name)
     experiment, journal = spec.get("experiment", "cse"), reader().sweep(name).journal
     link = find_sweep_run(server, experiment=experiment, sweep=name, journal=journal)
     return redirect(f"{server}/{link}")
@@ -328,7 +327,6 @@ def _list_sweeps() -> dict[str, Any]:
 def send_stamp(name: str | None) -> Response:
     """Respond with an ETag, so that a browser with the same stamp gets an empty 304."""
     answer = jsonify(sweeps_stamp() if name is None else sweep_stamp(name))
-    answer.headers["Cache-Control"] = "no-cache"
     answer.add_etag()
     answer.make_conditional(request)
     return answer
