@@ -118,6 +118,30 @@ def test_a_sweep_that_has_ended_follows_what_others_write(filled_with) -> None:
     assert means == pytest.approx([76.67, 70], abs=0.01)
 
 
+def test_the_best_of_a_sweep_is_first_in_its_one_table(filled_with) -> None:
+    """As the leaderboard has it: seeds that did not choose come first. Its test scores, on data of
+    another kind than the dev set, are in a table of their own.
+    """
+    events: list[Event] = [sweep_started("grid", spec=FILE)]
+    for number, (configuration, seed, value) in enumerate(
+        [("a", 42, 0.80), ("b", 42, 0.78), ("c", 42, 0.79), ("a", 0, 0.71), ("a", 1, 0.69)]
+    ):
+        events += trial_life(
+            number, {10: value}, sweep="grid", configuration=configuration * 8, seed=seed,
+            role="confirm" if number > 2 else "search",
+        )  # fmt: skip
+    tested = trial_evaluated(
+        f"{'a' * 8}-0", {"test/stsb_spearman": 0.625}, sweep="grid", source="hub"
+    )
+    client = create_app(filled_with(*events, tested)).test_client()
+    page = told(client, "/parts/best/sweeps/grid")
+    by_dev, on_tests = re.findall("<table.*?</table>", page, re.DOTALL)
+    named = re.findall("a{8}|b{8}|c{8}", text(by_dev))
+    assert list(dict.fromkeys(named)) == ["a" * 8, "c" * 8, "b" * 8]
+    assert "<strong>" not in by_dev and "62.50" in text(on_tests)
+    assert "Configurations that further seeds estimate come first" in text(page)
+
+
 def test_a_sweep_says_that_its_best_is_below_the_untrained_backbone(filled_with) -> None:
     *events, finished = trial_life(0, {0: 0.7, 10: 0.6}, sweep="grid")
     said = {}

@@ -168,7 +168,8 @@ class Leaderboard:
             tasks: the family of test scores; by default, rows have the scores of all main families,
                 and the first family that any row has scores of gives the headline.
             per_configuration: return a row for every configuration with a complete trial.
-            limit: maximum number of rows; those with the highest dev means are returned.
+            limit: maximum number of rows; the best on dev are returned, those that further seeds
+                estimate first.
             ranked: compute ranks and intervals over examples by resampling; without them, even a
                 board of many rows is fast.
             sort: the column to sort by, by default the headline; see `sort_rows`. An own test set

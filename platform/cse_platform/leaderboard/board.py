@@ -39,6 +39,7 @@ from cse_platform.leaderboard.records import (
     LeaderboardRow,
     SeenIn,
     SeenSentences,
+    dev_key,
     estimate,
     family_named,
     is_of_mteb,
@@ -367,8 +368,8 @@ def board_rows(
     """Build a row per method, backbone, dev and evaluation identity, best dev mean first.
 
     With `per_configuration`, every configuration with a complete trial has a row. A limit keeps the
-    rows with the highest dev means. `among` keeps only the configurations that it returns True for,
-    before their rows are built: a row takes many queries, and a store can hold very many
+    best rows by the rule of `best_key`. `among` keeps only the configurations that it returns True
+    for, before their rows are built: a row takes many queries, and a store can hold very many
     configurations.
     """
     require_filters(filters)
@@ -415,7 +416,7 @@ def board_rows(
             if row.dev.identity.startswith(wanted)
             or any(score.identity.startswith(wanted) for score in row.scores.values())
         ]
-    return order_by_dev(rows)[:limit]
+    return order_by_dev(sorted(rows, key=dev_key, reverse=True)[:limit])
 
 
 def _filter_configurations(

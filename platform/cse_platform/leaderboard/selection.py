@@ -173,8 +173,8 @@ def selected_configurations(
     """Select the configurations to show, with the number of trials and GPU seconds behind each.
 
     By default these are the best configuration of each group by the rule of `best_key`; with
-    `per_configuration`, all that have a complete trial, of which `limit` keeps those with the
-    highest means.
+    `per_configuration`, all that have a complete trial, of which `limit` keeps the best by this
+    rule.
 
     Returns:
         Columns `id`, `trials`, `gpu_seconds` and `rivals`. `trials` and `gpu_seconds` sum over
@@ -214,8 +214,8 @@ def selected_configurations(
         query = select(configuration.id, *effort).join(GroupRecord.configurations)
         query = query.where(configuration.n > 0)
         if limit is not None:
-            order = configuration.mean.desc(), GroupRecord.method, configuration.hash
-            query = query.order_by(*order).limit(limit)
+            best = best_first(configuration.standing, configuration.mean, configuration.hash)
+            query = query.order_by(*best).limit(limit)
     query = query.outerjoin(debugging, of_group).where(*group_conditions(filters))
     return query.subquery("selected")
 
@@ -280,7 +280,7 @@ def _select_among_trials(
             tried.c.id,
             n.label("n"),
             mean.label("mean"),
-            GroupRecord.method,
+            standing.label("standing"),
             ConfigurationRecord.hash,
             func.row_number().over(partition_by=group, order_by=best).label("position"),
             func.sum(tried.c.trials).over(partition_by=group).label("trials"),
@@ -299,7 +299,8 @@ def _select_among_trials(
     query = select(*columns).where(ranked.c.n > 0)
     if not per_configuration:
         return query.where(ranked.c.position == 1)
-    return query.order_by(ranked.c.mean.desc(), ranked.c.method, ranked.c.hash).limit(limit)
+    best = best_first(ranked.c.standing, ranked.c.mean, ranked.c.hash)
+    return query.order_by(*best).limit(limit)
 
 
 def refuse_unknown_names(

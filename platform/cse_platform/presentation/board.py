@@ -177,12 +177,14 @@ def board_document(board: Board, names: Collection[str] = (), *, wide: bool = Fa
 def _make_entry_table(
     board: Board, title: str, columns: Sequence[EntryColumn], group: Group
 ) -> Table:
-    """Make a table of entries; columns with several evaluation identities are not compared."""
+    """Make a table of entries; columns with several evaluation identities, and those of a board
+    without ranks, are not compared.
+    """
     keys = key_columns(group)
     names = {column.name for column in keys}
     mixed = count_identities(columns, group)
     shown = [
-        replace(column, compared=None) if column.name in mixed else column
+        replace(column, compared=None) if column.name in mixed or not board.ranked else column
         for column in columns
         if column.name not in names
     ]

@@ -85,7 +85,9 @@ class Board:
     by_width: Sequence[ByWidth] = ()
     """The dev scores of each of `rows` at several widths, if they are shown."""
     ranked: bool = True
-    """Whether the ranks of `rows` have been computed."""
+    """Whether the ranks of `rows` have been computed; without them, all rows of a dev set stand in
+    one table, in the order given.
+    """
 
     @property
     def columns(self) -> BoardFamily:
@@ -235,7 +237,7 @@ def _list_ours(board: Board, shown: Collection[str] = ()) -> Iterator[Entry]:
             row,
             row.shown_method,
             row.shown_backbone,
-            row.headline or DEV,
+            (board.ranked and row.headline) or DEV,
             scores,
             {name for name, score in scores.items() if source_of(score, row.dev) == BUILTIN},
             _mark_significant_columns(board.against[index]) if index in board.against else {},
@@ -312,7 +314,7 @@ def group_by_ranking(board: Board, listed: Sequence[Entry]) -> Iterator[Group]:
     for (headline, builtin), group in groups.items():
         kept = [entry.on(builtin=builtin) for entry in group]
         columns = list_scored_columns(board, kept)
-        if headline in columns:
+        if headline in columns or not board.ranked:
             yield Group(kept, headline, builtin)
             continue
         unscored = [entry for entry in kept if entry.scores.keys().isdisjoint(columns)]

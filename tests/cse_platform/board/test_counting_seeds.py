@@ -363,6 +363,18 @@ def test_a_recorded_sweep_says_too_that_the_value_that_chose_counts(filled, sour
     assert not best(filled, again).counts_choice
 
 
+def test_a_limit_keeps_what_further_seeds_estimate(filled) -> None:
+    """A lucky value of the search is higher than the mean over seeds that did not choose."""
+    lucky: dict[str, tuple[Seeds, Seeds]] = {
+        "a": ({42: 0.80}, {0: 0.70, 1: 0.70}), "b": ({42: 0.78}, {}), "c": ({42: 0.79}, {})
+    }  # fmt: skip
+    with Leaderboard(filled(sweep(lucky))) as board:
+        for filters in (EVERY_ROW, Filters(sweep="first")):
+            for limit, expected in {1: ["a"], 2: ["c", "a"], 3: ["c", "b", "a"]}.items():
+                rows = board.rows(filters, per_configuration=True, limit=limit, ranked=False)
+                assert [row.configuration.hash for row in rows] == expected
+
+
 def test_what_nothing_chose_is_the_best_of_nothing(filled) -> None:
     """A fixed configuration of which further seeds still run, or have failed."""
     events = sweep({"a": ({42: 0.80}, {})})

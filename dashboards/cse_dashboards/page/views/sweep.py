@@ -19,7 +19,7 @@ from cse_dashboards.page.words import arrange_columns, task_words
 from cse_methods.data.dev_selection import dev_metric, parse_width_metric
 from cse_methods.names import hyperparameter_name
 from cse_platform.errors import NotFoundError, QueryError
-from cse_platform.leaderboard.records import Filters, LeaderboardRow, Trial
+from cse_platform.leaderboard.records import Filters, LeaderboardRow, Trial, dev_key
 from cse_platform.leaderboard.sweeps import SweepOverview
 from cse_platform.leaderboard.trials_table import OWN_COLUMNS, TEXTS, Hyperparameters, TrialChoice
 from cse_platform.presentation.board import wide_board_tables
@@ -278,18 +278,21 @@ def _read_best_rows(address: SweepAddress) -> list[LeaderboardRow]:
 
 
 def _select_best_rows(address: SweepAddress) -> list[LeaderboardRow]:
-    """Select the best configurations of matching trials, each with all its seeds in the sweep."""
+    """Select the best configurations of matching trials, each with all its seeds in the sweep, in
+    the order by which the leaderboard selects the best.
+    """
     name = address.name
     if not address.where:
         filters = Filters(sweep=name)
-        return reader().rows(filters, per_configuration=True, limit=BEST, ranked=False, sort="dev")
+        rows = reader().rows(filters, per_configuration=True, limit=BEST, ranked=False)
+        return sorted(rows, key=dev_key, reverse=True)
     choice = TrialChoice(address.conditions, "COMPLETE", "score", descending=True)
     best = reader().table_trials(name, choice, limit=SEEDS * BEST)
-    rows: list[LeaderboardRow] = []
+    rows = list[LeaderboardRow]()
     for configuration in list(dict.fromkeys(trial.configuration for trial in best))[:BEST]:
         filters = Filters(sweep=name, configuration=configuration)
         rows += reader().rows(filters, per_configuration=True, ranked=False)
-    return rows
+    return sorted(rows, key=dev_key, reverse=True)
 
 
 @pages.get("/sweeps/<name>/mlflow")
