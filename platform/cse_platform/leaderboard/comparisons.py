@@ -3,6 +3,7 @@ difference is significant.
 """
 
 import json
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -223,16 +224,19 @@ def shared_tasks(
 
 
 def named_rows(rows: Sequence[LeaderboardRow]) -> Mapping[str, LeaderboardRow]:
-    """Name each row by its method, or by the shortest longer name that makes all names distinct."""
-    for name in (
-        lambda row: row.method + row.name_mark,
-        lambda row: f"{row.method}{row.name_mark} {row.backbone}",
-        lambda row: row.reference + row.name_mark,
+    """Name each row by its method, or by the shortest longer name that no other row has."""
+    names = [row.method + row.name_mark for row in rows]
+    for longer in (
+        lambda n, row: f"{row.method}{row.name_mark} {row.backbone}",
+        lambda n, row: row.reference + row.name_mark,
+        lambda n, row: f"{row.reference} {n}",
     ):
-        named = {name(row): row for row in rows}
-        if len(named) == len(rows):
-            return named
-    return {f"{row.reference} {n}": row for n, row in enumerate(rows, 1)}
+        alike = Counter(names)
+        names = [
+            longer(n, row) if alike[name] > 1 else name
+            for n, (name, row) in enumerate(zip(names, rows, strict=True), 1)
+        ]
+    return dict(zip(names, rows, strict=True))
 
 
 def name_pair(named: Sequence[tuple[str, LeaderboardRow]]) -> dict[str, LeaderboardRow]:

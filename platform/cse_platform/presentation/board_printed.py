@@ -111,9 +111,9 @@ def _name_as_papers(
     for ours in group.ours:
         if (source := ours.row.dev.source) in UNCHECKED_DATA:
             names[ours] += f" ({source})"
-    repeated = len({names[ours] for ours in group.ours}) < len(group.ours)
+    alike = Counter(names[ours] for ours in group.ours)
     for ours in group.ours:
-        digits = f" ({short_digits(ours.row.configuration.hash)})" if repeated else ""
+        digits = f" ({short_digits(ours.row.configuration.hash)})" * (alike[names[ours]] > 1)
         cells[ours] = Cell(names[ours] + digits, mark=ours.mark)
     times = Counter((names[printed], printed.backbone) for printed in group.published)
     for printed in group.published:

@@ -9,7 +9,14 @@ from pathlib import Path
 import pytest
 from board_rows import estimate, published, row
 
-from cse_platform.leaderboard.records import BOARD_FAMILIES, DevSets, Gap, LeaderboardRow
+from cse_platform.leaderboard.comparisons import named_rows
+from cse_platform.leaderboard.records import (
+    BOARD_FAMILIES,
+    Configuration,
+    DevSets,
+    Gap,
+    LeaderboardRow,
+)
 from cse_platform.leaderboard.statistics.intervals import Interval, RankInterval
 from cse_platform.numbers import percent, signed_percent
 from cse_platform.presentation.board_entries import Board
@@ -205,6 +212,25 @@ def test_imported_and_recorded_rows_say_so() -> None:
     assert table.notes[0].startswith("Imported: mean and ")
     (table,) = paper_board(Board([ours]))
     assert table.notes[0].startswith("Ours: mean and ")
+
+
+def test_only_rows_of_one_name_have_a_longer_one() -> None:
+    scores = {"avg_sts": estimate(0.7)}
+    rows = [
+        row(scores, configuration=Configuration(letter * 64, {}, [], code=None), **named)
+        for letter, named in (
+            ("a", {"method": "rankcse"}),
+            ("b", {}),
+            ("c", {}),
+            ("d", {"method": "hicl"}),
+            ("e", {"method": "hicl", "backbone": "mini"}),
+        )
+    ]
+    (table,) = paper_board(Board(rows[:3]))
+    assert names(table) == [["RankCSE", "SimCSE (bbbbbbbb)", "SimCSE (cccccccc)"]]
+    alike = ["simcse@bbbbbbbb", "simcse@cccccccc"]
+    assert [*named_rows(rows)] == ["rankcse", *alike, "hicl bert-base", "hicl mini"]
+    assert [*named_rows(rows[1:2] * 2)] == ["simcse@bbbbbbbb 1", "simcse@bbbbbbbb 2"]
 
 
 def test_backbones_are_groups_that_do_not_compete() -> None:
