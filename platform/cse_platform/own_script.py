@@ -305,7 +305,10 @@ def _end_run(run: Recording, recorded: RecordedRuns, **failure: Any) -> None:
 def _refuse_other_sweep(
     history: History, sweep: str, identity: Mapping[str, str], dev: str, journal: Path
 ) -> None:
-    """Raise RecordingError if a name belongs to another sweep."""
+    """Raise RecordingError if a name belongs to another sweep.
+
+    The dev set can change as long as no run has reported a score and none lives.
+    """
     if history.spec is None:
         return
     if history.spec.get("source") != events.RECORDED:
@@ -313,12 +316,13 @@ def _refuse_other_sweep(
             f"sweep {sweep!r} is one of cse-sweep ({journal}); give the recorded runs another "
             "name: record(sweep=...)"
         )
-    known = {name: history.spec.get(name) for name in identity}
-    known["dev set"] = history.dev.search_name
-    for name, value in {**identity, "dev set": dev}.items():
-        if known[name] != value:
+    known = {name: (history.spec.get(name), value) for name, value in identity.items()}
+    if not history.complete or any(trial.curve for trial in history.trials.values()):
+        known["dev set"] = history.dev.search_name, dev
+    for name, (there, value) in known.items():
+        if there != value:
             raise RecordingError(
-                f"sweep {sweep!r} has {name} {known[name]}, and this run {value}; give it a sweep "
+                f"sweep {sweep!r} has {name} {there}, and this run {value}; give it a sweep "
                 "of its own: record(sweep=...)"
             )
 

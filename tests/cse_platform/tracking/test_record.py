@@ -271,6 +271,26 @@ def test_what_cannot_be_recorded_is_refused_and_nothing_is_written(runs):
     assert read_kinds(runs) == before
 
 
+@pytest.mark.usefixtures("no_process")
+def test_a_sweep_without_a_score_takes_another_dev_set(runs):
+    own = {"dev/mine_spearman": 0.7}
+    with pytest.raises(RecordingError, match="dev="), record(**RUN, seed=0, runs=runs) as run:
+        run.report(step=1, metrics=own)
+    with record(**RUN, seed=0, runs=runs, dev="mine") as run:
+        with pytest.raises(RecordingError, match="has dev set mine, and this run stsb"):
+            record(**RUN, seed=1, runs=runs).__enter__()
+        run.report(step=1, metrics=own)
+    with pytest.raises(RecordingError, match="has dev set mine, and this run stsb"):
+        record(**RUN, seed=1, runs=runs).__enter__()
+    fill_stores(runs / "sweeps" / SWEEP / "journal.jsonl")
+    with open_leaderboard(f"sqlite:///{runs}/leaderboard.db") as board:
+        [row] = board.rows(Filters(sweep=SWEEP))
+        sweep = board.sweep(SWEEP)
+    assert (row.dev.search, row.dev_score.mean) == ("mine", 0.7)
+    assert (sweep.dev, sweep.state) == ("mine", "COMPLETE")
+    assert (sweep.counts["FAIL"], sweep.counts["COMPLETE"]) == (1, 1)
+
+
 REPORTS = {
     "no dev score": (5, {"train/loss": 1.0}, "dev/stsb_spearman is missing"),
     "percentage": (5, {DEV: 71.0}, f"^{DEV}: expected a fraction from -1 to 1, got 71$"),
