@@ -32,7 +32,7 @@ from cse_platform.sweep.problems import first_problem, format_value
 from cse_platform.sweep.stores import JOURNAL_FILE, sweep_folder
 from cse_platform.tracking import events
 from cse_platform.tracking.history import History
-from cse_platform.tracking.journal import share_journal
+from cse_platform.tracking.journal import read_journal_id, share_journal
 from cse_platform.tracking.provenance import code_diffs, installed_packages, sweep_provenance
 from cse_platform.tracking.recorded_runs import (
     RecordedRuns,
@@ -57,6 +57,8 @@ class Recording:
     """The key of its trial."""
     sweep: str
     journal: Path
+    group: str
+    """What its scores are comparable within: the id of the journal."""
     dev: str
     """The name of the metric that counts, such as `dev/stsb_spearman`."""
     points: dict[int, dict[str, float]] = field(default_factory=dict)
@@ -129,7 +131,13 @@ class Recording:
                 echo(f"{error}; this score is left out", err=True)
         if numbers:
             self._append_event(
-                make_evaluation(numbers, source=events.RECORDED, sweep=self.sweep, trial=self.trial)
+                make_evaluation(
+                    numbers,
+                    source=events.RECORDED,
+                    group=self.group,
+                    sweep=self.sweep,
+                    trial=self.trial,
+                )
             )
 
     def _append_event(self, event: events.Event) -> None:
@@ -183,9 +191,6 @@ def record(
     journal = sweep_folder(Path(expand_url(str(runs))).absolute(), name) / JOURNAL_FILE
     code_sha256 = None if code is None else _hash_code(Path(expand_url(str(code))))
     identity = {"method": method, "backbone": backbone}
-    configuration = canonical_hash([events.RECORDED, name, identity, values, dev, code_sha256])
-    trial = canonical_hash([events.RECORDED, configuration, seed])
-    run = Recording(seed, trial, name, journal, dev_metric(dev))
     try:
         has_sweep(journal)
     except OtherSweepError as error:
@@ -199,6 +204,10 @@ def record(
     started = events.now()
     with ExitStack() as locks:
         with share_journal(journal) as append:
+            group = read_journal_id(journal)  # other folders have other data, also under this name
+            settings = [events.RECORDED, group, identity, values, dev, code_sha256]
+            configuration = canonical_hash(settings)
+            trial = canonical_hash([events.RECORDED, configuration, seed])
             lock = lock_run(journal, trial)
             if lock is None:
                 raise RecordingError(
@@ -243,11 +252,12 @@ def record(
                     values=values,
                     source=events.RECORDED,
                     dev=dev,
-                    group=name,
+                    group=group,
                 )
             )
             recorded.end_dead(append)
         start_filling(journal)
+        run = Recording(seed, trial, name, journal, group, dev_metric(dev))
         try:
             yield run
         except BaseException as error:

@@ -14,6 +14,13 @@
 #SBATCH --requeue
 set -euo pipefail
 
+for command in ray cse-sweep; do
+  command -v "$command" > /dev/null || {
+    echo "slurm.sh: there is no $command here; activate its environment before sbatch" >&2
+    exit 1
+  }
+done
+
 # Nobody else on these nodes may join.
 RAY_AUTH_MODE=token RAY_AUTH_TOKEN=$(od -An -N32 -tx1 /dev/urandom | tr -d ' \n')
 port=$((20000 + SLURM_JOB_ID % 10000))
@@ -24,8 +31,14 @@ export RAY_AUTH_MODE RAY_AUTH_TOKEN port address
 srun --cpus-per-task "$SLURM_CPUS_PER_TASK" bash -c '
   start=(ray start --block --num-cpus "$SLURM_CPUS_PER_TASK" --num-gpus "${SLURM_GPUS_ON_NODE:-0}")
   [ "$SLURM_PROCID" != 0 ] || exec "${start[@]}" --head --port "$port"
-  until ray health-check --address "$address"; do sleep 1; done
+  until ray health-check --address "$address" || [ "$SECONDS" -gt 300 ]; do sleep 1; done
   exec "${start[@]}" --address "$address"
 ' &
-until ray health-check --address "$address"; do sleep 1; done
+until ray health-check --address "$address"; do
+  kill -0 $! 2> /dev/null || {
+    echo "slurm.sh: Ray has not started; the lines above tell why" >&2
+    exit 1
+  }
+  sleep 1
+done
 exec cse-sweep "$@" --address "$address"

@@ -182,6 +182,9 @@ def test_unlike_dev_data_and_dev_sets_never_share_a_figure(lab, rows: list[Leade
     assert lines == {method_name(row.method) for row in rows[1:]}
     assert len(alignment_uniformity(lab, mixed)) == 2
     assert len(dev_curve_pictures(lab, mixed, "train/loss")) == 1
+    recorded = [replace(on_data(row, "recorded"), sweep=f"of-{row.method}") for row in rows[:2]]
+    titles = [picture.title for picture in leaderboard_pictures([*map(on_dev, recorded)])]
+    assert titles == [f"Leaderboard, stsb dev, data of of-{row.method}" for row in recorded]
     sickr = replace(rows[1], dev=replace(rows[1].dev, search="sickr"))
     pictures = leaderboard_pictures([on_dev(rows[0]), on_dev(sickr)])
     titles = [picture.figure.layout.xaxis.title.text for picture in pictures]

@@ -1,4 +1,5 @@
 import os
+import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -130,3 +131,25 @@ def test_the_script_for_slurm_runs_a_sweep_on_a_ray_of_its_own(new_sweep, tmp_pa
             process.wait(timeout=SECONDS)
     assert process.returncode == 0, said.read_text()
     assert {trial.state for trial in sweep.history().trials.values()} == {"COMPLETE"}
+
+
+@pytest.mark.parametrize(
+    ("commands", "reason"),
+    [(["srun"], "there is no ray here"), (["srun", "ray", "cse-sweep"], "Ray has not started")],
+)
+def test_the_script_for_slurm_ends_where_ray_cannot_start(commands, reason, tmp_path) -> None:
+    """In a shell without the environment, or on a node where Ray fails."""
+    for command in commands:
+        file = tmp_path / command
+        does = 'shift 2; SLURM_PROCID=0 "$@"' if command == "srun" else "exit 1"
+        file.write_text(f"#!/bin/sh\n{does}\n")
+        file.chmod(0o755)
+    ended = subprocess.run(
+        ["bash", SCRIPT, "sweep.yaml"],
+        env={"PATH": f"{tmp_path}:{os.defpath}", "SLURM_CPUS_PER_TASK": "1", "SLURM_JOB_ID": "7"},
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+    )
+    assert ended.returncode == 1
+    assert reason in ended.stderr

@@ -13,10 +13,11 @@ from cse_methods.data.dev_selection import parse_width_metric, sets_in
 from cse_methods.names import backbone_name, hyperparameter_name, method_name, task_name
 from cse_methods.tasks import AVG_TRANSFER, LONG_TASKS, MAIN_SCORE, TRANSFER_TASKS
 from cse_platform.leaderboard.api import Leaderboard
-from cse_platform.leaderboard.published.rows import PAPERS
-from cse_platform.leaderboard.records import BUILTIN, LeaderboardRow, Trial
+from cse_platform.leaderboard.published.rows import PAPERS, source_of
+from cse_platform.leaderboard.records import BUILTIN, Estimate, LeaderboardRow, Trial
 from cse_platform.numbers import HASH_DIGITS
 from cse_platform.presentation.board_columns import OWN_FILE, shown_dev_set
+from cse_platform.tracking.events import RECORDED
 
 _METRICS = {
     "kcc": "KCC",
@@ -263,15 +264,18 @@ def left_out(requested: Iterable[str], shown: Mapping[str, object], what: str) -
     return f" Without {what}, and left out: {', '.join(absent)}." if absent and shown else ""
 
 
-def data_of(source: str) -> str:
-    """Name the data of a score by its source. Scores on different data are in separate figures."""
-    name = "built-in" if source == BUILTIN else source or "unknown"
-    return SENTEVAL if source in PAPERS else f"{name} data"
+def data_of(row: LeaderboardRow, score: Estimate | None = None) -> str:
+    """Name the data of a row's score, by default on dev. Scores on different data are in separate
+    figures; those of recorded runs are known to be on the same data within a sweep alone.
+    """
+    source = row.dev.source if score is None else source_of(score, row.dev)
+    names = {BUILTIN: "built-in data", RECORDED: f"data of {row.sweep}", "": "unknown data"}
+    return SENTEVAL if source in PAPERS else names.get(source, f"{source} data")
 
 
 def dev_data(row: LeaderboardRow) -> str:
     """Name the data of a dev score; each of a lab's own dev sets counts as different data."""
-    return shown_dev_set(row) if row.dev.source == OWN_FILE else data_of(row.dev.source)
+    return shown_dev_set(row) if row.dev.source == OWN_FILE else data_of(row)
 
 
 def best_scored_trial(row: LeaderboardRow, task: str) -> str | None:

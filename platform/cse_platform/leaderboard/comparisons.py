@@ -492,13 +492,12 @@ def _read_data(
 ) -> dict[str, Any]:
     """Return what a score must share with another to be compared with it, named as in `COMPARED`.
 
-    Data without a checksum are known by the evaluation identity alone, and of recorded runs by
-    their sweep.
+    Data without a checksum are known by the evaluation identity alone.
     """
     score = row.scores[task]
     known = evaluations.get(score.identity)
     if known is None or "data_sha256" not in known.settings:
-        return {"unchecked": row.shared_data(score)}
+        return {"unchecked": score.identity}
     return {name: known.settings[name] for name in COMPARED if name in known.settings}
 
 

@@ -241,10 +241,10 @@ def rank_rows(
     headline = next((name for name in order if any(name in row.scores for row in rows)), None)
     sampled: list[Sampled | None] = [None] * len(rows)
     ranks: list[RankInterval | None] = [None] * len(rows)
-    comparable: dict[tuple[str, str | None], list[int]] = defaultdict(list)
+    comparable: dict[str, list[int]] = defaultdict(list)
     for index, row in enumerate(rows if resampled else ()):
         if (score := row.score_on(headline)) is not None:
-            comparable[row.shared_data(score)].append(index)
+            comparable[score.identity].append(index)
     for indices in comparable.values():
         group = [rows[index] for index in indices]
         drawn = _sample_rows(session, group, family, headline, progress)

@@ -28,7 +28,6 @@ from cse_platform.leaderboard.statistics.intervals import (
     standard_deviation,
 )
 from cse_platform.numbers import HASH_DIGITS
-from cse_platform.tracking.events import RECORDED
 from cse_platform.tracking.history import MEMORY
 
 BUILTIN = "builtin"
@@ -430,13 +429,6 @@ class LeaderboardRow(Trained):
         high.
         """
         return not self.chosen_by.keys().isdisjoint(score.values)
-
-    def shared_data(self, score: Estimate) -> tuple[str, str | None]:
-        """Return what a score of another row must share with one of this to be comparable: the
-        evaluation identity, and of recorded runs, whose data are only known to be equal within a
-        sweep, that sweep.
-        """
-        return score.identity, self.sweep if score.source == RECORDED else None
 
     def seen_on(self, columns: Collection[str]) -> "LeaderboardRow":
         """Keep what it has seen of the test sets of these columns, and of all dev sets."""

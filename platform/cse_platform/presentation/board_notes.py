@@ -139,13 +139,11 @@ def _note_unranked(board: Board, group: Group) -> Iterator[str]:
     ranked = [entry.row for entry in group.ours]
     scored = [(row, score) for row in ranked if (score := row.ranked_score) is not None]
     alike = Counter(
-        row.shared_data(score)
+        score.identity
         for row in board.rows
         if (row.headline or DEV) == group.headline and (score := row.ranked_score) is not None
     )
-    alone = [
-        alike[r.shared_data(s)] == 1 for r, s in scored if r.rank is not None and r.rank.among == 1
-    ]
+    alone = [alike[s.identity] == 1 for r, s in scored if r.rank is not None and r.rank.among == 1]
     counted = {
         "with a single seed and no stored scores of its pairs": sum(
             r.rank is None and s.n == 1 for r, s in scored
@@ -200,7 +198,7 @@ def _note_ties(rows: Sequence[LeaderboardRow], family: FamilyName) -> Iterator[s
     """
     first = [row for row in rows if row.rank and row.rank.best == 1 < row.rank.worst]
     for tied in group_by(
-        first, lambda row: row.ranked_score and row.shared_data(row.ranked_score)
+        first, lambda row: row.ranked_score and row.ranked_score.identity
     ).values():
         if len(tied) < 2:
             continue

@@ -39,7 +39,7 @@ def make_trial_start(
 ) -> events.TrialStarted:
     """Make the start of a trial that ran elsewhere.
 
-    Trials of one source, dev set and `group` are comparable, and no others.
+    Trials of one source, dev set and `group` are comparable on dev, and no others.
     """
     return events.TrialStarted(
         role="search",
@@ -59,14 +59,15 @@ def make_trial_start(
 
 
 def make_evaluation(
-    scores: Mapping[str, float], *, source: str, **of_trial: Any
+    scores: Mapping[str, float], *, source: str, group: str | None = None, **of_trial: Any
 ) -> events.TrialEvaluated:
     """Make the event of test scores by task that were measured elsewhere.
 
-    `source` is how they came, `recorded` or `imported`; scores of one source are comparable.
-    `of_trial` are the fields that the event shares with others of its trial.
+    `source` is how they came, `recorded` or `imported`; scores of one source and `group` are
+    comparable. `of_trial` are the fields that the event shares with others of its
+    trial.
     """
-    identity = canonical_hash([source, "test"])
+    identity = canonical_hash([source, "test", *filter(None, [group])])
     return events.TrialEvaluated(
         **of_trial,
         tasks=tuple(sorted(scores)),

@@ -64,7 +64,15 @@ def test_data_that_nobody_checked_are_those_of_one_recorded_sweep_or_of_imports(
         for seed, value in enumerate(values):
             key, curve = f"1{number}{seed}" + "0" * 61, {9: 0.9 - number / 10}
             events += trial_life(60 + 2 * number + seed, curve, trial=key, seed=seed, **of)
-            events.append(make_evaluation({"sts12": value}, source=source, sweep=sweep, trial=key))
+            events.append(
+                make_evaluation(
+                    {"sts12": value},
+                    source=source,
+                    group=sweep if source == "recorded" else None,
+                    sweep=sweep,
+                    trial=key,
+                )
+            )
         apply_events(board, events)
     recorded, imported = reader.compare("tuned", "plain"), reader.compare("taken", "typed")
     assert recorded.tasks[0].effect == pytest.approx(0.61 - 0.52)

@@ -18,7 +18,7 @@ from processes import wait_until
 
 from cse_methods import get_method
 from cse_platform import Filters, open_leaderboard, record
-from cse_platform.errors import NoStoreError, RecordingError, StoreError
+from cse_platform.errors import NoStoreError, QueryError, RecordingError, StoreError
 from cse_platform.stores.rebuild import fill_search_store, rebuild
 from cse_platform.stores.recording import fill_stores
 from cse_platform.tracking.journal import read_journal
@@ -231,7 +231,12 @@ def test_of_two_folders_that_begin_at_once_the_second_is_told_at_its_end(
     assert read_rows(url) == [(SWEEP, 0.7, 0.6)]
     assert read_kinds(tmp_path / "bob")[-2:] == ["trial_finished", "sweep_finished"]
     rebuild(url, [tmp_path / "bob", runs])
-    assert read_rows(url)[-1] == (SWEEP, 0.75, 0.65)
+    named, renamed = read_rows(url)  # of one name and seed, but nobody knows whether of one data
+    assert named == (SWEEP, 0.75, 0.65)
+    assert renamed[0].startswith(f"{SWEEP}.") and renamed[1:] == (0.7, 0.6)
+    refusal = "not known to be the same"
+    with open_leaderboard(url) as board, pytest.raises(QueryError, match=refusal):
+        board.compare(named[0], renamed[0])
 
 
 @pytest.mark.usefixtures("no_process")

@@ -11,7 +11,7 @@ import plotly.graph_objects as go
 from cse_dashboards.figures import labels
 from cse_dashboards.figures.picture import Drawn, Picture, colour, make_figure, replace_missing
 from cse_methods.names import backbone_name, method_name
-from cse_platform.leaderboard.published.rows import PublishedRow, source_of
+from cse_platform.leaderboard.published.rows import PublishedRow
 from cse_platform.leaderboard.records import Estimate, FamilyName, family_of
 from cse_platform.presentation.board_entries import Board
 
@@ -56,7 +56,7 @@ def leaderboard_pictures(
     if scored or theirs:
         shown, without = scored, len(rows) - len(scored)
         note = f" Rows without that score, which are not shown: {without}." if without else ""
-        data_by_row = [labels.data_of(source_of(row.scores[column], row.dev)) for row in scored]
+        data_by_row = [labels.data_of(row, row.scores[column]) for row in scored]
     else:
         shown = list(rows)
         note = (

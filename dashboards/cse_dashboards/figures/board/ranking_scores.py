@@ -9,7 +9,6 @@ import plotly.graph_objects as go
 from cse_dashboards.figures import labels
 from cse_dashboards.figures.picture import Drawn, Picture, colour, make_panels, replace_missing
 from cse_platform.leaderboard.api import Leaderboard
-from cse_platform.leaderboard.published.rows import source_of
 from cse_platform.leaderboard.records import (
     BOARD_FAMILIES,
     Estimate,
@@ -30,7 +29,7 @@ def ranking_pictures(reader: Leaderboard, rows: labels.Rows) -> list[Picture]:
     scores, notes = ranking_estimates(reader, labelled)
     added = labels.left_out(labelled, scores, "these scores") + notes + left
     data = {
-        label: labels.data_of(source_of(next(iter(estimates.values())), labelled[label].dev))
+        label: labels.data_of(labelled[label], next(iter(estimates.values())))
         for label, estimates in scores.items()
     }
     return labels.picture_per_data(

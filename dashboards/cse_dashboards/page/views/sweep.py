@@ -5,6 +5,7 @@ import io
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from hashlib import sha256
 from typing import Any, NamedTuple
 
@@ -281,17 +282,15 @@ def _select_best_rows(address: SweepAddress) -> list[LeaderboardRow]:
     """Select the best configurations of matching trials, each with all its seeds in the sweep, in
     the order by which the leaderboard selects the best.
     """
-    name = address.name
+    name, read = address.name, partial(reader().rows, per_configuration=True, ranked=False)
     if not address.where:
-        filters = Filters(sweep=name)
-        rows = reader().rows(filters, per_configuration=True, limit=BEST, ranked=False)
-        return sorted(rows, key=dev_key, reverse=True)
-    choice = TrialChoice(address.conditions, "COMPLETE", "score", descending=True)
-    best = reader().table_trials(name, choice, limit=SEEDS * BEST)
-    rows = list[LeaderboardRow]()
-    for configuration in list(dict.fromkeys(trial.configuration for trial in best))[:BEST]:
-        filters = Filters(sweep=name, configuration=configuration)
-        rows += reader().rows(filters, per_configuration=True, ranked=False)
+        rows = read(Filters(sweep=name), limit=BEST)
+    else:
+        choice = TrialChoice(address.conditions, "COMPLETE", "score", descending=True)
+        best = reader().table_trials(name, choice, limit=SEEDS * BEST)
+        rows = list[LeaderboardRow]()
+        for configuration in list(dict.fromkeys(trial.configuration for trial in best))[:BEST]:
+            rows += read(Filters(sweep=name, configuration=configuration))
     return sorted(rows, key=dev_key, reverse=True)
 
 
