@@ -249,6 +249,8 @@ def problems_in(
                 hint = decimal
             elif wanted == "a list" and given is not None:
                 hint = f"; write [{text}]"
+                if path[-1] == "seeds" and isinstance(given, int) and given > 1:
+                    hint += f", or [0, 1, …] for {text} seeds"
             elif wanted == "a mapping" and (form := _FORMS.get(dotted_path(path))):
                 is_number = form[1].isdecimal()
                 fits = isinstance(given, int if is_number else str) and not isinstance(given, bool)
