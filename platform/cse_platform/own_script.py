@@ -36,6 +36,7 @@ from cse_platform.tracking.journal import read_journal_id, share_journal
 from cse_platform.tracking.provenance import code_diffs, installed_packages, sweep_provenance
 from cse_platform.tracking.recorded_runs import (
     RecordedRuns,
+    average_families,
     lock_run,
     make_end,
     make_evaluation,
@@ -63,6 +64,8 @@ class Recording:
     """The name of the metric that counts, such as `dev/stsb_spearman`."""
     points: dict[int, dict[str, float]] = field(default_factory=dict)
     """The metrics of each reported step."""
+    scores: dict[str, float] = field(default_factory=dict)
+    """The test scores that were recorded, by task."""
     resume_from: Path | None = None
     """Always None: a script keeps its own checkpoints."""
 
@@ -120,8 +123,9 @@ class Recording:
     def record_scores(self, scores: Mapping[str, float]) -> None:
         """Record test scores of the run's best checkpoint by task, such as `{"sts12": 0.7012}`.
 
-        They are fractions: Spearman's correlation, or accuracy for transfer tasks. The score of an
-        unknown task, or another number, is left out, which stderr says: the run is trained by then.
+        They are fractions: Spearman's correlation, or accuracy for transfer tasks; the average of a
+        family is added when all its tasks have one. The score of an unknown task, or another
+        number, is left out, which stderr says: the run is trained by then.
         """
         numbers = {}
         for task, value in scores.items():
@@ -129,10 +133,11 @@ class Recording:
                 numbers[task] = _read_score(task, value)
             except RecordingError as error:
                 echo(f"{error}; this score is left out", err=True)
+        self.scores |= numbers
         if numbers:
             self._append_event(
                 make_evaluation(
-                    numbers,
+                    average_families(self.scores) | numbers,
                     source=events.RECORDED,
                     group=self.group,
                     sweep=self.sweep,

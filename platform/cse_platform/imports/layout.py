@@ -21,16 +21,15 @@ from cse_methods.names import backbone_name, method_name
 from cse_methods.registry import available_methods, get_method
 from cse_methods.reports import LAST_STEP
 from cse_methods.settings import Settings
-from cse_methods.tasks import AVG_STS, AVG_TRANSFER, STS_TASKS, TRANSFER_TASKS
 from cse_platform.sweep.problems import did_you_mean, dotted_path, format_value, problems_in
 from cse_platform.tracking.events import TASK_METRICS, TrialState
+from cse_platform.tracking.recorded_runs import average_families
 from cse_platform.values import map_leaves
 
 NO_STEP = -1
 """Stands for the step of the only point of a run without steps."""
 _WRONG = object()
 """Stands for a cell that is refused."""
-_AVERAGES = {AVG_STS: STS_TASKS, AVG_TRANSFER: TRANSFER_TASKS}
 _ROUNDING = 1e-4 + 1e-9
 """How far an average may be from that of its tasks if all are rounded to four digits."""
 _NAMES = "run, method, backbone, seed, state, started, finished, step"
@@ -223,9 +222,8 @@ class Layout:
         if scores and facts.get("state") in ("FAIL", "PRUNED"):
             text = "only complete runs have test scores; leave the cell empty"
             self._note_refusal(label, f"test.{min(scores)}: {text}")
-        for average, tasks in _AVERAGES.items():
-            if scores.keys() >= {*tasks} and _WRONG not in scores.values():
-                mean = sum(scores[task] for task in tasks) / len(tasks)
+        if _WRONG not in scores.values():
+            for average, mean in average_families(scores).items():
                 if abs(scores.setdefault(average, mean) - mean) > _ROUNDING:
                     text = f"{scores[average]} is not the mean of its tasks, {mean:.4f}"
                     self._note_refusal(label, f"test.{average}: {text}")

@@ -68,7 +68,8 @@ different machines differ in the last digits.
 _ALIKE = "name rows by sweep or METHOD@CONFIGURATION, or score both alike with cse-evaluate"
 COMPARED = {
     "unchecked": "data that are not known to be the same; compare recorded rows with those of "
-    "their sweep and imported rows with imported ones, or score both models with cse-evaluate",
+    "their sweep and imported rows with imported ones: import both, or score both models with "
+    "cse-evaluate",
     "data_sha256": f"other data; {_ALIKE}",
     "protocol": f"another protocol; {_ALIKE}",
 }
@@ -214,11 +215,12 @@ def shared_tasks(
     """Find the tasks that all rows have a score on, and the average over exactly these.
 
     The average is None if there is none; ranking has two averages, one per metric, so its is None
-    too.
+    too. Rows that have averages alone, as a spreadsheet does, share these instead of tasks.
     """
     known = family_named(family, rows.values())
     single = [column for column in known.columns if column not in known.averages]
     shared = [task for task in single if all(task in row.scores for row in rows.values())]
+    shared = shared or [a for a in known.averages if all(a in row.scores for row in rows.values())]
     whole = len(known.averages) == 1 and shared == list(known.columns_of(known.averages[0]))
     return shared, known.averages[0] if whole else None
 
@@ -464,6 +466,8 @@ def _find_largest_group(
     """
     headline = next(iter(columns.averages), None)
     tasks = columns.columns_of(headline) if headline else columns.columns
+    if headline and not any(task in row.scores for row in rows.values() for task in tasks):
+        tasks = (headline,)  # rows that have the average alone
     data = {
         name: {
             task: json.dumps(_read_data(row, task, evaluations), sort_keys=True)

@@ -34,6 +34,7 @@ from cse_platform.presentation.board_entries import (
 from cse_platform.presentation.board_notes import (
     count_identities,
     explain_marks,
+    note_fewer_seeds,
     note_ranking,
     note_rows,
 )
@@ -180,7 +181,7 @@ def _make_entry_table(
     """Make a table of entries; columns with several evaluation identities, and those of a board
     without ranks, are not compared.
     """
-    keys = key_columns(group)
+    keys = key_columns(board, group)
     names = {column.name for column in keys}
     mixed = count_identities(columns, group)
     shown = [
@@ -203,6 +204,7 @@ def _make_entry_table(
         notes=[
             *note_rows(group),
             *(note_ranking(board, group) if group.headline else ()),
+            *note_fewer_seeds([column.name for column in shown], group),
             *(f"{name}: {n} evaluation identities; {hint}" for name, n in mixed.items()),
         ],
         legend=explain_marks(board, ranked=bool(group.headline)),
@@ -231,11 +233,19 @@ def _make_differing_column(group: Group) -> EntryColumn:
     return Column("also_differs", differing.get)
 
 
-def key_columns(group: Group) -> list[EntryColumn]:
-    """Make the columns of method and backbone, and others needed to distinguish our rows."""
+def key_columns(board: Board, group: Group) -> list[EntryColumn]:
+    """Make the columns of method and backbone, and others needed to distinguish our rows, from
+    those of the same names in other tables too.
+    """
+
+    def name_entry(entry: Entry) -> tuple[str, ...]:
+        return entry.method, entry.backbone, entry.dev_set
+
+    names = set(map(name_entry, group.ours))
+    alike = [entry for entry in Group(list_entries(board)).ours if name_entry(entry) in names]
 
     def count_names(columns: Sequence[EntryColumn]) -> int:
-        return len({tuple(column.cell(entry).text for column in columns) for entry in group.ours})
+        return len({tuple(column.cell(entry).text for column in columns) for entry in alike})
 
     columns: list[EntryColumn] = [
         Column("method", lambda e: Cell(e.method, mark=join_marks(e.star, e.mark)), sort="method"),

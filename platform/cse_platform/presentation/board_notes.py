@@ -1,7 +1,7 @@
 """The notes below a leaderboard's tables: what its marks mean, and what limits its ranking."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from cse_methods.data.corpus_spec import TRANSDUCTIVE
 from cse_platform.leaderboard.records import (
@@ -184,6 +184,22 @@ def _note_choices(entries: Sequence[OurEntry]) -> Iterator[str]:
             f"The further seeds of {names} lack test scores, so the seed that chose it counts on "
             "test; cse-evaluate scores the others."
         )
+
+
+def note_fewer_seeds(columns: Collection[str], group: Group) -> Iterator[str]:
+    """Name the scores in these columns that lack seeds of their row, which `n` counts; it counts
+    those of the headline.
+    """
+    rows = [entry.row for entry in group.ours]
+    lacking = list[str]()
+    for name, entry in zip(_name_rows(rows, rows), group.ours, strict=True):
+        scored = [c for c in columns if c in entry.scores and c not in (DEV, group.headline)]
+        for count, tasks in group_by(scored, entry.count_seeds).items():
+            if " of " in count:
+                lacking.append(f"{name} {', '.join(tasks)} {count}")
+    if lacking:
+        more = f", and {len(lacking) - MOST_NAMED} more" * (len(lacking) > MOST_NAMED)
+        yield f"Over fewer seeds than the row: {'; '.join(lacking[:MOST_NAMED])}{more}."
 
 
 def _name_rows(named: Sequence[LeaderboardRow], among: Sequence[LeaderboardRow]) -> list[str]:

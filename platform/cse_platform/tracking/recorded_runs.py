@@ -7,11 +7,13 @@ was killed.
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 from filelock import FileLock, Timeout
 
 from cse_methods.data.dev_selection import DEV_TASKS
+from cse_methods.tasks import AVG_STS, AVG_TRANSFER, STS_TASKS, TRANSFER_TASKS
 from cse_platform.sweep.identity import canonical_hash
 from cse_platform.tracking import events
 from cse_platform.tracking.history import History, TrialHistory
@@ -56,6 +58,16 @@ def make_trial_start(
         },
         **fields,
     )
+
+
+def average_families(scores: Mapping[str, float]) -> dict[str, float]:
+    """Average the test scores of each family whose tasks all have one."""
+    families = {AVG_STS: STS_TASKS, AVG_TRANSFER: TRANSFER_TASKS}
+    return {
+        average: fmean(scores[task] for task in tasks)
+        for average, tasks in families.items()
+        if scores.keys() >= {*tasks}
+    }
 
 
 def make_evaluation(

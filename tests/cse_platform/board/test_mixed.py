@@ -92,6 +92,25 @@ def test_data_that_nobody_checked_are_those_of_one_recorded_sweep_or_of_imports(
     assert ranked == {"tuned": 2, "plain": 2, "other": 1, "taken": 2, "typed": 2}
 
 
+def test_rows_that_have_averages_alone_are_compared_on_these(board, reader) -> None:
+    """As those of an imported spreadsheet."""
+    for number, (method, values) in enumerate({"ct": (0.76, 0.77), "pcl": (0.74, 0.73)}.items()):
+        named = {"method": method, "backbone": "bert-base"}
+        of = {"sweep": method, "configuration": f"{number:02x}" * 32, **named}
+        events = [sweep_started(method, **named)]
+        for seed, value in enumerate(values):
+            key = f"2{number}{seed}" + "0" * 61
+            events += trial_life(80 + 2 * number + seed, {9: 0.8}, trial=key, seed=seed, **of)
+            scores = {"avg_sts": value}
+            events.append(make_evaluation(scores, source="imported", sweep=method, trial=key))
+        apply_events(board, events)
+    found = reader.compare("ct", "pcl")
+    assert [(task.task, task.effect) for task in found.tasks] == [("avg_sts", pytest.approx(0.03))]
+    assert found.average is None and found.tasks[0].interval is not None
+    every = reader.compare_all(Filters(backbone="bert-base"))
+    assert (every.names, every.tasks) == (("ct", "pcl"), ("avg_sts",))
+
+
 def test_what_lacks_tasks_is_named_beside_the_matrix_with_its_interval(reader, another) -> None:
     another("rankcse", 20, tasks=("stsb",))
     another("compcse", 21, data="other")

@@ -26,9 +26,10 @@ OPENED = "* Chosen after such test sets had been opened for its method and backb
 
 
 def titled(lines: list[str], title: str) -> list[str]:
-    """The lines of one table: what stands below its title."""
+    """The lines of one table: what stands below its title, without the note on fewer seeds."""
     start = lines.index(title) + 1
-    return lines[start : [*lines, ""].index("", start)]
+    below = lines[start : [*lines, ""].index("", start)]
+    return [line for line in below if not line.startswith("Over fewer seeds")]
 
 
 def test_the_ranking_by_hand(lines) -> None:
@@ -400,6 +401,20 @@ def test_a_score_has_its_own_data(lines) -> None:
     assert len(titled(told, f"{RANKING}, on built-in data")) == 3
     assert "40.00" in titled(told, "Ranking by stsb, x 100")[-1]
     assert titled(told, f"{SCORES}, on built-in data")[-1] == "hicl bert-base 92.00 ±0.00"
+
+
+def test_scores_of_fewer_seeds_and_configurations_in_other_tables_are_told(lines) -> None:
+    average = {name: estimate(0.7, 0.8) for name in ("sts13", "avg_sts")}
+    alone = {"sts12": estimate(0.6), "mr": estimate(0.9)}
+    both = row({**average, **alone})
+    told = lines(Board([both]))
+    assert "Over fewer seeds than the row: simcse sts12 1 of 2." in told
+    assert not any("fewer" in line for line in lines(Board([row(average)])))
+    other = row({}, headline="avg_sts", configuration=replace(both.configuration, hash="c" * 64))
+    told = lines(Board([both, other]))
+    title = "Test scores, sts12 to avg_sts, x 100"
+    _, _, scored = titled(told, title)
+    assert scored.startswith("simcse bert-base bbbbbbbb 60.00")
 
 
 def test_significant_differences_are_marked(lines, comparison) -> None:

@@ -17,6 +17,7 @@ from mlflow import MlflowClient
 from processes import wait_until
 
 from cse_methods import get_method
+from cse_methods.tasks import STS_TASKS
 from cse_platform import Filters, open_leaderboard, record
 from cse_platform.errors import NoStoreError, QueryError, RecordingError, StoreError
 from cse_platform.stores.rebuild import fill_search_store, rebuild
@@ -332,6 +333,20 @@ def test_a_score_of_an_unknown_task_or_scale_is_left_out_of_a_run_that_is_traine
         told, ("'ours'", "sts13: got 60", "sts14", "sts15: got nan"), strict=True
     ):
         assert name in line
+
+
+@pytest.mark.usefixtures("no_process")
+def test_the_average_of_a_family_comes_with_its_last_task(runs):
+    first, *others = STS_TASKS
+    with record(**RUN, seed=0, runs=runs) as run:
+        run.report(step=2, metrics={DEV: 0.5})
+        run.record_scores({first: 0.63})
+        run.record_scores({"mr": 0.9, **dict.fromkeys(others, 0.7)})
+    fill_stores(runs / "sweeps" / SWEEP / "journal.jsonl")
+    with open_leaderboard(f"sqlite:///{runs}/leaderboard.db") as board:
+        [row] = board.rows()
+    assert row.scores["avg_sts"].mean == pytest.approx(0.69)
+    assert row.scores.keys() == {*STS_TASKS, "avg_sts", "mr"}
 
 
 @pytest.mark.usefixtures("no_process")
