@@ -58,6 +58,7 @@ from cse_platform.stores.sql.tables import (
     SweepTagRecord,
     sweep_or_none,
 )
+from cse_platform.tracking.events import UNCHECKED_DATA
 from cse_platform.values import group_by
 
 SAME_SCORE = 0.005
@@ -363,15 +364,21 @@ def _add_rows(
         for (name, row), of_row in zip(rows.items(), seeds, strict=True)
     )
     opened = tuple(name for name, row in rows.items() if row.test_opened)
-    limits |= {"chosen": tuple(chosen), "opened": opened, **_compare_code(rows)}
+    limits |= {"chosen": tuple(chosen), "opened": opened, **_compare_training(rows)}
     return replace(compared, limits=replace(compared.limits, **limits), rows=tuple(sides))
 
 
-def _compare_code(rows: Mapping[str, LeaderboardRow]) -> dict[str, Any]:
-    """Find the limits of a comparison that lie in the code that its rows ran."""
+def _compare_training(rows: Mapping[str, LeaderboardRow]) -> dict[str, Any]:
+    """Find the limits of a comparison that lie in the code and the corpora of its rows."""
     codes = {row.configuration.code for row in rows.values()}
     one_method = len({row.method for row in rows.values()}) == 1
+    corpora = {
+        name: row.corpus
+        for name, row in rows.items()
+        if row.dev.source not in UNCHECKED_DATA and not row.released
+    }
     return {
+        "corpora": corpora if len(set(corpora.values())) > 1 else {},
         "other_code": tuple(name for name, row in rows.items() if row.other_code),
         "mixes_code": one_method and None not in codes and len(codes) > 1,
     }
@@ -582,7 +589,7 @@ def compare_dev_rows(
     )
     chosen = tuple(name for name, row in rows.items() if row.counts_choice_in(row.dev_score))
     limits = replace(
-        comparison.limits, chosen=chosen, without_pairs=without_pairs, **_compare_code(rows)
+        comparison.limits, chosen=chosen, without_pairs=without_pairs, **_compare_training(rows)
     )
     sides = tuple(summarize_row(row, name) for name, row in rows.items())
     return replace(comparison, limits=limits, rows=sides)

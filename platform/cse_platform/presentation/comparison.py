@@ -108,6 +108,13 @@ def describe_limits(compared: Comparison | Matrix) -> Iterator[str]:
     if limits.mixes_code:
         method = compared.rows[0].reference.partition("@")[0]
         yield f"They ran different code of {method}, so a difference may come from the code."
+    if limits.corpora:
+        by_corpus = group_by(limits.corpora.items(), itemgetter(1))
+        listed = "; ".join(
+            f"{corpus}: {', '.join(name for name, _ in named)}"
+            for corpus, named in by_corpus.items()
+        )
+        yield f"Trained on different corpora, from which a difference may come: {listed}."
     for reading in limits.readings:
         listed = ", ".join(f"{name} {a} against {b}" for name, (a, b) in reading.values.items())
         yield f"{reading.a} and {reading.b} read their texts differently: {listed}."

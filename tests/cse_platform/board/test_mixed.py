@@ -92,6 +92,20 @@ def test_data_that_nobody_checked_are_those_of_one_recorded_sweep_or_of_imports(
     assert ranked == {"tuned": 2, "plain": 2, "other": 1, "taken": 2, "typed": 2}
 
 
+def test_different_corpora_are_told(board, reader) -> None:
+    dev = {"checkpoint": "stsb", "search": "stsb", "identity": "dev-1", "source": "builtin"}
+    of = {"sweep": "wide", "method": "wide", "configuration": "d" * 64, "trial": "0d" * 32}
+    life = trial_life(60, {9: 0.3}, **of, dev={**dev, "corpus": "wiki1m"})
+    event = scored("0d" * 32, noise=2.0).model_copy(update={"sweep": "wide"})
+    apply_events(board, [sweep_started("wide", method="wide"), *life, event])
+    alike, other = reader.compare("hicl", "simcse"), reader.compare("hicl", "wide")
+    assert not alike.limits.corpora
+    assert other.limits.corpora == {"hicl": "builtin", "wide": "wiki1m"}
+    assert any("builtin: hicl; wiki1m: wide" in said for said in describe_limits(other))
+    every = reader.compare_all()
+    assert any("builtin: hicl, simcse, sncse; wiki1m: wide" in s for s in describe_limits(every))
+
+
 def test_rows_that_have_averages_alone_are_compared_on_these(board, reader) -> None:
     """As those of an imported spreadsheet."""
     for number, (method, values) in enumerate({"ct": (0.76, 0.77), "pcl": (0.74, 0.73)}.items()):

@@ -125,6 +125,8 @@ class Limits:
     """
     mixes_code: bool = False
     """Whether both rows are of one method and ran different code of it."""
+    corpora: dict[str, str] = field(default_factory=dict)
+    """The training corpora by name, if they differ."""
     readings: tuple[ReadingDifference, ...] = ()
     without_pairs: dict[str, str] = field(default_factory=dict)
     """Why rows are compared on dev over their seeds only, by name."""
