@@ -142,7 +142,7 @@ def test_dev_scores_by_width_are_shown_at_the_kept_checkpoint(tmp_path, empty_le
     shown = run("--all", "--show", "widths", *where).stdout
     assert "stsb 32  stsb 8" in shown
     rows = [line.split() for line in shown.splitlines() if line.startswith("rankcse")]
-    assert [row[-3:] for row in rows] == [["mini", "70.00", "37.50"]]
+    assert [row[-4:] for row in rows] == [["mini", "aaaaaaaa", "70.00", "37.50"]]
     trial = run("show", "first#0", *where).stdout
     assert "First coordinates alone at step 10, Spearman on dev x 100" in trial
     table = trial.partition("First coordinates")[2].partition("\n\n")[2]
