@@ -334,10 +334,10 @@ def _refuse_other_sweep(
     known = {name: (history.spec.get(name), value) for name, value in identity.items()}
     if not history.complete or any(trial.curve for trial in history.trials.values()):
         known["dev set"] = history.dev.search_name, dev
-    for name, (there, value) in known.items():
-        if there != value:
+    for name, (stored, value) in known.items():
+        if stored != value:
             raise RecordingError(
-                f"sweep {sweep!r} has {name} {there}, and this run {value}; give it a sweep "
+                f"sweep {sweep!r} has {name} {stored}, and this run {value}; give it a sweep "
                 "of its own: record(sweep=...)"
             )
 

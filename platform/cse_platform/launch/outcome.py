@@ -161,7 +161,7 @@ def _write_block(value: Any) -> str:
     """Write a part of a sweep file in one line, without the fields that are off."""
     if not isinstance(value, Mapping):
         return "true" if value is True else str(value)
-    fields = [f"{name}: {_write_block(one)}" for name, one in value.items() if one is not False]
+    fields = [f"{name}: {_write_block(own)}" for name, own in value.items() if own is not False]
     return f"{{{', '.join(fields)}}}"
 
 

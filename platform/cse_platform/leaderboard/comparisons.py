@@ -276,7 +276,7 @@ def summarize_row(
 ) -> ComparedRow:
     """Return what tells a row from others, with the seeds that are compared; by default all.
 
-    Its seeds may lack scores on some of `tasks`.
+    It says which seeds that count lack a score on one of `tasks`.
     """
     compared = row.seeds if seeds is None else seeds
     scored = {seed: [t for t in tasks if seed in row.scores[t].values] for seed in row.seeds}
