@@ -26,7 +26,6 @@ from cse_platform.presentation.board_entries import (
     data_columns,
     group_by_ranking,
     list_all_entries,
-    list_entries,
     list_scored_columns,
     score_blocks,
     score_column,
@@ -78,7 +77,7 @@ def board_tables(board: Board, names: Collection[str] = TABLES) -> list[Table]:
     Rows that are ranked by different columns are in separate tables, and so are scores on built-in
     data; published rows appear only beside scores on real data.
     """
-    every, tables = Group(list_entries(board)), list[Table]()
+    every, tables = Group(board.entries), list[Table]()
     if RANKING in names:
         for group in group_by_ranking(board, every.listed):
             if group.ours:  # published rows have only their scores
@@ -108,7 +107,7 @@ def board_tables(board: Board, names: Collection[str] = TABLES) -> list[Table]:
 
 def wide_board_tables(board: Board) -> list[Table]:
     """Make a table with all columns for each group of rows that are ranked by one column."""
-    listed, tables = list_entries(board), list[Table]()
+    listed, tables = board.entries, list[Table]()
     for group in group_by_ranking(board, listed):
         scored = list_scored_columns(board, group.listed)
         others = [score_column(name) for name in scored if name != group.headline]
@@ -242,7 +241,7 @@ def key_columns(board: Board, group: Group) -> list[EntryColumn]:
         return entry.method, entry.backbone, entry.dev_set
 
     names = set(map(name_entry, group.ours))
-    alike = [entry for entry in Group(list_entries(board)).ours if name_entry(entry) in names]
+    alike = [entry for entry in Group(board.entries).ours if name_entry(entry) in names]
 
     def count_names(columns: Sequence[EntryColumn]) -> int:
         return len({tuple(column.cell(entry).text for column in columns) for entry in alike})

@@ -100,6 +100,27 @@ class Board:
         ours = [row.headline for row in self.rows if row.headline]
         return next(iter((*ours, *self.columns.averages, *self.columns.columns)), DEV)
 
+    @cached_property
+    def entries(self) -> "list[Entry]":
+        """Our rows and the published ones, in display order.
+
+        Below ours stand the four papers' rows, those of recent papers by year, and those set apart.
+        The marks of ours are about the shown scores alone.
+        """
+        headline, tests = self.headline, self.columns
+        shown = {DEV, *tests.columns, *([self.sorted_by] if self.sorted_by else [])}
+
+        def by_year(row: PublishedRow) -> tuple[bool, int, float]:
+            return bool(row.apart), row.year or 0, -row.scores.get(headline, -inf)
+
+        def lowest_last(entry: Entry) -> tuple[bool, float]:
+            score = entry.scores.get(headline)
+            return entry.standing == APART, -score.mean if score else inf
+
+        printed = sorted((row for row in self.published if is_on_tests(row, tests)), key=by_year)
+        listed = [*_list_ours(self, shown), *_list_published(printed, headline)]
+        return sorted(listed, key=lowest_last) if self.sorted_by == headline else listed
+
 
 OURS, PRINTED, APART = 0, 1, 2
 """Standings: our rows, published ones that are ranked with each other, and those that are not."""
@@ -194,27 +215,6 @@ class PublishedEntry(Entry):
 
     def count_seeds(self, column: str) -> str:
         return ""
-
-
-def list_entries(board: Board) -> list[Entry]:
-    """List our rows and the published ones in display order.
-
-    Below ours stand the four papers' rows, those of recent papers by year, and those set apart.
-    The marks of ours are about the shown scores alone.
-    """
-    headline, tests = board.headline, board.columns
-    shown = {DEV, *tests.columns, *([board.sorted_by] if board.sorted_by else [])}
-
-    def by_year(row: PublishedRow) -> tuple[bool, int, float]:
-        return bool(row.apart), row.year or 0, -row.scores.get(headline, -inf)
-
-    def lowest_last(entry: Entry) -> tuple[bool, float]:
-        score = entry.scores.get(headline)
-        return entry.standing == APART, -score.mean if score else inf
-
-    printed = sorted((row for row in board.published if is_on_tests(row, tests)), key=by_year)
-    listed = [*_list_ours(board, shown), *_list_published(printed, headline)]
-    return sorted(listed, key=lowest_last) if board.sorted_by == headline else listed
 
 
 def list_all_entries(board: Board) -> list[Entry]:

@@ -12,7 +12,6 @@ from cse_platform.presentation.board_entries import (
     Board,
     Entry,
     Group,
-    list_entries,
     score_blocks,
     score_column,
 )
@@ -39,7 +38,7 @@ def paper_board(board: Board) -> list[Table]:
 
     Scores on built-in data are in separate tables. There is none if no row has test scores.
     """
-    blocks = score_blocks(board, list_entries(board))
+    blocks = score_blocks(board, board.entries)
     return [_make_paper_table(board, block, group) for block, group in blocks]
 
 

@@ -27,7 +27,7 @@ from cse_platform.leaderboard.records import (
     select_counting_trials,
 )
 from cse_platform.presentation.board import board_document, board_tables
-from cse_platform.presentation.board_entries import CHOSEN, Board, Group, list_entries
+from cse_platform.presentation.board_entries import CHOSEN, Board, Group
 from cse_platform.presentation.comparison import comparison_table
 from cse_platform.presentation.tables import to_json
 from cse_platform.stores.sql.removal import remove_sweep
@@ -276,7 +276,7 @@ def test_a_sweep_says_as_its_row_which_seeds_a_test_score_is_over(filled) -> Non
     for scored_are, (tested, lines, counts) in expected.items():
         with Leaderboard(filled([*sweep(TWO), *tested])) as board:
             shown = [line for line in outcome_lines(board, "first") if line.startswith("test ")]
-            [entry] = Group(list_entries(Board(board.rows(ranked=False)))).ours
+            [entry] = Group(Board(board.rows(ranked=False)).entries).ours
         assert shown == [f"test {line}" for line in lines], scored_are
         assert {name: entry.count_seeds(name) for name in entry.row.scores} == counts, scored_are
 
