@@ -21,10 +21,6 @@ from cse_platform.leaderboard.comparisons import (
     compare_dev_rows,
     compare_every_row,
     compare_named,
-    find_candidates,
-    find_row,
-    name_pair,
-    read_catalogue,
 )
 from cse_platform.leaderboard.published.rows import (
     PublishedRow,
@@ -47,7 +43,8 @@ from cse_platform.leaderboard.records import (
     family_named,
     family_of,
 )
-from cse_platform.leaderboard.selection import refuse_unknown_names
+from cse_platform.leaderboard.row_names import find_candidates, find_row, name_pair
+from cse_platform.leaderboard.selection import read_catalogue, refuse_unknown_names
 from cse_platform.leaderboard.statistics.compare import Comparison
 from cse_platform.leaderboard.statistics.intervals import Progress
 from cse_platform.leaderboard.sweeps import (

@@ -1,29 +1,24 @@
-"""Finds the rows that people name, compares rows on test sets or on dev, and tests whether a
-difference is significant.
-"""
+"""Compares rows on test sets or on dev, and tests whether a difference is significant."""
 
 import json
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from operator import attrgetter, itemgetter
+from operator import itemgetter
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-from sqlalchemy import ColumnElement, select
-from sqlalchemy.orm import InstrumentedAttribute, Session
+from sqlalchemy.orm import Session
 
 from cse_methods.data.shared_sentences import Groups
 from cse_methods.errors import CseError
-from cse_platform.errors import AmbiguousError, ComparisonError, NotFoundError
+from cse_platform.errors import ComparisonError
 from cse_platform.leaderboard.board import board_rows, read_evaluations
 from cse_platform.leaderboard.ranking import build_contenders, common_seeds
 from cse_platform.leaderboard.records import (
     EVERY_ROW,
-    FAMILIES,
     BoardFamily,
     FamilyName,
     Filters,
@@ -32,10 +27,9 @@ from cse_platform.leaderboard.records import (
     family_named,
     is_clean,
     mean_change,
-    single_seed,
     task_of,
 )
-from cse_platform.leaderboard.selection import require_filters
+from cse_platform.leaderboard.row_names import find_row, name_pair, named_rows
 from cse_platform.leaderboard.statistics.compare import (
     AllRows,
     ComparedRow,
@@ -47,17 +41,8 @@ from cse_platform.leaderboard.statistics.compare import (
     join_comparisons,
 )
 from cse_platform.leaderboard.statistics.intervals import RESAMPLES, Contender, Progress
-from cse_platform.leaderboard.trials import NAMES, find_trial, is_trial_reference
 from cse_platform.numbers import HASH_DIGITS
-from cse_platform.stores.sql.tables import (
-    AnnotationRecord,
-    EvaluationRecord,
-    GroupRecord,
-    MachineRecord,
-    SweepRecord,
-    SweepTagRecord,
-    sweep_or_none,
-)
+from cse_platform.stores.sql.tables import EvaluationRecord
 from cse_platform.tracking.events import UNCHECKED_DATA
 from cse_platform.values import group_by
 
@@ -90,126 +75,6 @@ PairsOf = Callable[[str], DevPairs]
 """Returns the dev pairs by a trial's key; raises CseError if its model or its dev data is gone."""
 
 
-def find_row(
-    session: Session,
-    reference: str,
-    filters: Filters = EVERY_ROW,
-    *,
-    tasks: FamilyName | None = "sts",
-    scored: bool = False,
-) -> tuple[str, LeaderboardRow]:
-    """Find the one row that a reference names, and a name for it.
-
-    Without a family `tasks`, it has no test scores, and covers all evaluations; `scored`
-    refuses a row that has none. Raises NotFoundError if there is no such row, AmbiguousError if
-    there are several.
-    """
-    name, rows = find_candidates(session, reference, filters, tasks=tasks, scored=scored)
-    if not rows:
-        raise NotFoundError(
-            f"{reference!r} is not a complete configuration that matches the filters; "
-            "cse-leaderboard --all lists them"
-        )
-    lacking = [row.reference for row in rows if not row.scores]
-    if scored and len(lacking) == len(rows):
-        others = list[str]()
-        for family in FAMILIES:
-            _, candidates = find_candidates(session, reference, filters, tasks=family, scored=True)
-            columns = family_named(family, candidates).columns
-            is_scored = any(column in row.scores for row in candidates for column in columns)
-            others += [f"--tasks {family}"] * is_scored
-        raise NotFoundError(
-            f"{reference!r} has no test scores of {tasks}; "
-            + f"choose {' or '.join(others)}, or " * bool(others)
-            + "add them with `evaluate:` in its sweep file or cse-evaluate on its trials"
-        )
-    if len(rows) > 1:
-        listed = "; ".join(
-            f"{row.reference} on {row.backbone}, {row.dev.search} ({row.dev.source})"
-            + "".join(
-                f", evaluation {s.identity[:HASH_DIGITS]}" for s in [*row.scores.values()][:1]
-            )
-            for row in rows
-            if row.scores or not scored
-        )
-        of_tasks = f" with scores of {tasks}" * (not lacking)
-        if scored and lacking:
-            of_tasks = f"; the best on dev, {', '.join(lacking)}, has none of {tasks}; scored"
-        raise AmbiguousError(
-            f"{reference!r} matches several rows{of_tasks}: {listed}; "
-            "choose one with --backbone, --identity or METHOD@CONFIGURATION"
-        )
-    return name, rows[0]
-
-
-def find_candidates(
-    session: Session,
-    reference: str,
-    filters: Filters = EVERY_ROW,
-    *,
-    tasks: FamilyName | None = "sts",
-    scored: bool = False,
-) -> tuple[str, list[LeaderboardRow]]:
-    """Find all rows that a reference can mean, and a name for them.
-
-    A row without test scores is dropped if others have some, unless it is the best on dev of
-    configurations of which others have some; with `scored`, those are candidates beside it. Raises
-    NotFoundError if there is no such method, configuration or trial, AmbiguousError if several keys
-    start with it.
-    """
-    require_filters(filters)
-    method, separator, configuration = reference.partition("@")
-    if separator and not configuration:
-        raise NotFoundError(f"{reference!r} lacks a configuration: write METHOD@CONFIGURATION")
-    read = partial(board_rows, session, families=() if tasks is None else families_beside(tasks))
-    every = partial(read, per_configuration=True)
-    methods = sorted(session.scalars(select(GroupRecord.method).distinct()))
-    name, named = reference, None
-    if separator:
-        rows = every(replace(filters, method=method, configuration=configuration))
-        name = f"{method}@{configuration[:HASH_DIGITS]}"
-    elif sweep_or_none(session, reference) is not None:
-        rows = read(named := replace(filters, sweep=reference))
-    elif method in methods:
-        rows = read(named := replace(filters, method=method))
-    elif is_trial_reference(reference):
-        trial = find_trial(session, reference)
-        of_configuration = every(replace(filters, configuration=trial.configuration))
-        rows = [single_seed(row, trial.seed) for row in of_configuration if trial.seed in row.keys]
-        name = reference if "#" in reference else reference[:HASH_DIGITS]
-    else:
-        raise NotFoundError(
-            f"{reference!r} is not a method of this leaderboard; name one of "
-            f"{', '.join(methods) or 'none'}, {NAMES}"
-        )
-    group_of = attrgetter("method", "backbone", "dev.identity")
-    lacking, beside = {group_of(row) for row in rows if not row.scores}, list[LeaderboardRow]()
-    if named is not None and tasks is not None and lacking:
-        others = every(named, among=attrgetter("is_scored"))
-        beside = [row for row in others if row.scores and group_of(row) in lacking]
-    groups = set(map(group_of, beside))
-    rows = [row for row in rows if row.scores or group_of(row) in groups] or rows
-    return name, rows + beside * scored
-
-
-def read_catalogue(session: Session) -> dict[str, list[str]]:
-    """The values that filters take: the known methods, backbones, sweeps, tags and hardware."""
-
-    def values(column: InstrumentedAttribute[str], *conditions: ColumnElement[bool]) -> set[str]:
-        return {*session.scalars(select(column).where(*conditions).distinct())}
-
-    written = AnnotationRecord
-    tags = values(written.word, written.field == "tag", written.stands.is_(True))
-    known = {
-        "backbones": values(GroupRecord.backbone),
-        "methods": values(GroupRecord.method),
-        "sweeps": values(SweepRecord.name),
-        "tags": values(SweepTagRecord.tag) | tags,
-        "hardware": values(MachineRecord.hardware),
-    }
-    return {name: sorted(names) for name, names in known.items()}
-
-
 def shared_tasks(
     rows: Mapping[str, LeaderboardRow], family: FamilyName
 ) -> tuple[list[str], str | None]:
@@ -224,29 +89,6 @@ def shared_tasks(
     shared = shared or [a for a in known.averages if all(a in row.scores for row in rows.values())]
     whole = len(known.averages) == 1 and shared == list(known.columns_of(known.averages[0]))
     return shared, known.averages[0] if whole else None
-
-
-def named_rows(rows: Sequence[LeaderboardRow]) -> Mapping[str, LeaderboardRow]:
-    """Name each row by its method, or by the shortest longer name that no other row has."""
-    names = [row.method + row.name_mark for row in rows]
-    for longer in (
-        lambda n, row: f"{row.method}{row.name_mark} {row.backbone}",
-        lambda n, row: row.reference + row.name_mark,
-        lambda n, row: f"{row.reference} {n}",
-    ):
-        alike = Counter(names)
-        names = [
-            longer(n, row) if alike[name] > 1 else name
-            for n, (name, row) in enumerate(zip(names, rows, strict=True), 1)
-        ]
-    return dict(zip(names, rows, strict=True))
-
-
-def name_pair(named: Sequence[tuple[str, LeaderboardRow]]) -> dict[str, LeaderboardRow]:
-    """Map the two rows to their names; equal names get a letter."""
-    if named[0][0] != named[1][0]:
-        return dict(named)
-    return {f"{name} ({side})": row for side, (name, row) in zip("AB", named, strict=True)}
 
 
 def compare_named(

@@ -19,7 +19,7 @@ from sqlalchemy import (
     select,
     union,
 )
-from sqlalchemy.orm import aliased
+from sqlalchemy.orm import InstrumentedAttribute, Session, aliased
 
 from cse_methods.errors import BackboneError
 from cse_methods.published.released import SCORED_BY, names_of_released
@@ -301,6 +301,24 @@ def _select_among_trials(
         return query.where(ranked.c.position == 1)
     best = best_first(ranked.c.standing, ranked.c.mean, ranked.c.hash)
     return query.order_by(*best).limit(limit)
+
+
+def read_catalogue(session: Session) -> dict[str, list[str]]:
+    """The values that filters take: the known methods, backbones, sweeps, tags and hardware."""
+
+    def values(column: InstrumentedAttribute[str], *conditions: ColumnElement[bool]) -> set[str]:
+        return {*session.scalars(select(column).where(*conditions).distinct())}
+
+    written = AnnotationRecord
+    tags = values(written.word, written.field == "tag", written.stands.is_(True))
+    known = {
+        "backbones": values(GroupRecord.backbone),
+        "methods": values(GroupRecord.method),
+        "sweeps": values(SweepRecord.name),
+        "tags": values(SweepTagRecord.tag) | tags,
+        "hardware": values(MachineRecord.hardware),
+    }
+    return {name: sorted(names) for name, names in known.items()}
 
 
 def refuse_unknown_names(

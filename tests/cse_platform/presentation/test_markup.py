@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 from board_rows import estimate, published, row
 
-from cse_platform.leaderboard.comparisons import named_rows
 from cse_platform.leaderboard.records import (
     BOARD_FAMILIES,
     Configuration,
@@ -17,6 +16,7 @@ from cse_platform.leaderboard.records import (
     Gap,
     LeaderboardRow,
 )
+from cse_platform.leaderboard.row_names import named_rows
 from cse_platform.leaderboard.statistics.intervals import Interval, RankInterval
 from cse_platform.numbers import percent, signed_percent
 from cse_platform.presentation.board_entries import Board

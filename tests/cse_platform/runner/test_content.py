@@ -9,7 +9,8 @@ from cse_methods.evaluation.test_sets.pairs import hand_out_texts
 from cse_platform.errors import SweepRefusedError
 from cse_platform.leaderboard.api import open_leaderboard
 from cse_platform.leaderboard.board import board_rows
-from cse_platform.leaderboard.comparisons import named_rows, summarize_row
+from cse_platform.leaderboard.comparisons import summarize_row
+from cse_platform.leaderboard.row_names import named_rows
 from cse_platform.presentation.comparison import describe_row
 from cse_platform.sweep.identity import DevData, Identity, dev_identity
 from cse_platform.tracking.events import TestAccessed, TrialPoint, TrialStarted

@@ -15,7 +15,7 @@ from cse_methods.data.dev_selection import dev_metric
 from cse_methods.names import method_name, task_name
 from cse_methods.tasks import STS_TASKS
 from cse_platform.errors import ComparisonError, NotFoundError, QueryError
-from cse_platform.leaderboard.comparisons import named_rows, shared_tasks, summarize_row
+from cse_platform.leaderboard.comparisons import shared_tasks, summarize_row
 from cse_platform.leaderboard.records import (
     FAMILIES,
     FamilyName,
@@ -24,6 +24,7 @@ from cse_platform.leaderboard.records import (
     is_of_mteb,
     is_own,
 )
+from cse_platform.leaderboard.row_names import named_rows
 from cse_platform.leaderboard.statistics.compare import Comparison
 from cse_platform.numbers import probability, signed_percent
 from cse_platform.presentation.board_columns import ALPHA, interval_cell, score_cell, shown_dev_set
@@ -248,8 +249,7 @@ def compare_in_mlflow() -> BaseResponse:
     from cse_platform.stores.mlflow.sweep_run import find_comparison
 
     (_, rows), server = _read_known_rows(), site().mlflow_server
-    specs = [reader().sweep_spec(row.sweep) for row in rows.values()]
-    experiments = {spec.get("experiment", "cse") for spec in specs}
+    experiments = {reader().sweep_spec(row.sweep).get("experiment", "cse") for row in rows.values()}
     trials = [row.best_trial for row in rows.values() if row.best_trial]
     link = find_comparison(server, experiments=experiments, trials=trials)
     return redirect(f"{server}/{link}")
