@@ -11,7 +11,7 @@ from sweep_events import NOON, sweep_started, trial_life
 from cse_platform.cli import leaderboard, sweep
 from cse_platform.control import annotations as annotating
 from cse_platform.control.annotations import annotate, replay_annotations
-from cse_platform.errors import OtherSweepError
+from cse_platform.errors import NotFoundError, OtherSweepError
 from cse_platform.leaderboard import Filters, open_leaderboard
 from cse_platform.stores.sql.sink import LeaderboardSink
 from cse_platform.stores.sql.store import open_store
@@ -55,7 +55,8 @@ def test_annotations_are_stored_and_filtered_in_sqlite_and_postgresql(
             for tag in found.catalogue()["tags"]
         }
         assert held == {"smoke": {A, B}, "s": {A, B}, "c": {A}, "r": {B}, "n": {A}}
-        assert found.rows(Filters(tag="t")) == []
+        with pytest.raises(NotFoundError, match="there is no tag 't'"):
+            found.rows(Filters(tag="t"))
         assert found.trial("2aaaaaaa").written.note.text == "new"
 
 

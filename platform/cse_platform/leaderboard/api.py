@@ -109,8 +109,8 @@ class Leaderboard:
 
     Every question raises StoreError if the database fails. Those about published numbers raise
     PublishedError if one of the files is invalid, or has no such paper or table. Those about a
-    sweep raise NotFoundError if there is none of that name, and those with filters if these name no
-    known method, backbone or sweep, and TypeError if they are not `Filters`.
+    sweep raise NotFoundError if there is none of that name, and those with filters if these name
+    nothing known, and TypeError if they are not `Filters`.
 
     A row is named by METHOD or SWEEP, which stand for their best configuration on dev, by
     METHOD@CONFIGURATION, or by a trial, of which the row has only the seed. A trial is named by its
@@ -202,7 +202,7 @@ class Leaderboard:
             ) from None
 
     def check(self, filters: Filters) -> None:
-        """Refuse filters that name no known method, backbone or sweep: NotFoundError."""
+        """Refuse filters that name nothing known; NotFoundError says what is."""
         printed = published_rows(files=self._published_files)
         refuse_unknown_names(filters, self.catalogue(), printed)
 

@@ -304,7 +304,7 @@ def _select_among_trials(
 
 
 def read_catalogue(session: Session) -> dict[str, list[str]]:
-    """The values that filters take: the known methods, backbones, sweeps, tags and hardware."""
+    """The values that filters take: the known methods, backbones, sweeps, tags and machines."""
 
     def values(column: InstrumentedAttribute[str], *conditions: ColumnElement[bool]) -> set[str]:
         return {*session.scalars(select(column).where(*conditions).distinct())}
@@ -316,7 +316,7 @@ def read_catalogue(session: Session) -> dict[str, list[str]]:
         "methods": values(GroupRecord.method),
         "sweeps": values(SweepRecord.name),
         "tags": values(SweepTagRecord.tag) | tags,
-        "hardware": values(MachineRecord.hardware),
+        "hardware": values(MachineRecord.hardware) | values(MachineRecord.host),
     }
     return {name: sorted(names) for name, names in known.items()}
 
@@ -324,15 +324,15 @@ def read_catalogue(session: Session) -> dict[str, list[str]]:
 def refuse_unknown_names(
     filters: Filters, known: Mapping[str, Collection[str]], published: Sequence[PublishedRow]
 ) -> None:
-    """Refuse filters that name no known method, backbone or sweep, which may be typing errors.
+    """Refuse filters that name nothing known, which may be typing errors.
 
     `known` are the leaderboard's own, as `read_catalogue` returns them. A method or backbone is
     also known if this package or one of the published rows has it. Raises NotFoundError.
     """
     require_filters(filters)
 
-    def refuse(kind: str, name: str, others: Collection[str]) -> None:
-        names = known[f"{kind}s"]
+    def refuse(kind: str, name: str, others: Collection[str] = ()) -> None:
+        names = known[kind if kind == "hardware" else f"{kind}s"]
         if name not in {*names, *others}:
             meant = did_you_mean(name.lower(), names) or did_you_mean(name.lower(), sorted(others))
             raise NotFoundError(
@@ -341,7 +341,11 @@ def refuse_unknown_names(
             )
 
     if filters.sweep is not None:
-        refuse("sweep", filters.sweep, ())
+        refuse("sweep", filters.sweep)
+    if filters.tag is not None:
+        refuse("tag", filters.tag)
+    if (part := filters.hardware) is not None:
+        refuse("hardware", part, [part] * any(part.lower() in x.lower() for x in known["hardware"]))
     if filters.method is not None:
         methods = {*available_methods(), *(row.method for row in published)}
         refuse("method", filters.method, methods)

@@ -134,10 +134,11 @@ def test_the_catalogue_says_what_there_is_and_not_what_was(reader, board, two_me
     found = reader.catalogue()
     assert found["methods"] == ["hicl", "simcse", "sncse"]
     assert found["tags"] == ["all", "of-hicl", "of-simcse", "of-sncse"]
-    assert found["hardware"] == ["GPU node-0", "GPU node-1", "GPU node-2"]
+    assert found["hardware"] == [f"{part}node-{n}" for part in ("GPU ", "") for n in range(3)]
     again = two_methods[0].model_copy(update={"spec": {"tags": ["new"]}})
     apply_events(board, [again])
-    assert reader.rows(Filters(tag="of-hicl")) == []
+    with pytest.raises(NotFoundError, match="there is no tag 'of-hicl'"):
+        reader.rows(Filters(tag="of-hicl"))
     assert [row.tags for row in reader.rows(Filters(tag="new"))] == [["new"]]
 
 

@@ -269,7 +269,7 @@ def test_a_frame_has_a_line_a_row(reader) -> None:
     assert [frame[name][0] for name in rows[0].configuration.values] == [
         *rows[0].configuration.values.values()
     ]
-    assert reader.frame(Filters(tag="none"))["method"].empty
+    assert reader.frame(Filters(backbone="bert-base"))["method"].empty
 
 
 def test_a_frame_says_what_each_rank_is_among() -> None:
@@ -330,6 +330,10 @@ def test_filters_that_name_nothing_known_are_refused(reader, ask) -> None:
             method="simce"
         ): r"there is no method 'simce' \(on this leaderboard: hicl, simcse, ",
         Filters(sweep="hcl"): r"there is no sweep 'hcl' \(on this .*\); did you mean 'hicl'",
+        Filters(
+            tag="of-snce"
+        ): r"there is no tag 'of-snce' \(on this .*\); did you mean 'of-sncse'",
+        Filters(hardware="H100"): r"there is no hardware 'H100' \(on this leaderboard: .*node-1",
     }.items():
         with pytest.raises(QueryError, match=match):
             getattr(reader, ask)(filters)
