@@ -21,7 +21,7 @@ from sqlalchemy import create_engine, select
 
 from cse_platform.leaderboard.api import Leaderboard
 from cse_platform.leaderboard.board import board_rows
-from cse_platform.leaderboard.records import Filters
+from cse_platform.leaderboard.filters import Filters
 from cse_platform.leaderboard.trials import dev_curves
 from cse_platform.stores.sql.store import Store, open_store
 from cse_platform.stores.sql.tables import TrialRecord

@@ -23,7 +23,8 @@ from cse_dashboards.picture_html import standalone
 from cse_methods.data.dev_selection import dev_metric
 from cse_platform.errors import QueryError
 from cse_platform.leaderboard import Filters, Leaderboard
-from cse_platform.leaderboard.records import MTEB, OWN, LeaderboardRow, family_of
+from cse_platform.leaderboard.families import MTEB, OWN, family_of
+from cse_platform.leaderboard.records import LeaderboardRow
 from cse_platform.leaderboard.sweeps import SweepOverview
 from cse_platform.presentation.board import board_tables
 from cse_platform.presentation.board_entries import Board

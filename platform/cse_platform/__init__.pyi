@@ -3,7 +3,7 @@ from cse_platform.imports.runs import import_runs as import_runs
 from cse_platform.launch.start import run_sweep as run_sweep
 from cse_platform.leaderboard.api import Leaderboard as Leaderboard
 from cse_platform.leaderboard.api import open_leaderboard as open_leaderboard
-from cse_platform.leaderboard.records import Filters as Filters
+from cse_platform.leaderboard.filters import Filters as Filters
 from cse_platform.own_script import record as record
 from cse_platform.runner.worker import trainable as trainable
 from cse_platform.sweep.file import load_sweep as load_sweep

@@ -7,8 +7,9 @@ from sweep_events import check_counters, sweep_started, trial_life
 
 from cse_platform.leaderboard import Leaderboard
 from cse_platform.leaderboard.board import board_rows
+from cse_platform.leaderboard.filters import Filters
 from cse_platform.leaderboard.ranking import sort_rows
-from cse_platform.leaderboard.records import Filters, single_seed
+from cse_platform.leaderboard.records import single_seed
 from cse_platform.stores.sql.store import Store
 from cse_platform.stores.sql.tables import JournalCursorRecord
 from cse_platform.tracking.events import AnnotationWritten, Event, TrialState

@@ -10,7 +10,7 @@ from sweep_events import sweep_started, trial_life, trial_reused
 
 from cse_platform.errors import StoreError
 from cse_platform.leaderboard.board import board_rows
-from cse_platform.leaderboard.records import Filters
+from cse_platform.leaderboard.filters import Filters
 from cse_platform.leaderboard.trials import best_kept_trial, dev_curves, trial_of_key
 from cse_platform.stores.sql.sink import LeaderboardSink
 from cse_platform.stores.sql.store import open_store

@@ -19,13 +19,8 @@ from pydantic import (
 
 from cse_dashboards.errors import AddressError
 from cse_dashboards.figures.labels import Encoded
-from cse_platform.leaderboard.records import (
-    BENCHMARK,
-    FAMILIES,
-    FamilyName,
-    Filters,
-    parse_since,
-)
+from cse_platform.leaderboard.families import BENCHMARK, FAMILIES, FamilyName
+from cse_platform.leaderboard.filters import Filters, parse_since
 from cse_platform.leaderboard.trials_table import TrialChoice
 from cse_platform.sweep.conditions import (
     LONGEST,

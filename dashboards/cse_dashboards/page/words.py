@@ -17,8 +17,8 @@ from cse_dashboards.page.address import (
 )
 from cse_methods.names import TASKS, backbone_name, hyperparameter_name, method_name, task_name
 from cse_methods.published.released import MARK, SCORED_BY
+from cse_platform.leaderboard.families import SCORE_COLUMNS
 from cse_platform.leaderboard.ranking import ORDERS, RISING
-from cse_platform.leaderboard.records import SCORE_COLUMNS
 from cse_platform.numbers import clock, format_count, percent
 from cse_platform.presentation.tables import Table, TableRow
 from cse_platform.sweep.conditions import SIGNS, Condition, write_value

@@ -323,7 +323,7 @@ def filter_options(command: Callable[..., _R]) -> Callable[..., _R]:
     )
     @wraps(command)
     def call(*args: Any, since: str | None, **given: Any) -> _R:
-        from cse_platform.leaderboard.records import Filters, parse_since
+        from cse_platform.leaderboard.filters import Filters, parse_since
 
         texts = {name: given.pop(name) for name in _TEXT_FILTERS}
         try:

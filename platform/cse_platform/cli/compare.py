@@ -15,7 +15,8 @@ from cse_platform.cli.common import (
 )
 
 if TYPE_CHECKING:
-    from cse_platform.leaderboard.records import FamilyName, Filters
+    from cse_platform.leaderboard.families import FamilyName
+    from cse_platform.leaderboard.filters import Filters
     from cse_platform.presentation.formats import Format
 
 

@@ -33,7 +33,8 @@ from cse_platform.errors import NoStoreError
 from cse_platform.standard_streams import echo
 
 if TYPE_CHECKING:
-    from cse_platform.leaderboard.records import FamilyName, Filters
+    from cse_platform.leaderboard.families import FamilyName
+    from cse_platform.leaderboard.filters import Filters
     from cse_platform.presentation.formats import Format
 
 _TABLES = ("ranking", "scores", "widths", "hyperparameters", "sweeps", "runs", "costs", "sources")
@@ -113,12 +114,12 @@ def main(
         cse-leaderboard show quickstart-simcse#3
     """
     from cse_platform.leaderboard.api import open_leaderboard
+    from cse_platform.leaderboard.families import OWN, family_named, family_of
     from cse_platform.leaderboard.published.rows import (
         PublishedRow,
         merge_repeated_rows,
         published_rows,
     )
-    from cse_platform.leaderboard.records import OWN, family_named, family_of
     from cse_platform.presentation.board import board_document
     from cse_platform.presentation.board_entries import Board, is_on_tests
     from cse_platform.presentation.terminal import progress_bar

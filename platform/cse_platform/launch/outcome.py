@@ -13,16 +13,9 @@ from typing import Any
 from cse_platform.counting_seeds import LEAST_FURTHER
 from cse_platform.export.journal_files import has_output
 from cse_platform.leaderboard.api import Leaderboard
-from cse_platform.leaderboard.records import (
-    FAMILIES,
-    OWN,
-    Filters,
-    LeaderboardRow,
-    Trial,
-    dev_key,
-    family_named,
-    is_own,
-)
+from cse_platform.leaderboard.families import FAMILIES, OWN, family_named, is_own
+from cse_platform.leaderboard.filters import Filters
+from cse_platform.leaderboard.records import LeaderboardRow, Trial, dev_key
 from cse_platform.leaderboard.statistics.searches import LEAST_SEARCHED
 from cse_platform.leaderboard.sweeps import SweepOverview
 from cse_platform.numbers import HASH_DIGITS, format_count, percent, short_settings

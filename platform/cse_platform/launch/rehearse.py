@@ -16,7 +16,8 @@ from cse_platform.errors import SweepRefusedError
 from cse_platform.launch.check import check_and_fetch, check_stages
 from cse_platform.launch.run import run_stage
 from cse_platform.leaderboard.api import open_leaderboard
-from cse_platform.leaderboard.records import BOARD_FAMILIES, Filters, is_of_mteb
+from cse_platform.leaderboard.families import BOARD_FAMILIES, is_of_mteb
+from cse_platform.leaderboard.filters import Filters
 from cse_platform.numbers import format_count
 from cse_platform.presentation.terminal import Terminal
 from cse_platform.runner.tune import RayExecutor

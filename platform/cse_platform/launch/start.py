@@ -44,7 +44,7 @@ def run_sweep(
     """
     from cse_methods.files.named import expand
     from cse_platform.leaderboard.api import open_leaderboard
-    from cse_platform.leaderboard.records import Filters
+    from cse_platform.leaderboard.filters import Filters
     from cse_platform.sweep.file import draft_sweep, read_draft
     from cse_platform.sweep.stores import sweep_stores
 

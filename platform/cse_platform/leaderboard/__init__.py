@@ -8,6 +8,6 @@ with open_leaderboard("runs") as board:
 """
 
 from cse_platform.leaderboard.api import Leaderboard, open_leaderboard
-from cse_platform.leaderboard.records import Filters
+from cse_platform.leaderboard.filters import Filters
 
 __all__ = ["Filters", "Leaderboard", "open_leaderboard"]

@@ -22,6 +22,15 @@ from cse_platform.leaderboard.comparisons import (
     compare_every_row,
     compare_named,
 )
+from cse_platform.leaderboard.families import (
+    BOARD_FAMILIES,
+    OWN,
+    FamilyName,
+    families_beside,
+    family_named,
+    family_of,
+)
+from cse_platform.leaderboard.filters import EVERY_ROW, Filters
 from cse_platform.leaderboard.published.rows import (
     PublishedRow,
     merge_repeated_rows,
@@ -29,20 +38,7 @@ from cse_platform.leaderboard.published.rows import (
     rows_of_table,
 )
 from cse_platform.leaderboard.ranking import ORDERS, rank_rows, sort_rows
-from cse_platform.leaderboard.records import (
-    BOARD_FAMILIES,
-    EVERY_ROW,
-    OWN,
-    ConfigurationSetup,
-    DevPoint,
-    FamilyName,
-    Filters,
-    LeaderboardRow,
-    Trial,
-    families_beside,
-    family_named,
-    family_of,
-)
+from cse_platform.leaderboard.records import ConfigurationSetup, DevPoint, LeaderboardRow, Trial
 from cse_platform.leaderboard.row_names import find_candidates, find_row, name_pair
 from cse_platform.leaderboard.selection import read_catalogue, refuse_unknown_names
 from cse_platform.leaderboard.statistics.compare import Comparison

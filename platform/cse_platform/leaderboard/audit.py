@@ -11,6 +11,7 @@ from typing import Literal
 from cse_methods.published.tables import published_settings
 from cse_methods.registry import available_methods
 from cse_methods.tasks import AVG_STS, AVG_TRANSFER, STS_TASKS, TRANSFER_TASKS
+from cse_platform.leaderboard.families import CLEAN_METRIC
 from cse_platform.leaderboard.published.rows import (
     OTHER_DATA,
     PublishedRow,
@@ -19,7 +20,7 @@ from cse_platform.leaderboard.published.rows import (
     published_rows,
     rows_of_paper,
 )
-from cse_platform.leaderboard.records import CLEAN_METRIC, LeaderboardRow, dev_key
+from cse_platform.leaderboard.records import LeaderboardRow, dev_key
 from cse_platform.leaderboard.statistics.compare import (
     REACH,
     accuracy_difference_error,

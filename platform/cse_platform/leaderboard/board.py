@@ -17,33 +17,34 @@ from sqlalchemy.orm import Session, aliased
 
 from cse_methods.tasks import CONTAMINATION_METRICS, STS_TASKS, TRANSFER_TASKS
 from cse_platform.counting_seeds import ESTIMATED, select_counting_seeds
-from cse_platform.leaderboard.records import (
+from cse_platform.leaderboard.families import (
     BENCHMARK,
     BOARD_FAMILIES,
-    BUILTIN,
     COLUMN_METRICS,
-    EVERY_ROW,
     MTEB,
     OWN,
     SCORE_COLUMNS,
+    BoardFamily,
+    FamilyName,
+    family_named,
+    is_of_mteb,
+    is_own,
+)
+from cse_platform.leaderboard.filters import EVERY_ROW, Filters
+from cse_platform.leaderboard.records import (
+    BUILTIN,
     TEST_SOURCES,
     Annotation,
     Annotations,
-    BoardFamily,
     Configuration,
     ConfigurationSetup,
     DevSets,
     Estimate,
-    FamilyName,
-    Filters,
     LeaderboardRow,
     SeenIn,
     SeenSentences,
     dev_key,
     estimate,
-    family_named,
-    is_of_mteb,
-    is_own,
     order_by_dev,
 )
 from cse_platform.leaderboard.selection import (

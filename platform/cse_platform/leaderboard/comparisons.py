@@ -16,19 +16,17 @@ from cse_methods.data.shared_sentences import Groups
 from cse_methods.errors import CseError
 from cse_platform.errors import ComparisonError
 from cse_platform.leaderboard.board import board_rows, read_evaluations
-from cse_platform.leaderboard.ranking import build_contenders, common_seeds
-from cse_platform.leaderboard.records import (
-    EVERY_ROW,
+from cse_platform.leaderboard.families import (
     BoardFamily,
     FamilyName,
-    Filters,
-    LeaderboardRow,
     families_beside,
     family_named,
     is_clean,
-    mean_change,
     task_of,
 )
+from cse_platform.leaderboard.filters import EVERY_ROW, Filters
+from cse_platform.leaderboard.ranking import build_contenders, common_seeds
+from cse_platform.leaderboard.records import LeaderboardRow, mean_change
 from cse_platform.leaderboard.row_names import find_row, name_pair, named_rows
 from cse_platform.leaderboard.statistics.compare import (
     AllRows,

@@ -18,18 +18,15 @@ from cse_methods.data.shared_sentences import Groups, known_groups, number_by_ap
 from cse_methods.tasks import SENTENCE_GROUPS, Statistic
 from cse_platform.errors import NotFoundError
 from cse_platform.leaderboard.board import read_evaluations
-from cse_platform.leaderboard.published.rows import PublishedRow, find_gap
-from cse_platform.leaderboard.records import (
-    DEV,
+from cse_platform.leaderboard.families import (
     SCORE_COLUMNS,
     BoardFamily,
-    Estimate,
-    LeaderboardRow,
     is_clean,
     is_of_mteb,
-    order_by_dev,
     task_of,
 )
+from cse_platform.leaderboard.published.rows import PublishedRow, find_gap
+from cse_platform.leaderboard.records import DEV, Estimate, LeaderboardRow, order_by_dev
 from cse_platform.leaderboard.statistics.intervals import (
     RESAMPLES,
     Contender,

@@ -1,13 +1,12 @@
-"""The records that leaderboard queries take and return: filters, rows and trials.
+"""The records that leaderboard queries return: rows and trials.
 
 Scores are fractions.
 """
 
 import math
-from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from datetime import UTC, datetime
+from datetime import datetime
 from math import inf
 from typing import Any, Literal, NamedTuple
 
@@ -18,9 +17,8 @@ from cse_methods.published.released import (
     released_encoder,
     teachers_of,
 )
-from cse_methods.tasks import AVG_STS, AVG_TRANSFER, LONG_TASKS, STS_TASKS, TRANSFER_TASKS
 from cse_platform.counting_seeds import rate_seeds, select_counting_seeds
-from cse_platform.errors import NotFoundError
+from cse_platform.leaderboard.families import task_of
 from cse_platform.leaderboard.statistics.intervals import (
     Interval,
     RankInterval,
@@ -36,96 +34,8 @@ TEST_SOURCES = frozenset({BUILTIN, "hub", "senteval"})
 """The sources of the package's test sets."""
 CLAIMED = "claimed"
 """The source of imported scores of another revision than the trial's model."""
-FamilyName = str
-"""The name of a family of `FAMILIES`, or a benchmark such as `benchmark:MTEB(eng, v2)`."""
-OWN, MTEB, BENCHMARK = "own", "mteb", "benchmark:"
-"""A lab's own test sets, and tasks of mteb: their names are known only from stored scores. Also the
-beginning of a benchmark's name.
-"""
-RANKING_METRICS = ("kcc", "ndcg")
-CLEAN_METRIC = "clean"
-"""Spearman's correlation over the rows of a test set that are in no dev set and no earlier task."""
-COLUMN_METRICS = (*RANKING_METRICS, CLEAN_METRIC)
-"""The metrics that columns are named after: `stsb_kcc`, `stsb_clean`."""
-
-
-@dataclass(frozen=True)
-class BoardFamily:
-    """Tasks whose scores are shown together."""
-
-    name: FamilyName
-    columns: tuple[str, ...]
-    """Task ids in the papers' order; for ranking and clean scores, task and metric: `stsb_kcc`."""
-    averages: tuple[str, ...]
-    """Those of `columns` that are means over others; the first is the family's headline."""
-    members: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """The columns that the mean of a benchmark is over."""
-
-    def columns_of(self, average: str) -> tuple[str, ...]:
-        """Return the columns that an average is computed over, which have its metric."""
-        if average in self.members:
-            return self.members[average]
-        suffix = average.removeprefix(AVG_STS) if self.name == "ranking" else ""
-        return tuple(c for c in self.columns if c not in self.averages and c.endswith(suffix))
-
-
-BOARD_FAMILIES = {
-    family.name: family
-    for family in (
-        BoardFamily("sts", (*STS_TASKS, AVG_STS), (AVG_STS,)),
-        BoardFamily("transfer", (*TRANSFER_TASKS, AVG_TRANSFER), (AVG_TRANSFER,)),
-        BoardFamily(
-            "ranking",
-            tuple(
-                f"{task}_{metric}" for metric in RANKING_METRICS for task in (*STS_TASKS, AVG_STS)
-            ),
-            tuple(f"{AVG_STS}_{metric}" for metric in RANKING_METRICS),
-        ),
-        BoardFamily("long", LONG_TASKS, ()),
-        BoardFamily(
-            "clean",
-            tuple(f"{task}_{CLEAN_METRIC}" for task in (*STS_TASKS, AVG_STS)),
-            (f"{AVG_STS}_{CLEAN_METRIC}",),
-        ),
-    )
-}
-
-FAMILIES = (*BOARD_FAMILIES, MTEB, OWN)
-"""The names of all families but benchmarks."""
 DEV = "dev"
 """The column of dev scores."""
-SCORE_COLUMNS = {c: None for family in BOARD_FAMILIES.values() for c in family.columns}
-"""The columns of all families, in their order."""
-
-
-def is_of_mteb(column: str) -> bool:
-    """Whether a column is a task of mteb, or the mean of a benchmark."""
-    return column.startswith((f"{MTEB}:", BENCHMARK))
-
-
-def is_own(column: str) -> bool:
-    """Whether a column is a lab's own test set: it is not the name of a known column."""
-    return column not in SCORE_COLUMNS and not is_of_mteb(column)
-
-
-def task_of(column: str) -> str:
-    """Return the task of a column: `stsb` for `stsb` and for `stsb_clean`."""
-    task, _, metric = column.rpartition("_")
-    return task if metric in COLUMN_METRICS and column in SCORE_COLUMNS else column
-
-
-def is_clean(column: str) -> bool:
-    """Whether a column holds clean scores."""
-    return column in BOARD_FAMILIES[CLEAN_METRIC].columns
-
-
-def families_beside(name: FamilyName) -> tuple[FamilyName, ...]:
-    """Return the families to read together: clean scores come with those on all rows, and the
-    tasks of a benchmark with all of mteb.
-    """
-    if name.startswith(BENCHMARK):
-        return (MTEB,)
-    return (name, "sts") if name == "clean" else (name,)
 
 
 @dataclass(frozen=True)
@@ -492,44 +402,6 @@ def order_by_dev(rows: Iterable[LeaderboardRow]) -> list[LeaderboardRow]:
     return sorted(by_rule, key=lambda row: (-dev_key(row)[1], row.method))
 
 
-def family_named(name: str, rows: Iterable[LeaderboardRow] = ()) -> BoardFamily:
-    """Find the family of that name; `own`, `mteb` and benchmarks have the columns of the rows.
-
-    These are in the order in which they were scored, each benchmark after its tasks; own sets with
-    scores of more rows come first. Raises NotFoundError if there is no such family.
-    """
-    if name in BOARD_FAMILIES:
-        return BOARD_FAMILIES[name]
-    rows = list(rows)
-    scored = dict.fromkeys(column for row in rows for column in row.scores)
-    if name == OWN:
-        rows_of = Counter(column for row in rows for column in row.scores if is_own(column))
-        return BoardFamily(OWN, tuple(column for column, _ in rows_of.most_common()), ())
-    if name != MTEB and not name.startswith(BENCHMARK):
-        raise NotFoundError(
-            f"there are no tasks {name!r}; expected {', '.join(FAMILIES)}, or a benchmark such as "
-            "'benchmark:MTEB(eng, v2)'"
-        )
-    members = {
-        average: over
-        for row in rows
-        for average, over in row.benchmarks.items()
-        if name in (MTEB, average)
-    }
-    columns = [column for average, over in members.items() for column in (*over, average)]
-    columns += filter(is_of_mteb, scored) if name == MTEB else ()
-    return BoardFamily(name, tuple(dict.fromkeys(columns)), tuple(members), members)
-
-
-def family_of(rows: Sequence[LeaderboardRow]) -> FamilyName:
-    """Find the first family that any row has scores of; `sts` if there is none."""
-    for name in FAMILIES:
-        columns = family_named(name, rows).columns
-        if any(column in row.scores for row in rows for column in columns):
-            return name
-    return "sts"
-
-
 def estimate(
     values: Mapping[int, float],
     identity: str,
@@ -720,55 +592,3 @@ def select_counting_trials(complete: Sequence[Trial]) -> list[Trial]:
     chose = {trial.seed for trial in complete if trial.chose}
     counted = select_counting_seeds({trial.seed for trial in complete}, chose)
     return [trial for trial in complete if trial.seed in counted]
-
-
-@dataclass(frozen=True)
-class Filters:
-    """The filters of a leaderboard; a filter that is None passes everything."""
-
-    backbone: str | None = None
-    """One backbone, or several separated by commas. Released encoders that were trained from one of
-    them pass too.
-    """
-    method: str | None = None
-    sweep: str | None = None
-    tag: str | None = None
-    """Only trials that have this tag, or whose configuration or sweep has it."""
-    configuration: str | None = None
-    """Only configurations whose hash starts with this."""
-    identity: str | None = None
-    """Only rows whose dev sets or evaluations have an identity that starts with this. It does not
-    change which configuration is selected on dev.
-    """
-    hardware: str | None = None
-    """Only trials on a machine whose GPU, CPU or host name contains this."""
-    since: datetime | None = None
-
-    def __post_init__(self) -> None:
-        """Raise TypeError if a filter is no text, or `since` no time."""
-        for name, value in vars(self).items():
-            is_time = name == "since"
-            if value is not None and not isinstance(value, datetime if is_time else str):
-                expected = "a datetime" if is_time else "one text"
-                expected += ", such as 'mini,bert-base' for two" * (name == "backbone")
-                raise TypeError(f"Filters({name}=…): expected {expected}, got {value!r}")
-
-
-EVERY_ROW = Filters()
-
-
-def parse_since(text: str) -> datetime:
-    """Read a day or a time as ISO 8601 writes it; without an offset it is UTC, as all we print."""
-    try:
-        time = datetime.fromisoformat(text.strip().replace(" UTC", "Z"))
-        return (time if time.tzinfo else time.replace(tzinfo=UTC)).astimezone(UTC)
-    except (ValueError, OverflowError):  # Python's times are those of the years 1 to 9999
-        raise ValueError(
-            "expected a date or a time such as 2026-11-29, 2026-11-29T10:36 or "
-            f"2026-11-29T10:36+05:30, got {text!r}"
-        ) from None
-
-
-def backbones_in(text: str) -> list[str]:
-    """Split the comma-separated backbones of a filter."""
-    return [name for part in text.split(",") if (name := part.strip())]

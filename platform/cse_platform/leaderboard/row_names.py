@@ -11,16 +11,9 @@ from sqlalchemy.orm import Session
 
 from cse_platform.errors import AmbiguousError, NotFoundError
 from cse_platform.leaderboard.board import board_rows
-from cse_platform.leaderboard.records import (
-    EVERY_ROW,
-    FAMILIES,
-    FamilyName,
-    Filters,
-    LeaderboardRow,
-    families_beside,
-    family_named,
-    single_seed,
-)
+from cse_platform.leaderboard.families import FAMILIES, FamilyName, families_beside, family_named
+from cse_platform.leaderboard.filters import EVERY_ROW, Filters
+from cse_platform.leaderboard.records import LeaderboardRow, single_seed
 from cse_platform.leaderboard.selection import require_filters
 from cse_platform.leaderboard.trials import NAMES, find_trial, is_trial_reference
 from cse_platform.numbers import HASH_DIGITS

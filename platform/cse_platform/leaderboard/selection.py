@@ -26,8 +26,9 @@ from cse_methods.published.released import SCORED_BY, names_of_released
 from cse_methods.registry import available_methods
 from cse_platform.counting_seeds import ESTIMATED
 from cse_platform.errors import NotFoundError
+from cse_platform.leaderboard.filters import Filters, backbones_in
 from cse_platform.leaderboard.published.rows import PublishedRow
-from cse_platform.leaderboard.records import UNIT, Filters, backbones_in
+from cse_platform.leaderboard.records import UNIT
 from cse_platform.stores.sql.estimates import aggregate_seeds, estimate_from
 from cse_platform.stores.sql.tables import (
     AnnotationRecord,

@@ -18,9 +18,8 @@ from cse_platform.leaderboard.board import (
     read_evaluations,
     read_seen_sentences,
 )
+from cse_platform.leaderboard.families import COLUMN_METRICS, SCORE_COLUMNS
 from cse_platform.leaderboard.records import (
-    COLUMN_METRICS,
-    SCORE_COLUMNS,
     Annotations,
     Configuration,
     DevPoint,

@@ -5,7 +5,8 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 
-from cse_platform.leaderboard.records import DEV, OWN
+from cse_platform.leaderboard.families import OWN
+from cse_platform.leaderboard.records import DEV
 from cse_platform.numbers import percent, short_settings
 from cse_platform.presentation.board_columns import (
     OUR_COLUMNS,

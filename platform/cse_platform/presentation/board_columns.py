@@ -11,11 +11,7 @@ from textwrap import shorten
 from typing import Any
 
 from cse_platform.leaderboard.published.rows import source_of
-from cse_platform.leaderboard.records import (
-    Estimate,
-    LeaderboardRow,
-    SeenSentences,
-)
+from cse_platform.leaderboard.records import Estimate, LeaderboardRow, SeenSentences
 from cse_platform.leaderboard.statistics.intervals import Interval
 from cse_platform.numbers import (
     HASH_DIGITS,

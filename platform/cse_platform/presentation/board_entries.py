@@ -8,19 +8,21 @@ from math import inf
 from typing import Any, ClassVar
 
 from cse_methods.data.dev_selection import ByWidth
+from cse_platform.leaderboard.families import (
+    FAMILIES,
+    BoardFamily,
+    FamilyName,
+    families_beside,
+    family_named,
+)
 from cse_platform.leaderboard.published.rows import PublishedRow, source_of
 from cse_platform.leaderboard.records import (
     BUILTIN,
     DEV,
-    FAMILIES,
     SAW_TESTS,
     TEACHER_SAW_PAIRS,
-    BoardFamily,
     Estimate,
-    FamilyName,
     LeaderboardRow,
-    families_beside,
-    family_named,
 )
 from cse_platform.leaderboard.statistics.compare import Comparison
 from cse_platform.numbers import percent

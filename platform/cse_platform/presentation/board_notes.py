@@ -4,16 +4,8 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 
 from cse_methods.data.corpus_spec import TRANSDUCTIVE
-from cse_platform.leaderboard.records import (
-    CLAIMED,
-    DEV,
-    OWN,
-    FamilyName,
-    LeaderboardRow,
-    is_clean,
-    mean_change,
-    task_of,
-)
+from cse_platform.leaderboard.families import OWN, FamilyName, is_clean, task_of
+from cse_platform.leaderboard.records import CLAIMED, DEV, LeaderboardRow, mean_change
 from cse_platform.leaderboard.statistics.compare import expected_maximum
 from cse_platform.numbers import signed_percent
 from cse_platform.presentation.board_columns import ALPHA

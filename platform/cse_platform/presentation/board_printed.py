@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from cse_methods.names import backbone_name, method_name, task_name
-from cse_platform.leaderboard.records import BOARD_FAMILIES, OWN, RANKING_METRICS, task_of
+from cse_platform.leaderboard.families import BOARD_FAMILIES, OWN, RANKING_METRICS, task_of
 from cse_platform.presentation.board_columns import short_digits
 from cse_platform.presentation.board_entries import (
     PUBLISHED,

@@ -18,7 +18,8 @@ from sweep_events import sweep_started, trial_life
 
 from cse_platform.counting_seeds import find_choosing_trials
 from cse_platform.leaderboard.board import board_rows
-from cse_platform.leaderboard.records import Filters, best_key, dev_key
+from cse_platform.leaderboard.filters import Filters
+from cse_platform.leaderboard.records import best_key, dev_key
 from cse_platform.leaderboard.selection import best_first
 from cse_platform.search.confirmation import best_configurations as chosen_by_sweep
 from cse_platform.stores.sql.store import Store

@@ -17,10 +17,9 @@ from cse_platform.export.model_card import model_card
 from cse_platform.launch.outcome import outcome_lines
 from cse_platform.leaderboard.api import Leaderboard
 from cse_platform.leaderboard.comparisons import DevPairs
+from cse_platform.leaderboard.filters import EVERY_ROW, Filters
 from cse_platform.leaderboard.ranking import common_seeds
 from cse_platform.leaderboard.records import (
-    EVERY_ROW,
-    Filters,
     LeaderboardRow,
     estimate,
     mean_change,

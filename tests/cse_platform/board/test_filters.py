@@ -9,8 +9,8 @@ from sweep_events import sweep_started, trial_life
 from cse_platform.errors import NotFoundError
 from cse_platform.leaderboard import Filters
 from cse_platform.leaderboard.board import board_rows
+from cse_platform.leaderboard.filters import parse_since
 from cse_platform.leaderboard.ranking import sort_rows
-from cse_platform.leaderboard.records import parse_since
 
 ALL = ["hicl", "simcse", "sncse"]
 FILTERED: list[tuple[dict[str, Any], list[str]]] = [

@@ -10,7 +10,7 @@ from sweep_events import sweep_started, trial_life
 
 from cse_platform.cli.leaderboard import main as cse_leaderboard
 from cse_platform.leaderboard.api import Leaderboard
-from cse_platform.leaderboard.records import EVERY_ROW, Filters
+from cse_platform.leaderboard.filters import EVERY_ROW, Filters
 from cse_platform.stores.sql.store import open_store
 from cse_platform.tracking.events import Event
 

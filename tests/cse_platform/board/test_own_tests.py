@@ -15,7 +15,8 @@ from cse_platform.cli.leaderboard import main as cse_leaderboard
 from cse_platform.errors import NotFoundError
 from cse_platform.launch.outcome import outcome_lines
 from cse_platform.leaderboard.api import Leaderboard
-from cse_platform.leaderboard.records import Estimate, is_clean, task_of
+from cse_platform.leaderboard.families import is_clean, task_of
+from cse_platform.leaderboard.records import Estimate
 from cse_platform.stores.sql.store import open_store
 from cse_platform.tracking.events import Event, SweepFinished, TrialEvaluated
 

@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy import create_engine, event, insert, text, update
 
 from cse_platform.leaderboard import Leaderboard
-from cse_platform.leaderboard.records import Filters
+from cse_platform.leaderboard.filters import Filters
 from cse_platform.stores.sql.store import Store, open_store
 from cse_platform.stores.sql.tables import (
     AttemptRecord,

@@ -6,10 +6,10 @@ from typing import Any
 
 from board_rows import estimate, published, row
 
+from cse_platform.leaderboard.families import BOARD_FAMILIES
 from cse_platform.leaderboard.published.rows import PublishedRow
 from cse_platform.leaderboard.ranking import sort_rows
 from cse_platform.leaderboard.records import (
-    BOARD_FAMILIES,
     Configuration,
     DevSets,
     Gap,

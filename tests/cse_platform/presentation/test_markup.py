@@ -9,13 +9,8 @@ from pathlib import Path
 import pytest
 from board_rows import estimate, published, row
 
-from cse_platform.leaderboard.records import (
-    BOARD_FAMILIES,
-    Configuration,
-    DevSets,
-    Gap,
-    LeaderboardRow,
-)
+from cse_platform.leaderboard.families import BOARD_FAMILIES
+from cse_platform.leaderboard.records import Configuration, DevSets, Gap, LeaderboardRow
 from cse_platform.leaderboard.row_names import named_rows
 from cse_platform.leaderboard.statistics.intervals import Interval, RankInterval
 from cse_platform.numbers import percent, signed_percent

@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cse_platform.cli.common import print_document
-from cse_platform.leaderboard.records import BOARD_FAMILIES, Gap
+from cse_platform.leaderboard.families import BOARD_FAMILIES
+from cse_platform.leaderboard.records import Gap
 from cse_platform.leaderboard.statistics.intervals import Interval, RankInterval
 from cse_platform.presentation.board import TABLES, board_document
 from cse_platform.presentation.board_entries import Board

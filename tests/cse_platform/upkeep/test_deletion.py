@@ -18,7 +18,7 @@ from cse_platform.control.annotations import annotate
 from cse_platform.errors import JournalError, NotFoundError
 from cse_platform.leaderboard.api import Leaderboard
 from cse_platform.leaderboard.board import read_annotations
-from cse_platform.leaderboard.records import Filters
+from cse_platform.leaderboard.filters import Filters
 from cse_platform.own_folders import OwnFolders
 from cse_platform.stores.rebuild import rebuild
 from cse_platform.stores.sql.lease import Lease

@@ -8,7 +8,7 @@ import plotly.graph_objects as go
 from cse_dashboards.figures.labels import score_quantity
 from cse_dashboards.figures.picture import Picture, colour, make_figure, replace_missing
 from cse_methods.names import TASKS, task_name
-from cse_platform.leaderboard.records import RANKING_METRICS, task_of
+from cse_platform.leaderboard.families import RANKING_METRICS, task_of
 from cse_platform.leaderboard.statistics.compare import Comparison
 from cse_platform.numbers import probability
 from cse_platform.presentation.comparison import describe_limits

@@ -11,8 +11,9 @@ import plotly.graph_objects as go
 from cse_dashboards.figures import labels
 from cse_dashboards.figures.picture import Drawn, Picture, colour, make_figure, replace_missing
 from cse_methods.names import backbone_name, method_name
+from cse_platform.leaderboard.families import FamilyName, family_of
 from cse_platform.leaderboard.published.rows import PublishedRow
-from cse_platform.leaderboard.records import Estimate, FamilyName, family_of
+from cse_platform.leaderboard.records import Estimate
 from cse_platform.presentation.board_entries import Board
 
 KINDS: dict[str, dict[str, Any]] = {

@@ -9,13 +9,9 @@ import plotly.graph_objects as go
 from cse_dashboards.figures import labels
 from cse_dashboards.figures.picture import Drawn, Picture, colour, make_panels, replace_missing
 from cse_platform.leaderboard.api import Leaderboard
-from cse_platform.leaderboard.records import (
-    BOARD_FAMILIES,
-    Estimate,
-    Filters,
-    LeaderboardRow,
-    estimate,
-)
+from cse_platform.leaderboard.families import BOARD_FAMILIES
+from cse_platform.leaderboard.filters import Filters
+from cse_platform.leaderboard.records import Estimate, LeaderboardRow, estimate
 
 _RANKING = BOARD_FAMILIES["ranking"].averages
 

@@ -13,9 +13,10 @@ from cse_dashboards.page.address import BoardAddress, PapersAddress, PaperTableA
 from cse_dashboards.page.site import pages, read_address, reader, site
 from cse_dashboards.page.words import arrange_columns
 from cse_methods.names import backbone_name, method_name, paper_page
+from cse_platform.leaderboard.families import FAMILIES, OWN, family_of
 from cse_platform.leaderboard.published.rows import PublishedRow
 from cse_platform.leaderboard.ranking import sort_rows
-from cse_platform.leaderboard.records import FAMILIES, OWN, LeaderboardRow, family_of
+from cse_platform.leaderboard.records import LeaderboardRow
 from cse_platform.leaderboard.statistics.compare import Comparison
 from cse_platform.presentation.board import board_document, wide_board_tables
 from cse_platform.presentation.board_entries import PUBLISHED, Board

@@ -16,14 +16,8 @@ from cse_methods.names import method_name, task_name
 from cse_methods.tasks import STS_TASKS
 from cse_platform.errors import ComparisonError, NotFoundError, QueryError
 from cse_platform.leaderboard.comparisons import shared_tasks, summarize_row
-from cse_platform.leaderboard.records import (
-    FAMILIES,
-    FamilyName,
-    LeaderboardRow,
-    family_named,
-    is_of_mteb,
-    is_own,
-)
+from cse_platform.leaderboard.families import FAMILIES, FamilyName, family_named, is_of_mteb, is_own
+from cse_platform.leaderboard.records import LeaderboardRow
 from cse_platform.leaderboard.row_names import named_rows
 from cse_platform.leaderboard.statistics.compare import Comparison
 from cse_platform.numbers import probability, signed_percent

@@ -20,7 +20,8 @@ from cse_dashboards.page.words import arrange_columns, task_words
 from cse_methods.data.dev_selection import dev_metric, parse_width_metric
 from cse_methods.names import hyperparameter_name
 from cse_platform.errors import NotFoundError, QueryError
-from cse_platform.leaderboard.records import Filters, LeaderboardRow, Trial, dev_key
+from cse_platform.leaderboard.filters import Filters
+from cse_platform.leaderboard.records import LeaderboardRow, Trial, dev_key
 from cse_platform.leaderboard.sweeps import SweepOverview
 from cse_platform.leaderboard.trials_table import OWN_COLUMNS, TEXTS, Hyperparameters, TrialChoice
 from cse_platform.presentation.board import wide_board_tables

@@ -22,7 +22,7 @@ from cse_methods.data.dev_selection import dev_metric, scores_by_width
 from cse_methods.names import method_name
 from cse_platform.errors import NotFoundError
 from cse_platform.export.journal_files import find_output
-from cse_platform.leaderboard.records import BENCHMARK
+from cse_platform.leaderboard.families import BENCHMARK
 from cse_platform.leaderboard.trial_details import TrialDetails
 from cse_platform.presentation.tables import Block, Heading
 from cse_platform.presentation.trial import score_grid, trial_page

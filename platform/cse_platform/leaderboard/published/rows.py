@@ -25,13 +25,13 @@ from cse_methods.published.released import ReleasedEncoder
 from cse_methods.settings import Settings
 from cse_methods.tasks import AVG_STS, AVG_TRANSFER, LONG_TASKS, STS_TASKS, TRANSFER_TASKS
 from cse_platform.errors import PublishedError
+from cse_platform.leaderboard.filters import backbones_in
 from cse_platform.leaderboard.records import (
     ConfigurationSetup,
     DevSets,
     Estimate,
     Gap,
     LeaderboardRow,
-    backbones_in,
 )
 from cse_platform.sweep.problems import (
     Problem,
