@@ -142,6 +142,20 @@ def test_the_best_of_a_sweep_is_first_in_its_one_table(filled_with) -> None:
     assert "Configurations that further seeds estimate come first" in text(page)
 
 
+def test_a_sweep_shows_the_scores_on_own_tests_where_it_has_no_others(filled_with) -> None:
+    life = trial_life(0, {10: 0.75}, sweep="grid")
+    evaluated = [
+        trial_evaluated(life[0].trial, {name: score}, identity=name, sweep="grid")
+        for name, score in (("test/ours_spearman", 0.625), ("test/stsb_spearman", 0.5))
+    ]
+    for scores, there, not_there in (
+        (evaluated[:1], "62.50", "50.00"), (evaluated, "50.00", "62.50"),
+    ):  # fmt: skip
+        client = create_app(filled_with(sweep_started("grid", spec=FILE), *life, *scores))
+        page = text(told(client.test_client(), "/parts/best/sweeps/grid"))
+        assert there in page and not_there not in page, page
+
+
 def test_a_sweep_says_that_its_best_is_below_the_untrained_backbone(filled_with) -> None:
     *events, finished = trial_life(0, {0: 0.7, 10: 0.6}, sweep="grid")
     said = {}

@@ -20,6 +20,7 @@ from cse_dashboards.page.words import arrange_columns, task_words
 from cse_methods.data.dev_selection import dev_metric, parse_width_metric
 from cse_methods.names import hyperparameter_name
 from cse_platform.errors import NotFoundError, QueryError
+from cse_platform.leaderboard.families import OWN, FamilyName, family_of
 from cse_platform.leaderboard.filters import Filters
 from cse_platform.leaderboard.records import LeaderboardRow, Trial, dev_key
 from cse_platform.leaderboard.sweeps import SweepOverview
@@ -261,7 +262,8 @@ def sweep_best(name: str) -> str:
     """Render the best configurations as a leaderboard."""
     address, overview = read_address(SweepAddress, name=name), read_overview(name)
     rows = _read_best_rows(address)
-    tables = wide_board_tables(Board(rows, sorted_by="dev", ranked=False)) if rows else []
+    board = Board(rows, family=family_of(rows), sorted_by="dev", ranked=False)
+    tables = wide_board_tables(board) if rows else []
     return render_template(
         "sweep_best.html",
         address=address,
@@ -272,18 +274,27 @@ def sweep_best(name: str) -> str:
 
 
 def _read_best_rows(address: SweepAddress) -> list[LeaderboardRow]:
-    """Read the best configurations, which two parts of the page show; cached until the leaderboard
-    changes: other sweeps and evaluations change these rows, too.
+    """Read the best configurations, which two parts of the page show; with the scores on own test
+    sets if they have no others. Cached until the leaderboard changes: other sweeps and evaluations
+    change these rows, too.
     """
-    question = (address.name, address.where)
-    return site().standings.ask(question, read_version(), lambda: _select_best_rows(address))
+
+    def select() -> list[LeaderboardRow]:
+        rows = _select_best_rows(address, None)
+        if any(row.scores for row in rows):
+            return rows
+        own = _select_best_rows(address, OWN)
+        return own if any(row.scores for row in own) else rows
+
+    return site().standings.ask((address.name, address.where), read_version(), select)
 
 
-def _select_best_rows(address: SweepAddress) -> list[LeaderboardRow]:
+def _select_best_rows(address: SweepAddress, tasks: FamilyName | None) -> list[LeaderboardRow]:
     """Select the best configurations of matching trials, each with all its seeds in the sweep, in
     the order by which the leaderboard selects the best.
     """
-    name, read = address.name, partial(reader().rows, per_configuration=True, ranked=False)
+    name = address.name
+    read = partial(reader().rows, tasks=tasks, per_configuration=True, ranked=False)
     if not address.where:
         rows = read(Filters(sweep=name), limit=BEST)
     else:
