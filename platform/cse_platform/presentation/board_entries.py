@@ -48,11 +48,8 @@ TRAINING_MARKS = {TEACHER_SAW_PAIRS: "◊", SAW_TESTS: "°"}
 """Marks of how a row was trained, by their names. `released` and `transductive` have none, because
 the row's name shows them.
 """
-_CHOSEN_MEANS = "The value that chose this row counts in its mean, so the mean is too high"
-_HONEST = "Scores of two further seeds give an honest estimate."
 LEGEND = {
     STARRED: "Starred: the configuration, or one of its trials.",
-    CHOSEN: f"{_CHOSEN_MEANS}. {_HONEST}",
     OPENED: "Chosen after such test sets had been opened for its method and backbone.",
     OTHER_CODE: "Newer trials of its method, backbone and dev sets ran other code.",
     TRAINING_MARKS[TEACHER_SAW_PAIRS]: "According to its authors, one of its teachers learned "
@@ -62,11 +59,7 @@ LEGEND = {
     OVER_EXAMPLES: OVER_EXAMPLES_MEANS,
     EXTRAPOLATED: EXTRAPOLATED_MEANS,
 }
-"""What marks mean."""
-IN_RANKINGS = {
-    CHOSEN: f"{_CHOSEN_MEANS}, and its interval covers less than 95 %. {_HONEST}",
-}
-"""What marks mean beside intervals."""
+"""What marks mean, but for `CHOSEN`, of which it depends on the rows."""
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from cse_platform.presentation.board_columns import ALPHA
 from cse_platform.presentation.board_entries import (
     ABOVE,
     APART,
-    IN_RANKINGS,
+    CHOSEN,
     LEGEND,
     PUBLISHED,
     Board,
@@ -20,6 +20,7 @@ from cse_platform.presentation.board_entries import (
     Group,
     OurEntry,
 )
+from cse_platform.tracking.events import UNCHECKED_DATA
 from cse_platform.values import group_by
 
 MOST_NAMED = 5
@@ -32,12 +33,22 @@ def explain_marks(board: Board, *, ranked: bool = False) -> dict[str, str]:
     """Explain the marks of a table, which may be ranked; the row that others are compared with is
     named.
     """
-    legend = LEGEND | (IN_RANKINGS if ranked else {})
+    legend = {CHOSEN: " ".join(_explain_choice(board, ranked=ranked))} | LEGEND
     if board.against:
         reference = next(iter(board.against.values())).b  # the same for all rows
         sure = f"p < {ALPHA}, after Holm's correction over the tasks"
         legend[ABOVE] = f"Above {reference} with {sure}."
     return legend
+
+
+def _explain_choice(board: Board, *, ranked: bool) -> Iterator[str]:
+    sources = {row.dev.source for row in board.rows if row.counts_choice}
+    interval = ", and its interval covers less than 95 %" * ranked
+    yield f"The value that chose this row counts in its mean, so the mean is too high{interval}."
+    if sources - UNCHECKED_DATA:
+        yield "Scores of two further seeds give an honest estimate."
+    if sources & UNCHECKED_DATA:
+        yield "All runs that were imported or recorded count as those of a search."
 
 
 def count_identities(columns: Sequence[EntryColumn], group: Group) -> dict[str, int]:

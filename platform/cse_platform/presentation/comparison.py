@@ -24,6 +24,7 @@ from cse_platform.presentation.board_columns import (
     join_marks,
 )
 from cse_platform.presentation.tables import Cell, Column, Document, Table, to_csv, to_table
+from cse_platform.tracking.events import UNCHECKED_DATA
 from cse_platform.values import group_by
 
 SIGNIFICANT = {"**": 0.01, "*": ALPHA}
@@ -92,11 +93,14 @@ def describe_limits(compared: Comparison | Matrix) -> Iterator[str]:
             f"Seeds paired{on}: configurations of one method on one backbone with the same seeds "
             "are compared seed by seed."
         )
+    unchecked = [row.name for row in compared.rows if row.dev_source in UNCHECKED_DATA]
     for name in limits.chosen:
+        way_out = "scores of two further seeds give an honest estimate"
+        if name in unchecked:
+            way_out = "all runs that were imported or recorded count as those of a search"
         yield (
             f"The value that chose {name} as the best of its search counts here, so its mean is "
-            "too high and this comparison looks surer than it is; scores of two further seeds "
-            "give an honest estimate."
+            f"too high and this comparison looks surer than it is; {way_out}."
         )
     for name in limits.opened:
         yield (
