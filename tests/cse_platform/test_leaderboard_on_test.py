@@ -142,7 +142,8 @@ def test_first_tried_after_an_opening_is_marked(rows, openings, marked) -> None:
         ([(2, "builtin")], {"builtin": at(2)}),
         ([(2, "hub")], {"hub": at(2), "senteval": at(2)}),
         ([(2, "senteval"), (3, "hub")], {"hub": at(2), "senteval": at(2)}),
-        ([(2, "file"), (3, "hub")], {"hub": at(2), "senteval": at(2)}),
+        ([(2, "file")], {}),
+        ([(2, "file"), (3, "hub")], {"hub": at(3), "senteval": at(3)}),
         ([(1, "builtin"), (2, "hub")], {"builtin": at(1), "hub": at(2), "senteval": at(2)}),
     ],
 )

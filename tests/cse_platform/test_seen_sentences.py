@@ -123,6 +123,9 @@ def test_the_board_marks_the_row_in_every_format(taught) -> None:
     }
     assert json.loads(lines["hicl"]["seen"]) == rows["hicl"]["seen"]
     assert lines["hicl"]["marks"] == "teacher saw pairs; saw test sentences"
+    compared = " ".join(run(taught, "compare", "hicl", "simcse").split())
+    assert "one of its teachers learned from pairs of sentences: hicl." in compared
+    assert "own dev files contain sentences of these test sets: hicl." in compared
 
 
 def test_clean_rows_keep_the_groups_of_their_pairs(cleaned, monkeypatch) -> None:

@@ -349,6 +349,7 @@ def _read_first_test_accesses(session: Session) -> Opened:
         .join(GroupRecord.configurations)
         .join(ConfigurationRecord.seeds)
         .join(TrialRecord.test_accesses)
+        .where(TestAccessRecord.source.in_(TEST_SOURCES))
         .group_by(GroupRecord.method, GroupRecord.backbone, TestAccessRecord.source)
         .order_by(first.desc())
     )

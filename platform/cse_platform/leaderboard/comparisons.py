@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
+from itertools import pairwise
 from operator import itemgetter
 from typing import Any, NamedTuple, TypeVar
 
@@ -128,7 +129,7 @@ def summarize_row(
     return ComparedRow(
         name=name,
         reference=row.reference,
-        marks=row.marks,
+        marks=row.seen_on(tasks).marks,
         backbone=row.backbone,
         dev_search=row.dev.search,
         dev_source=row.dev.source,
@@ -209,7 +210,7 @@ def _add_rows(
 
 
 def _compare_training(rows: Mapping[str, LeaderboardRow]) -> dict[str, Any]:
-    """Find the limits of a comparison that lie in the code and the corpora of its rows."""
+    """Find the limits of a comparison that lie in the code, corpora and settings of its rows."""
     codes = {row.configuration.code for row in rows.values()}
     one_method = len({row.method for row in rows.values()}) == 1
     corpora = {
@@ -217,7 +218,19 @@ def _compare_training(rows: Mapping[str, LeaderboardRow]) -> dict[str, Any]:
         for name, row in rows.items()
         if row.dev.source not in UNCHECKED_DATA and not row.released
     }
+    searched = {name for row in rows.values() for name in row.configuration.searched}
+    values = {name: row.configuration.compared_values for name, row in rows.items()}
+    of_setting = group_by(
+        ((s, v) for known in values.values() for s, v in known.items()), itemgetter(0)
+    )
+    differ = [
+        setting
+        for setting, given in of_setting.items()
+        if setting not in searched and any(one != other for one, other in pairwise(given))
+    ]
+    fixed = {name: {s: known[s] for s in differ if s in known} for name, known in values.items()}
     return {
+        "fixed": {name: known for name, known in fixed.items() if known},
         "corpora": corpora if len(set(corpora.values())) > 1 else {},
         "other_code": tuple(name for name, row in rows.items() if row.other_code),
         "mixes_code": one_method and None not in codes and len(codes) > 1,

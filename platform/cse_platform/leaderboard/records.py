@@ -278,7 +278,7 @@ class LeaderboardRow(Trained):
     configuration was chosen: they may have influenced its choice. It is chosen when the whole file
     that names or searches it is launched, when a person enqueues it, or when its first trial
     starts, whichever is earliest. Only openings of the kind of test sets (built-in or real) that
-    the scores are on count; a lab's own files are real. None if the configuration was chosen
+    the scores are on count, and none of a lab's own files. None if the configuration was chosen
     before.
     """
     starred: bool = False

@@ -15,7 +15,14 @@ from cse_platform.leaderboard.statistics.compare import (
     Matrix,
     TaskComparison,
 )
-from cse_platform.numbers import first_percents, percent, probability, signed_percent
+from cse_platform.leaderboard.trials import is_trial_reference
+from cse_platform.numbers import (
+    first_percents,
+    percent,
+    probability,
+    short_settings,
+    signed_percent,
+)
 from cse_platform.presentation.board_columns import (
     ALPHA,
     OVER_EXAMPLES,
@@ -23,6 +30,7 @@ from cse_platform.presentation.board_columns import (
     interval_cell,
     join_marks,
 )
+from cse_platform.presentation.board_entries import LEGEND, TRAINING_MARKS
 from cse_platform.presentation.tables import Cell, Column, Document, Table, to_csv, to_table
 from cse_platform.tracking.events import UNCHECKED_DATA
 from cse_platform.values import group_by
@@ -94,8 +102,11 @@ def describe_limits(compared: Comparison | Matrix) -> Iterator[str]:
             "are compared seed by seed."
         )
     unchecked = [row.name for row in compared.rows if row.dev_source in UNCHECKED_DATA]
+    reference = {row.name: row.reference for row in compared.rows}
     for name in limits.chosen:
         way_out = "scores of two further seeds give an honest estimate"
+        if is_trial_reference(name):
+            way_out += f" ({reference[name]} has all seeds)"
         if name in unchecked:
             way_out = "all runs that were imported or recorded count as those of a search"
         yield (
@@ -107,6 +118,9 @@ def describe_limits(compared: Comparison | Matrix) -> Iterator[str]:
             f"{name} was chosen after such test sets had been opened for its method and backbone, "
             "so their scores may have influenced the choice."
         )
+    for mark, shown in TRAINING_MARKS.items():
+        if marked := [row.name for row in compared.rows if mark in row.marks]:
+            yield f"{LEGEND[shown].removesuffix('.')}: {', '.join(marked)}."
     for name in limits.other_code:
         yield f"{name}: newer trials of its method, backbone and dev sets ran other code."
     if limits.mixes_code:
@@ -119,6 +133,11 @@ def describe_limits(compared: Comparison | Matrix) -> Iterator[str]:
             for corpus, named in by_corpus.items()
         )
         yield f"Trained on different corpora, from which a difference may come: {listed}."
+    if limits.fixed:
+        listed = "; ".join(f"{short_settings(of)}: {name}" for name, of in limits.fixed.items())
+        if isinstance(compared, Matrix):
+            listed = ", ".join(dict.fromkeys(name for of in limits.fixed.values() for name in of))
+        yield f"Fixed settings differ, from which a difference may come: {listed}."
     for reading in limits.readings:
         listed = ", ".join(f"{name} {a} against {b}" for name, (a, b) in reading.values.items())
         yield f"{reading.a} and {reading.b} read their texts differently: {listed}."

@@ -106,6 +106,30 @@ def test_different_corpora_are_told(board, reader) -> None:
     assert any("builtin: hicl, simcse, sncse; wiki1m: wide" in s for s in describe_limits(every))
 
 
+def test_fixed_settings_that_differ_are_told(board, reader) -> None:
+    """Not those that a search varied, nor those that one of two methods lacks."""
+    for number, (method, values) in enumerate(
+        {
+            "short": {"max_length": 16, "max_steps": 9, "pull_weight": 0.1, "learning_rate": 1e-5},
+            "long": {"max_length": 24, "max_steps": 9, "learning_rate": 3e-5},
+        }.items()
+    ):
+        named = {"method": method, "backbone": "bert-base"}
+        key = f"3{number}" + "0" * 62
+        life = trial_life(
+            90 + number, {9: 0.8}, sweep=method, configuration=f"{number:02x}" * 32, trial=key,
+            values=values, searched=("learning_rate",), **named,
+        )  # fmt: skip
+        event = scored(key, noise=1.0 + number).model_copy(update={"sweep": method})
+        apply_events(board, [sweep_started(method, **named), *life, event])
+    found = reader.compare("short", "long")
+    assert found.limits.fixed == {"short": {"max_length": 16}, "long": {"max_length": 24}}
+    told = "Fixed settings differ, from which a difference may come: "
+    assert f"{told}max_length=16: short; max_length=24: long." in [*describe_limits(found)]
+    every = reader.compare_all(Filters(backbone="bert-base"))
+    assert any(said == f"{told}max_length." for said in describe_limits(every))
+
+
 def test_rows_that_have_averages_alone_are_compared_on_these(board, reader) -> None:
     """As those of an imported spreadsheet."""
     for number, (method, values) in enumerate({"ct": (0.76, 0.77), "pcl": (0.74, 0.73)}.items()):

@@ -67,7 +67,7 @@ class ComparedRow:
     reference: str
     """METHOD@CONFIGURATION."""
     marks: tuple[str, ...]
-    """Marks for what a reader must know about its training."""
+    """Marks for what a reader must know about its training; of test sets, about the compared."""
     backbone: str
     dev_search: str
     """The dev set that its search climbed."""
@@ -127,6 +127,8 @@ class Limits:
     """Whether both rows are of one method and ran different code of it."""
     corpora: dict[str, str] = field(default_factory=dict)
     """The training corpora by name, if they differ."""
+    fixed: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """The settings that none of their searches varied and that differ, by row."""
     readings: tuple[ReadingDifference, ...] = ()
     without_pairs: dict[str, str] = field(default_factory=dict)
     """Why rows are compared on dev over their seeds only, by name."""
