@@ -275,14 +275,29 @@ def test_dev_scores_are_stored_but_no_nonsense(board, caplog) -> None:
         board, [sweep_started(), *begin, finish.model_copy(update={"best_metrics": scores})]
     )
     with board.session() as session:
-        found = session.execute(text("SELECT task, split, metric, value FROM scores ORDER BY task"))
-        assert [*map(tuple, found)] == [
-            ("avg_transfer", "dev", "accuracy", 0.625),
-            ("mr", "dev", "accuracy", 0.5),
-            ("stsb", "dev", "spearman", 0.75),
+        read = "SELECT task, split, metric, value, identity FROM scores ORDER BY task"
+        assert [*map(tuple, session.execute(text(read)))] == [
+            ("avg_transfer", "dev", "accuracy", 0.625, ""),  # no identity: it is that of stsb
+            ("mr", "dev", "accuracy", 0.5, ""),
+            ("stsb", "dev", "spearman", 0.75, "dev-1"),
         ]
     assert "dev/sickr_spearman=75.0" in caplog.text
     assert "dev/cr_accuracy=62.5 is not a fraction" in caplog.text
+
+
+def test_an_identity_of_dev_sets_covers_those_that_choose(board) -> None:
+    *begin, finish = trial_life(
+        0, {10: 0.75}, dev={"checkpoint": "transfer_dev", "search": "mine+stsb",
+        "identity": "of-3", "source": "builtin", "corpus": "c"},
+    )  # fmt: skip
+    names = "avg_transfer_accuracy mr_accuracy mine_spearman stsb_spearman sickr_spearman"
+    scores = {f"dev/{name}": 0.5 for name in names.split()}
+    ended = finish.model_copy(update={"best_metrics": scores})
+    apply_events(board, [sweep_started(), *begin, ended])
+    with board.session() as session:
+        query = text("SELECT task FROM scores WHERE identity = ''")
+        assert [*session.scalars(query)] == ["sickr"]
+        assert session.scalar(text("SELECT count(*) FROM scores WHERE identity = 'of-3'")) == 4
 
 
 def test_the_tables_refuse_nonsense(board) -> None:

@@ -21,7 +21,9 @@ from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.orm import Session
 from sqlalchemy.sql.dml import Insert
 
+from cse_methods.data.dev_selection import dev_metric, sets_in
 from cse_methods.task_reference import is_reference
+from cse_methods.tasks import TRANSFER_TASKS
 from cse_platform.errors import OtherSweepError, StoreLostError
 from cse_platform.numbers import utc
 from cse_platform.secrets import mask_text
@@ -505,6 +507,15 @@ def _write_points(session: Session) -> None:
 _DEV_SCORE = re.compile(rf"dev/(?P<task>.+)_(?P<metric>{'|'.join(sorted(events.MAIN_METRICS))})")
 
 
+def _identified_metrics(*criteria: str) -> set[str]:
+    """Find the dev metrics that the identity of these criteria covers: theirs and their sets'."""
+    names = {name for criterion in criteria for name in (criterion, *sets_in(criterion))}
+    covered = set(map(dev_metric, names))
+    if "transfer_dev" in names:
+        covered |= {f"dev/{task}_{events.TASK_METRICS[task]}" for task in TRANSFER_TASKS}
+    return covered
+
+
 def finish_trial(session: Session, journal: str, event: events.TrialFinished) -> None:
     """Store the end of an attempt, its GPU time, and a complete one's dev scores."""
     trial = trial_of(session, event.trial)
@@ -533,9 +544,13 @@ def finish_trial(session: Session, journal: str, event: events.TrialFinished) ->
         machine = {"host": facts["host"], "hardware": hardware}
         attempt.machine_id = insert_record(session, tables.MachineRecord, machine, {}).id
     if attempt.state == "COMPLETE":
+        identified = _identified_metrics(group.dev_checkpoint, group.dev_search)
         scores = [
             events.TrialScore(
-                split="dev", value=value, identity=group.dev_identity, **named.groupdict()
+                split="dev",
+                value=value,
+                identity=group.dev_identity if name in identified else "",
+                **named.groupdict(),
             )
             for name, value in event.best_metrics.items()
             if math.isfinite(value) and (named := _DEV_SCORE.fullmatch(name))

@@ -424,7 +424,9 @@ class ScoreRecord(Base):
     split: Mapped[str] = mapped_column(primary_key=True)
     metric: Mapped[str] = mapped_column(primary_key=True)
     identity: Mapped[str] = mapped_column(primary_key=True)
-    """The identity of the evaluation; for a trial's own dev scores, that of the dev sets."""
+    """The identity of the evaluation; for a trial's own scores on the dev sets that choose, that of
+    these sets, and for those on others, which it does not cover, nothing.
+    """
     value: Mapped[float]
     measured: Mapped[datetime]
     place: Mapped[int] = mapped_column(default=0)
