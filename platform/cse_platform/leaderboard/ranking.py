@@ -2,7 +2,7 @@
 of rows by a column.
 """
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -230,12 +230,13 @@ def rank_rows(
 ) -> list[LeaderboardRow]:
     """Return the rows with what depends on the whole board, or on papers.
 
-    These are the headline, which is the family's first average, or else its first task, that any
-    row has, and None for dev; and the gap to a published number. If `resampled`, also the rank, and
+    These are the headline, which is the family's first average that any row has, or else the task
+    that most rows have, and None for dev; and the gap to a published number. If `resampled`, also the rank, and
     the intervals of scores of a single seed.
     """
-    order = (*family.averages, *family.columns)
-    headline = next((name for name in order if any(name in row.scores for row in rows)), None)
+    scored = Counter(column for row in rows for column in row.scores)
+    most = max(family.columns, key=scored.__getitem__, default=DEV)
+    headline = next((n for n in (*family.averages, most) if scored[n]), None)
     sampled: list[Sampled | None] = [None] * len(rows)
     ranks: list[RankInterval | None] = [None] * len(rows)
     comparable: dict[str, list[int]] = defaultdict(list)

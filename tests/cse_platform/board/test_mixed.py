@@ -92,6 +92,17 @@ def test_data_that_nobody_checked_are_those_of_one_recorded_sweep_or_of_imports(
     assert ranked == {"tuned": 2, "plain": 2, "other": 1, "taken": 2, "typed": 2}
 
 
+def test_rows_without_an_average_rank_by_the_task_that_most_have(board, reader) -> None:
+    for number, task in enumerate(("sts12", "stsb", "stsb")):
+        named = {"method": f"m{number}", "backbone": "bert-base"}
+        key = f"4{number}" + "0" * 62
+        of = {"sweep": f"s{number}", "configuration": f"{number:02x}" * 32, "trial": key, **named}
+        event = make_evaluation({task: 0.5}, source="imported", sweep=f"s{number}", trial=key)
+        life = trial_life(90 + number, {9: 0.8}, **of)
+        apply_events(board, [sweep_started(f"s{number}", **named), *life, event])
+    assert {row.headline for row in reader.rows(Filters(backbone="bert-base"))} == {"stsb"}
+
+
 def test_different_corpora_are_told(board, reader) -> None:
     dev = {"checkpoint": "stsb", "search": "stsb", "identity": "dev-1", "source": "builtin"}
     of = {"sweep": "wide", "method": "wide", "configuration": "d" * 64, "trial": "0d" * 32}
