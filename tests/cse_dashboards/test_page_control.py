@@ -181,7 +181,7 @@ def test_what_means_nothing_to_the_sweep_is_said(owner, control, board) -> None:
         ({"request": "retry"}, "has failed"),
         ({"request": "retry", "trials": "1 x"}, "expected a trial&#39;s number"),
         ({"request": "retry", "trials": "9" * 5000}, "expected a trial&#39;s number"),
-        ({"request": "stop"}, "is not running"),
+        ({"request": "stop"}, "no driver runs sweep"),
         ({"request": "enqueue", "set.temperature": "2"}, "is not in space.temperature"),
         ({"request": "enqueue", "set.temperature": " "}, "at least one hyperparameter"),
         ({"request": "enqueue", "set.temprature": "1"}, "temperature"),

@@ -93,6 +93,7 @@ def test_an_annotation_is_shown_with_its_author_until_it_is_removed(says, runs) 
 @pytest.mark.parametrize("subject", ["first", A[:8], "3aaaaaaa"])
 def test_a_star_on_a_row_s_sweep_or_configuration_or_trial(says, subject) -> None:
     says("annotate", subject, "--tag", "mine", "--star", "--note", "so so")
+    assert "did you mean 'mine'?" in says("--tag", "mines", code=1).output
     rows = json.loads(says("--all", "--tag", "mine", "--json").output)
     of_sweep = subject == "first"
     wanted = {A, B} if of_sweep else {A}

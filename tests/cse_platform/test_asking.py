@@ -178,6 +178,23 @@ def test_sweep_that_does_not_run_does_it_at_its_next_start(asks, board) -> None:
     assert "cd /lab && cse-sweep x.yaml" in result.output
 
 
+def test_a_sweep_without_a_driver_is_not_stopped(asks, board, tmp_path) -> None:
+    """Its state is the one that `status` prints."""
+
+    def refused() -> str:
+        [said] = asks("stop", code=1).stderr.splitlines()
+        assert said.rpartition("its state is ")[2] in asks("status").output
+        return said
+
+    told = "Error: no driver runs sweep 'first' on this leaderboard; its state is"
+    assert refused() == f"{told} RUNNING"  # it may run elsewhere
+    with Journal(tmp_path / "journal.jsonl") as journal:
+        Lease(board, "first", journal).close()
+        assert refused() == f"{told} INTERRUPTED"
+        apply_events(board, [SweepFinished(sweep="first", state="COMPLETE")], journal=journal.id)
+    assert refused() == f"{told} COMPLETE"
+
+
 def test_status_says_who_holds_a_sweep_and_what_is_asked(asks, held, board, tmp_path) -> None:
     asks("retry")
     said = asks("status").output

@@ -17,13 +17,14 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from cse_platform.errors import StoreError, SweepRefusedError
+from cse_platform.leaderboard.sweeps import read_sweep
 from cse_platform.leaderboard.trials import (
     MADE_IN_SWEEP,
     find_sweep_and_number,
     read_trials,
     select_trials,
 )
-from cse_platform.stores.sql.lease import add_request, lease_owners, waiting_requests
+from cse_platform.stores.sql.lease import add_request, waiting_requests
 from cse_platform.stores.sql.store import HANG_SECONDS, Store, open_store
 from cse_platform.stores.sql.tables import (
     AttemptRecord,
@@ -72,20 +73,22 @@ def send_request(
             stored, lease = find_sweep(session, sweep), session.get(SweepLeaseRecord, sweep)
             if (source := stored.spec.get("source")) in UNCHECKED_DATA:
                 raise SweepRefusedError(f"sweep {sweep!r} was {source}, so nothing runs it")
-            owner = lease_owners(session, sweep).get(sweep)
+            overview = read_sweep(session, sweep)
             columns = SweepTrialRecord.number, AttemptRecord.state
             query = select_trials(*columns, attempt=MADE_IN_SWEEP)
             rows = session.execute(query.where(SweepTrialRecord.sweep_id == stored.id))
             states = {row.number: row.state for row in rows}
             starts = select(SweepStartRecord.provenance).order_by(SweepStartRecord.started.desc())
             start = session.scalars(starts.where(SweepStartRecord.sweep_id == stored.id)).first()
-        holder = owner if owner is not None and owner.lives else None
+        holder = overview.holder if overview.holder and overview.holder.lives else None
         if holder is None and lease is not None and lease.folder:
             refuse_deleted(Path(lease.folder) / JOURNAL_FILE)
         if number is not None and action not in _TAKES:
             raise SweepRefusedError(f"{reference!r} is a trial; {action} takes a sweep: {sweep}")
         if action == "stop" and holder is None:
-            raise SweepRefusedError(f"sweep {sweep!r} is not running; it is {stored.state}")
+            raise SweepRefusedError(
+                f"no driver runs sweep {sweep!r} on this leaderboard; its state is {overview.state}"
+            )
         if action == "limit" and holder is None:
             raise SweepRefusedError(
                 f"sweep {sweep!r} is not running, and its next start goes by its file: set "

@@ -15,9 +15,11 @@ from cse_platform.leaderboard.families import FAMILIES, FamilyName, families_bes
 from cse_platform.leaderboard.filters import EVERY_ROW, Filters
 from cse_platform.leaderboard.records import LeaderboardRow, single_seed
 from cse_platform.leaderboard.selection import require_filters
+from cse_platform.leaderboard.sweeps import read_sweep
 from cse_platform.leaderboard.trials import NAMES, find_trial, is_trial_reference
 from cse_platform.numbers import HASH_DIGITS
-from cse_platform.stores.sql.tables import GroupRecord, sweep_or_none
+from cse_platform.stores.sql.tables import GroupRecord, SweepRecord, find_sweep, sweep_or_none
+from cse_platform.sweep.problems import did_you_mean
 
 
 def find_row(
@@ -42,7 +44,7 @@ def find_row(
         )
     lacking = [row.reference for row in rows if not row.scores]
     if scored and len(lacking) == len(rows):
-        others = list[str]()
+        way_out, others = _find_way_to_scores(session, rows), list[str]()
         for family in FAMILIES:
             _, candidates = find_candidates(session, reference, filters, tasks=family, scored=True)
             columns = family_named(family, candidates).columns
@@ -51,7 +53,7 @@ def find_row(
         raise NotFoundError(
             f"{reference!r} has no test scores of {tasks}; "
             + f"choose {' or '.join(others)}, or " * bool(others)
-            + "add them with `evaluate:` in its sweep file or cse-evaluate on its trials"
+            + way_out
         )
     if len(rows) > 1:
         listed = "; ".join(
@@ -70,6 +72,18 @@ def find_row(
             "choose one with --backbone, --identity or METHOD@CONFIGURATION"
         )
     return name, rows[0]
+
+
+def _find_way_to_scores(session: Session, rows: Sequence[LeaderboardRow]) -> str:
+    """Say how rows get test scores: from their sweep, if one runs that scores its best trials."""
+    for name in dict.fromkeys(row.sweep for row in rows):
+        scores = find_sweep(session, name).spec.get("evaluate") is not None
+        if scores and read_sweep(session, name).state == "RUNNING":
+            return (
+                f"wait for sweep {name!r}, which is still running and scores its best on the test "
+                "sets of its file at the end; cse-evaluate on its trials adds others"
+            )
+    return "add them with `evaluate:` in its sweep file or cse-evaluate on its trials"
 
 
 def find_candidates(
@@ -108,9 +122,10 @@ def find_candidates(
         rows = [single_seed(row, trial.seed) for row in of_configuration if trial.seed in row.keys]
         name = reference if "#" in reference else reference[:HASH_DIGITS]
     else:
+        sweeps = session.scalars(select(SweepRecord.name)).all()
         raise NotFoundError(
             f"{reference!r} is not a method of this leaderboard; name one of "
-            f"{', '.join(methods) or 'none'}, {NAMES}"
+            f"{', '.join(methods) or 'none'}, {NAMES}{did_you_mean(reference, [*methods, *sweeps])}"
         )
     group_of = attrgetter("method", "backbone", "dev.identity")
     lacking, beside = {group_of(row) for row in rows if not row.scores}, list[LeaderboardRow]()

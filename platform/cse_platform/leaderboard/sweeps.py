@@ -98,7 +98,7 @@ class SweepOverview:
     the search, and it is not `scoring`.
     """
     scoring: bool
-    """Whether it runs, all its trials have ended, and it scores them on test sets."""
+    """Whether it runs, all its trials have ended, and it scores complete ones on test sets."""
     quiet: float | None
     """Seconds since the last sign of activity; None unless it runs."""
 
@@ -351,7 +351,8 @@ def _build_overviews(
         if ended:
             missing = _estimate_missing_trials(session, record, missing, pace, now)
         all_ended = ended > 0 and missing == 0 and not counts["RUNNING"]
-        scoring = all_ended and record.spec.get("evaluate") is not None
+        has_models = counts["COMPLETE"] > 0
+        scoring = all_ended and has_models and record.spec.get("evaluate") is not None
         at_most, limit = stored_at_most(record.spec), limits.get(record.name)
         if limit is not None and limit.time > restarted:  # a start goes by the file again
             at_most = limit.at_most

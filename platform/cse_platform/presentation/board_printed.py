@@ -56,11 +56,10 @@ def _make_paper_table(board: Board, block: Sequence[str], group: Group) -> Table
     on = f", {backbone_name(*backbones)}" if len(backbones) == 1 else ""
     metric = block[0].rpartition("_")[2]
     measure = _MEASURES.get(board.family, "main score")
-    other_kinds = [name for name in block if ":" in name]  # the others are correlations of pairs
-    if board.family == OWN and len(other_kinds) < len(block):
-        listed_kinds = f", main score of {', '.join(other_kinds)}," * bool(other_kinds)
-        measure = f"Spearman{listed_kinds}"
     measure = metric.upper() if metric in RANKING_METRICS else measure
+    if board.family == OWN:  # a set without a kind is one of pairs
+        kinds = group_by(block, lambda name: "main score" if ":" in name else "Spearman")
+        measure = ", ".join(f"{kind} on {' and '.join(sets)}" for kind, sets in kinds.items()) + ","
     rows = [entry.row for entry in group.ours]
     listed = (f"{mark} {', '.join(sources)}" for sources, mark in marks.items())
     only = "; only rows with the same one are comparable."

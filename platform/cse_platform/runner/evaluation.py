@@ -31,10 +31,11 @@ def evaluate_selected(state: SweepState, *, apply_requests: Callable[[], None]) 
     spec = state.spec
     if spec.evaluate is None:
         return
+    if not (chosen := chosen_trials(state.history, top=spec.evaluate.top)):
+        return  # no trial is complete
     # What scores depend on besides the trial and the tasks.
     settings = {"data": spec.data, "slicing_length": spec.evaluate.slicing_length}
     tasks, settings_key = with_snapshots(spec.evaluate.parsed_tasks), json.dumps(settings)
-    chosen = chosen_trials(state.history, top=spec.evaluate.top)
     waiting = [
         trial for trial in chosen if not tasks.parts <= trial.evaluated.get(settings_key, set())
     ]

@@ -27,6 +27,8 @@ _FATAL = re.compile(r"^\*\*\* (SIG\w+) received at ", re.M)
 """The line that Ray prints in a worker before such a stack."""
 _EXIT_CODE = re.compile(r"exits with an exit code (\d+)")
 _WORKER_DIED = "because its worker process has died"
+_UNREACHABLE = re.compile(r"^The actor \w+ is unavailable: ", re.M)
+"""How Ray begins the error of a process whose connection broke before its end was known."""
 _LAST_LINES = 50
 _LINE_LENGTH = 1000
 """Maximum length of a line of foreign text in characters; longer lines are cut."""
@@ -105,7 +107,7 @@ def failure_without_report(text: str, printed: str, method: Method) -> Failure:
     traceback = clean_text(_ATTEMPT.split(text)[-1].strip())
     lines = traceback.splitlines() or ["it left no error"]
     line = lines[-1 if lines[0].startswith("ray::") else 0]  # a traceback, or an error of Ray's own
-    if _WORKER_DIED in traceback:
+    if _WORKER_DIED in traceback or _UNREACHABLE.search(traceback):
         line = _describe_death(traceback, printed, method)
     return Failure(_cut_line(line), traceback, end="crash")
 
@@ -129,6 +131,8 @@ def _describe_death(traceback: str, printed: str, method: Method) -> str:
         ended = f"ended by {fatal[-1][1]}{location}"
     elif "SIGTERM" in traceback:
         ended = "was ended by SIGTERM"
+    elif _UNREACHABLE.search(traceback):
+        ended = "was killed, or its machine can no longer be reached"
     elif code := _EXIT_CODE.search(traceback):
         ended = f"ended with exit code {code[1]}"
     else:

@@ -99,7 +99,7 @@ class SweepState:
     """The error of all trials so far, if that has ended the sweep."""
     scored: tuple[int, int] | None = None
     """How many of the trials selected on dev are scored on test sets, and how many there are; None
-    before the scoring."""
+    before the scoring, and if there are none."""
     nodes: NodeChecks | None = None
     """The nodes of a joined cluster that get trials; None where all nodes do."""
 

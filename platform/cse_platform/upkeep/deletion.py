@@ -25,7 +25,7 @@ from cse_platform.safe_paths import delete_below, find_below, resolve_links
 from cse_platform.secrets import mask_url
 from cse_platform.stores.mlflow.sweep_run import MirroredSweep, find_mirrored_sweep
 from cse_platform.stores.optuna.sink import open_stored_study
-from cse_platform.stores.sql.lease import Lease
+from cse_platform.stores.sql.lease import Lease, refuse_while_driven
 from cse_platform.stores.sql.removal import remove_cursors, remove_sweep
 from cse_platform.stores.sql.store import Store
 from cse_platform.stores.sql.tables import SweepLeaseRecord, sweep_or_none
@@ -261,14 +261,17 @@ def plan_deletion(board: Store, url: str, sweep: str, *, runs: Path) -> Deletion
 
     Raises:
         NotFoundError: if there is no sweep of that name, and no deletion of it has begun.
-        SweepRefusedError: if it is a trial, its journal is not here, the folder belongs to a sweep
-            on another leaderboard, or its part of the storage to another runs folder.
+        SweepRefusedError: if it is a trial, a driver holds it, its journal is not here, the folder
+            belongs to a sweep on another leaderboard, or its part of the storage to another runs
+            folder.
         StoreError: if a store does not answer.
     """
     with board.session() as session:
         journal = _locate_journal(session, sweep, runs.absolute())
         identity, stored = read_journal_id(journal), sweep_or_none(session, sweep)
         is_stored = stored is not None and stored.journal == identity
+        if is_stored:
+            refuse_while_driven(session.connection(), sweep)
         spec, started = dict[str, Any](), dict[str, None]()
         with suppress(JournalError):  # up to a damaged line
             for _, event in read_journal(journal):

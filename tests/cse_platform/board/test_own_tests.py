@@ -105,7 +105,7 @@ def test_they_are_shown_where_they_are_asked_for_and_on_the_page(own_board) -> N
         text = shown("--tasks", "own", *options).replace("\\_", "_")
         assert all(name in text for name in OWN), options
     latex = shown("--tasks", "own", "--format", "latex")
-    assert r"\caption{Spearman x 100, " in latex, latex
+    assert r"\caption{Spearman on law and two\_clean, x 100, " in latex, latex
     latex = shown("compare", "rankcse", "simcse", "--tasks", "own", "--format", "latex")
     assert "RankCSE against SimCSE, scores x 100" in latex and "RankCSE is above SimCSE" in latex
     assert "A: rankcse@" in latex and "B: simcse@" in latex  # as commands take them

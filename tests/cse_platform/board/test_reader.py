@@ -19,7 +19,7 @@ from cse_platform.leaderboard.statistics.compare import holm
 from cse_platform.leaderboard.statistics.intervals import RankInterval
 from cse_platform.presentation.comparison import describe_limits, describe_row, verdict
 from cse_platform.stores.sql import tables
-from cse_platform.tracking.events import TrialScore
+from cse_platform.tracking.events import SweepFinished, TrialScore
 
 
 def test_intervals_are_over_seeds_and_of_a_single_one_over_pairs(reader) -> None:
@@ -207,6 +207,7 @@ def test_another_reading_is_told_and_what_cannot_be_compared(board, reader) -> N
     assert any("pooler avg against cls." in text for text in describe_limits(comparison))
     for name, match in {
         "bert": "is not a method of this leaderboard; name one of hicl, simcse, sncse,",
+        "simsce": r"first 6 digits; did you mean 'simcse'\?$",
         "hicl@dd": "'hicl@dd' is not a complete configuration that matches",
         "0d0d0d": "no trial's key begins with '0d0d0d'",
     }.items():
@@ -243,6 +244,21 @@ def test_a_name_never_means_a_scored_row_instead_of_the_best_on_dev(board, reade
     assert reader.row("hicl", Filters(identity="dev-1"))[1].reference == best
     with pytest.raises(QueryError, match=f"'{best}' has no test scores of sts; add them"):
         reader.compare(best, "simcse")
+
+
+def test_a_row_whose_sweep_still_runs_waits_for_its_test_scores(board, reader) -> None:
+    for sweep, spec in {"late": {"evaluate": {"top": 1, "tasks": ["sts"]}}, "bare": {}}.items():
+        begun = sweep_started(sweep, method="rankcse", spec=spec)
+        lives = trial_life(0, {9: 0.5}, sweep=sweep, method="rankcse", configuration=sweep)
+        apply_events(board, [begun, *lives], journal=sweep)
+    with pytest.raises(QueryError, match="'late' has no test scores of sts; wait for sweep 'late'"):
+        reader.compare("late", "hicl")
+    apply_events(board, [SweepFinished(sweep="late", state="COMPLETE")], journal="late")
+    for sweep in ("late", "bare"):
+        with pytest.raises(QueryError, match=f"'{sweep}' has no test scores of sts; add them"):
+            reader.compare(sweep, "hicl")
+    with pytest.raises(QueryError, match=r"did you mean 'late'\?$"):
+        reader.compare("laet", "hicl")
 
 
 def test_a_comparison_says_who_was_chosen_after_test_sets_were_opened(reader) -> None:

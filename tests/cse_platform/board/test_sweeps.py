@@ -135,6 +135,14 @@ def test_when_its_trials_have_ended_it_scores_them_on_test_sets(board) -> None:
     assert not seen(board, minutes=55).scoring
 
 
+def test_a_sweep_whose_trials_all_failed_scores_none(board) -> None:
+    evaluate = {"top": 1, "tasks": ["sts"]}
+    changes = {"search": {"trials": 1}, "seeds": {"search": 42}, "evaluate": evaluate}
+    failed = at(10, *trial_life(0, {}, state="FAIL"))
+    apply_events(board, [*at(0, sweep_started(spec=SPEC | changes)), *failed])
+    assert not seen(board, minutes=15).scoring
+
+
 def test_what_was_done_before_the_last_start_says_nothing_of_its_pace(board, half_way) -> None:
     apply_events(board, half_way)
     again = at(100, sweep_started(spec=SPEC))

@@ -156,6 +156,16 @@ def test_the_end_of_a_process_names_signal_or_exit_code_and_the_last_line_printe
         assert re.fullmatch(f"its process {said}", failure.message) and failure.end == "crash"
         whole = with_last_lines(failure, printed).traceback
         assert whole.startswith(DIED + detail) and whole.endswith(printed.rstrip() or detail)
+    unreachable = (
+        "The actor c7c5 is unavailable: The actor is temporarily unavailable: RpcError: RPC error: "
+        "Socket closed rpc_code: 14. The task may or may not have been executed on the actor."
+    )
+    failure = failure_without_report(unreachable, "loss 0.5\n", of_module("x"))
+    assert (failure.message, failure.traceback) == (
+        "its process was killed, or its machine can no longer be reached; it printed last: "
+        "loss 0.5",
+        unreachable,
+    )
     lost = failure_without_report(
         "The actor died because its node has died.", "a\n", of_module("x")
     )

@@ -13,6 +13,7 @@ from cse_platform.launch import progress
 from cse_platform.launch.progress import SweepProgress, watching
 from cse_platform.launch.sweep_lines import trial_line
 from cse_platform.presentation.terminal import Silence
+from cse_platform.runner.evaluation import evaluate_selected
 from cse_platform.tracking.events import now
 
 SPACE = {"temperature": [0.123456], "kind": ["b"]}
@@ -77,6 +78,17 @@ def test_a_failed_trial_says_where_to_look(drive, monkeypatch) -> None:
         "trial   0 FAIL     dev         seed 42  temperature=0.123 kind=b: ValueError: "
         f"[enforce fail] /x (key {trial.key[:8]}, traceback {traceback})"
     )
+
+
+def test_where_every_trial_failed_no_test_sets_are_counted(start) -> None:
+    evaluate = {"top": 1, "tasks": ["sts"]}
+    drive = start(space=SPACE, search={"trials": 2}, evaluate=evaluate, score=rising)
+    view = progress_of(drive)
+    for _ in range(2):
+        (plan,) = drive.start()
+        drive.fail(plan.key, "ValueError: nan", crashed=False)
+    evaluate_selected(drive.state, apply_requests=list)
+    assert re.fullmatch(r"small: 2 of 2 trials · elapsed 0:\d\d", view.summary())
 
 
 def test_what_is_taken_over_counts_and_has_a_best(start) -> None:

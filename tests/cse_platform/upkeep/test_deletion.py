@@ -237,8 +237,9 @@ def test_the_opening_of_test_sets_for_a_shared_trial_outlives_the_sweep(lab) -> 
 def test_a_sweep_that_a_driver_holds_is_not_deleted(lab) -> None:
     files = lab.files()
     with lab.board() as board, Lease(board, "small", None):
-        said = delete("small", "--runs", lab.runs, "--yes", code=1).output
-        assert "cse-sweep stop small" in said
+        for option in ("--yes", "--dry-run"):
+            refused = delete("small", "--runs", lab.runs, option, code=1)
+            assert "cse-sweep stop small" in refused.stderr and refused.stdout == "", option
     assert lab.files() == files
     with lab.board() as board:
         Lease(board, "imported", None).close()

@@ -60,12 +60,12 @@ def lease_owners(session: Session, sweep: str | None = None) -> dict[str, LeaseO
     return {record.sweep: holder_of(record, now) for record in session.scalars(query)}
 
 
-def refuse_while_driven(connection: Connection) -> None:
-    """Raise SweepRefusedError if a driver holds a sweep of a leaderboard."""
+def refuse_while_driven(connection: Connection, sweep: str | None = None) -> None:
+    """Raise SweepRefusedError if a driver holds a sweep of a leaderboard, or one of that name."""
     if not inspect(connection).has_table(SweepLeaseRecord.__tablename__):
         return
     with Session(connection) as session:
-        for name, owner in lease_owners(session).items():
+        for name, owner in lease_owners(session, sweep).items():
             if owner.lives:
                 raise SweepRefusedError(
                     f"process {owner.pid} on {owner.host} runs sweep {name!r}; wait until it ends, "
