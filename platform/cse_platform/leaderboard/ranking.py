@@ -231,8 +231,8 @@ def rank_rows(
     """Return the rows with what depends on the whole board, or on papers.
 
     These are the headline, which is the family's first average that any row has, or else the task
-    that most rows have, and None for dev; and the gap to a published number. If `resampled`, also the rank, and
-    the intervals of scores of a single seed.
+    that most rows have, and None for dev; and the gap to a published number. If `resampled`, also
+    the rank, and the intervals of scores of a single seed.
     """
     scored = Counter(column for row in rows for column in row.scores)
     most = max(family.columns, key=scored.__getitem__, default=DEV)

@@ -56,8 +56,8 @@ def seed_interval(
 
     A bootstrap of two to five seeds would be too narrow by :math:`\sqrt{(n_x-1)/n_x}`, and would
     have normal tails instead of the heavy ones of t (for two seeds, 2 standard errors instead of
-    12.7). It assumes that seeds are normally distributed. None for a single seed and for equal ones, whose
-    spread is unknown.
+    12.7). It assumes that seeds are normally distributed. None for a single seed and for equal
+    ones, whose spread is unknown.
 
     If the paper prints the standard deviation :math:`s_m` over :math:`n_m` seeds, the degrees of
     freedom are Welch's. Otherwise its mean is taken as exact, and the interval covers only our
