@@ -234,9 +234,9 @@ def rank_rows(
     that most rows have, and None for dev; and the gap to a published number. If `resampled`, also
     the rank, and the intervals of scores of a single seed.
     """
-    scored = Counter(column for row in rows for column in row.scores)
-    most = max(family.columns, key=scored.__getitem__, default=DEV)
-    headline = next((n for n in (*family.averages, most) if scored[n]), None)
+    rows_with = Counter(column for row in rows for column in row.scores)
+    most = max(family.columns, key=rows_with.__getitem__, default=DEV)
+    headline = next((name for name in (*family.averages, most) if rows_with[name]), None)
     sampled: list[Sampled | None] = [None] * len(rows)
     ranks: list[RankInterval | None] = [None] * len(rows)
     comparable: dict[str, list[int]] = defaultdict(list)
