@@ -146,6 +146,7 @@ def test_the_set_that_most_rows_have_ranks_and_each_has_a_column(own_board) -> N
 
     client = create_app(own_board).test_client()
     assert "Leaderboard by faq" in client.get("/parts/standing/?tasks=own&sort=faq").text
+    assert 'own test sets: <a href="/?tasks=own">' in client.get("/").text
 
 
 def test_a_name_that_ends_like_a_metric_is_a_task_of_its_own() -> None:

@@ -156,12 +156,15 @@ def _build_context(
     tables = [arrange_columns(table, front=front) for table in wide_board_tables(board)]
     scored = [row for row in rows if row.scores]
     times = Counter(row.method for row in scored)
+    lacking = address.tasks is None and len(scored) < len(rows)
+    own = reader().rows(address.filters, tasks=OWN, ranked=False) if lacking else ()
     return {
         "address": address,
         "board": board,
         "tables": tables,
         "sources": _find_paper_pages(tables),
         "references": [r.method if times[r.method] == 1 else r.reference for r in scored],
+        "has_own": any(row.scores for row in own),
         "cut": len(rows) == SHOWN and address.every,
         "downloads": DOWNLOADS,
         "pictures": pictures,
