@@ -21,6 +21,7 @@ from cse_methods.names import backbone_name, method_name
 from cse_methods.registry import available_methods, get_method
 from cse_methods.reports import LAST_STEP
 from cse_methods.settings import Settings
+from cse_platform.numbers import format_count
 from cse_platform.sweep.problems import did_you_mean, dotted_path, format_value, problems_in
 from cse_platform.tracking.events import TASK_METRICS, TrialState
 from cse_platform.tracking.recorded_runs import average_families
@@ -98,7 +99,8 @@ class Layout:
         """What is refused, one line for the same problem of several rows."""
         return [
             ", ".join([*filter(None, labels[:1]), text])
-            + f" (and {len(labels) - 1} more rows)" * (len(labels) > 1 and any(labels))
+            + f" (and {format_count(len(labels) - 1, 'more row')})"
+            * (len(labels) > 1 and any(labels))
             for text, labels in self._refused.items()
         ]
 
@@ -220,8 +222,9 @@ class Layout:
         """Read the test scores, and add or check the averages of families of tasks."""
         scores = {c.removeprefix("test."): v for c, v in facts.items() if c.startswith("test.")}
         if scores and facts.get("state") in ("FAIL", "PRUNED"):
-            text = "only complete runs have test scores; leave the cell empty"
-            self._note_refusal(label, f"test.{min(scores)}: {text}")
+            columns = ", ".join(f"test.{task}" for task in sorted(scores))
+            text = "only complete runs have test scores; leave them empty"
+            self._note_refusal(label, f"{columns}: {text}")
         if _WRONG not in scores.values():
             for average, mean in average_families(scores).items():
                 if abs(scores.setdefault(average, mean) - mean) > _ROUNDING:
