@@ -33,6 +33,7 @@ from cse_platform.sweep.stores import JOURNAL_FILE, sweep_folder
 from cse_platform.tracking import events
 from cse_platform.tracking.history import History
 from cse_platform.tracking.journal import read_journal_id, share_journal
+from cse_platform.tracking.our_names import refuse_other_spelling
 from cse_platform.tracking.provenance import code_diffs, installed_packages, sweep_provenance
 from cse_platform.tracking.recorded_runs import (
     RecordedRuns,
@@ -169,8 +170,8 @@ def record(
     at once; of a distributed training, only the first process does.
 
     Args:
-        method: the name of what is trained.
-        backbone: the encoder that it begins with.
+        method: the name of what is trained; our name, if it is a method of ours.
+        backbone: the encoder that it begins with, likewise.
         seed: the run's seed. Runs that differ in it alone are one configuration.
         hyperparameters: values by name, as JSON has them.
         sweep: the name that the run is grouped under, which belongs to one runs folder also on a
@@ -181,10 +182,17 @@ def record(
         runs: the runs folder.
 
     Raises:
-        RecordingError: if a value is invalid, the name belongs to another sweep, here or on the
-            leaderboard, or the run is complete already or being recorded by another process.
+        RecordingError: if a value is invalid, a name is another spelling of ours or belongs to
+            another sweep, here or on the leaderboard, or the run is complete already or being
+            recorded by another process.
         JournalError: if the journal cannot be used.
     """
+    identity = {"method": method, "backbone": backbone}
+    for kind, given in {**identity, "dev": dev}.items():
+        try:
+            refuse_other_spelling(kind, given)
+        except ValueError as problem:
+            raise RecordingError(f"{kind}: {problem}") from None
     name = sweep or re.sub(r"[^A-Za-z0-9_.-]", "-", f"{method}-{backbone}-recorded")
     values = {str(key): _read_value(str(key), value) for key, value in hyperparameters.items()}
     try:
@@ -195,7 +203,6 @@ def record(
         raise RecordingError(f"seed: got {seed!r}, expected a whole number from 0")
     journal = sweep_folder(Path(expand_url(str(runs))).absolute(), name) / JOURNAL_FILE
     code_sha256 = None if code is None else _hash_code(Path(expand_url(str(code))))
-    identity = {"method": method, "backbone": backbone}
     try:
         has_sweep(journal)
     except OtherSweepError as error:

@@ -96,6 +96,16 @@ STS = ("sts12", "sts13", "sts14", "sts15", "sts16", "stsb", "sickr")
 REFUSED = {
     "no column 'test.sts11' is known; did you mean 'test.sts1": [WHOLE | {"test.sts11": 0.5}],
     "no column 'dev.sts12' is known": [WHOLE | {"dev.sts12": 0.5}],
+    "no column 'dev.stsb_spearman' is known; did you mean 'dev.stsb'?": [
+        WHOLE | {"dev.stsb_spearman": 0.5}
+    ],
+    "no column 'dev.SICK-R.spearman_cosine' is known; did you mean 'dev.sickr'?": [
+        WHOLE | {"dev.SICK-R.spearman_cosine": 0.5}
+    ],
+    "no column 'dev.sts12_spearman' is known": [WHOLE | {"dev.sts12_spearman": 0.5}],
+    "no column 'test.sts-b_spearman' is known; did you mean 'test.stsb'?": [
+        WHOLE | {"test.sts-b_spearman": 0.5}
+    ],
     "no column 'param.' is known": [WHOLE | {"param.": 0.5}],
     "no column 'State' is known; did you mean 'state'?": [WHOLE | {"State": "failed"}],
     "no column 'Unnamed: 0' is known; it is the index": [WHOLE | {"Unnamed: 0": 0}],

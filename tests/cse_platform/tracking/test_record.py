@@ -258,6 +258,9 @@ REFUSED = {
     "complete": ({"seed": 0}, r"seed 0 of these hyperparameters is complete .*, dev 50\.00\)"),
     "other method": ({"method": "yours", "sweep": SWEEP}, "has method mine, and this run yours"),
     "other dev set": ({"dev": "sickr"}, "has dev set stsb, and this run sickr"),
+    "our backbone": ({"backbone": "BERT-base-uncased"}, "^backbone: .* did you mean 'bert-base'"),
+    "our method": ({"method": " SimCSE"}, r"^method: .* got ' SimCSE'; did you mean 'simcse'"),
+    "our dev set": ({"dev": "STS-B_spearman"}, "^dev: .* did you mean 'stsb'"),
 }
 
 
@@ -267,7 +270,7 @@ def test_what_cannot_be_recorded_is_refused_and_nothing_is_written(runs):
         run.report(step=1, metrics={DEV: 0.5})
         with pytest.raises(RecordingError, match="being recorded by another process"):
             record(**RUN, seed=0, runs=runs).__enter__()
-    before = read_kinds(runs)
+    before, folders = read_kinds(runs), [*(runs / "sweeps").iterdir()]
     for changes, message in REFUSED.values():
         with (
             pytest.raises(RecordingError, match=message),
@@ -275,6 +278,7 @@ def test_what_cannot_be_recorded_is_refused_and_nothing_is_written(runs):
         ):
             pass
     assert read_kinds(runs) == before
+    assert [*(runs / "sweeps").iterdir()] == folders
 
 
 @pytest.mark.usefixtures("no_process")
