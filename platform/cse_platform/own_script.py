@@ -23,6 +23,7 @@ from cse_methods.data.dev_selection import dev_metric
 from cse_platform.databases import expand_url
 from cse_platform.errors import JournalError, OtherSweepError, RecordingError, StoreError
 from cse_platform.numbers import percent
+from cse_platform.recorded_scores import make_recorded_scores, read_number, read_scores
 from cse_platform.secrets import mask_text
 from cse_platform.standard_streams import echo
 from cse_platform.stores.recording import fill_leaderboard, has_sweep, start_filling
@@ -37,10 +38,8 @@ from cse_platform.tracking.our_names import refuse_other_spelling
 from cse_platform.tracking.provenance import code_diffs, installed_packages, sweep_provenance
 from cse_platform.tracking.recorded_runs import (
     RecordedRuns,
-    average_families,
     lock_run,
     make_end,
-    make_evaluation,
     make_sweep_start,
     make_trial_start,
 )
@@ -57,6 +56,8 @@ class Recording:
     seed: int
     trial: str
     """The key of its trial."""
+    number: int
+    """The number of its trial, which SWEEP#N names."""
     sweep: str
     journal: Path
     group: str
@@ -89,9 +90,7 @@ class Recording:
         Raises:
             RecordingError: if a step or a metric is invalid; nothing is recorded then.
         """
-        values = {
-            name: _read_number(f"metrics[{name!r}]", value) for name, value in metrics.items()
-        }
+        values = {name: read_number(f"metrics[{name!r}]", value) for name, value in metrics.items()}
         if wrong := [name for name in values if not _METRIC.fullmatch(name)]:
             raise RecordingError(
                 f"metrics: got {wrong[0]!r}, expected names such as {self.dev}, train/loss or "
@@ -126,25 +125,21 @@ class Recording:
 
         They are fractions: Spearman's correlation, or accuracy for transfer tasks; the average of a
         family is added when all its tasks have one. The score of an unknown task, or another
-        number, is left out, which stderr says: the run is trained by then.
+        number, is left out, which stderr says: the run is trained by then. The function
+        `record_scores` adds it when the run is complete.
         """
-        numbers = {}
-        for task, value in scores.items():
-            try:
-                numbers[task] = _read_score(task, value)
-            except RecordingError as error:
-                echo(f"{error}; this score is left out", err=True)
-        self.scores |= numbers
-        if numbers:
-            self._append_event(
-                make_evaluation(
-                    average_families(self.scores) | numbers,
-                    source=events.RECORDED,
-                    group=self.group,
-                    sweep=self.sweep,
-                    trial=self.trial,
-                )
+        numbers, problems = read_scores(scores)
+        for problem in problems:
+            echo(
+                f"{problem} (this score is left out; when the run is complete, "
+                f"cse_platform.record_scores('{self.sweep}#{self.number}', {{task: score}}, "
+                f"runs={str(self.journal.parents[2])!r}) adds it)",
+                err=True,
             )
+        if numbers:
+            of_trial = {"group": self.group, "sweep": self.sweep, "trial": self.trial}
+            self._append_event(make_recorded_scores(numbers, self.scores, **of_trial))
+            self.scores |= numbers
 
     def _append_event(self, event: events.Event) -> None:
         with share_journal(self.journal) as append:
@@ -237,6 +232,7 @@ def record(
                     "what has changed as a hyperparameter or by code=__file__, or give sweep= "
                     "another name"
                 )
+            number = known.number if known is not None else len(history.trials)
             if history.spec is None or history.complete:
                 script = Path(sys.argv[0]).name or "an interpreter"
                 append(
@@ -258,7 +254,7 @@ def record(
                     **identity,
                     seed=seed,
                     time=started,
-                    number=known.number if known is not None else len(history.trials),
+                    number=number,
                     configuration=configuration,
                     code=code_sha256,
                     values=values,
@@ -269,7 +265,7 @@ def record(
             )
             recorded.end_dead(append)
         start_filling(journal)
-        run = Recording(seed, trial, name, journal, group, dev_metric(dev))
+        run = Recording(seed, trial, number, name, journal, group, dev_metric(dev))
         try:
             yield run
         except BaseException as error:
@@ -360,24 +356,6 @@ def _read_value(name: str, value: Any) -> Any:
             f"hyperparameters[{name!r}]: got {format_value(value)}, expected what JSON has: a "
             "number, a text, true or false, null, a list or a mapping"
         ) from None
-
-
-def _read_score(task: str, value: Any) -> float:
-    """Read the test score of a task."""
-    if task not in events.TASK_METRICS:
-        expected = ", ".join(events.TASK_METRICS)
-        raise RecordingError(f"scores: got {task!r}, expected tasks out of {expected}")
-    number = _read_number(f"scores[{task!r}]", value)
-    if not -1 <= number <= 1:
-        raise RecordingError(f"{task}: got {number:g}, expected a fraction from -1 to 1")
-    return number
-
-
-def _read_number(label: str, value: Any) -> float:
-    try:
-        return float(value)
-    except (TypeError, ValueError):
-        raise RecordingError(f"{label}: got {value!r}, expected a number") from None
 
 
 def _hash_code(path: Path) -> str:
