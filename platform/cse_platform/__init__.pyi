@@ -5,6 +5,7 @@ from cse_platform.leaderboard.api import Leaderboard as Leaderboard
 from cse_platform.leaderboard.api import open_leaderboard as open_leaderboard
 from cse_platform.leaderboard.filters import Filters as Filters
 from cse_platform.own_script import record as record
+from cse_platform.recorded_scores import record_scores as record_scores
 from cse_platform.runner.worker import trainable as trainable
 from cse_platform.sweep.file import load_sweep as load_sweep
 from cse_platform.sweep.spec import SweepSpec as SweepSpec

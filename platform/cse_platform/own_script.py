@@ -23,6 +23,7 @@ from cse_methods.data.dev_selection import dev_metric
 from cse_platform.databases import expand_url
 from cse_platform.errors import JournalError, OtherSweepError, RecordingError, StoreError
 from cse_platform.numbers import percent
+from cse_platform.recorded_scores import make_recorded_scores, read_number, read_scores
 from cse_platform.secrets import mask_text
 from cse_platform.standard_streams import echo
 from cse_platform.stores.recording import fill_leaderboard, has_sweep, start_filling
@@ -33,13 +34,12 @@ from cse_platform.sweep.stores import JOURNAL_FILE, sweep_folder
 from cse_platform.tracking import events
 from cse_platform.tracking.history import History
 from cse_platform.tracking.journal import read_journal_id, share_journal
+from cse_platform.tracking.our_names import refuse_other_spelling
 from cse_platform.tracking.provenance import code_diffs, installed_packages, sweep_provenance
 from cse_platform.tracking.recorded_runs import (
     RecordedRuns,
-    average_families,
     lock_run,
     make_end,
-    make_evaluation,
     make_sweep_start,
     make_trial_start,
 )
@@ -56,6 +56,8 @@ class Recording:
     seed: int
     trial: str
     """The key of its trial."""
+    number: int
+    """The number of its trial, which SWEEP#N names."""
     sweep: str
     journal: Path
     group: str
@@ -88,9 +90,7 @@ class Recording:
         Raises:
             RecordingError: if a step or a metric is invalid; nothing is recorded then.
         """
-        values = {
-            name: _read_number(f"metrics[{name!r}]", value) for name, value in metrics.items()
-        }
+        values = {name: read_number(f"metrics[{name!r}]", value) for name, value in metrics.items()}
         if wrong := [name for name in values if not _METRIC.fullmatch(name)]:
             raise RecordingError(
                 f"metrics: got {wrong[0]!r}, expected names such as {self.dev}, train/loss or "
@@ -125,25 +125,21 @@ class Recording:
 
         They are fractions: Spearman's correlation, or accuracy for transfer tasks; the average of a
         family is added when all its tasks have one. The score of an unknown task, or another
-        number, is left out, which stderr says: the run is trained by then.
+        number, is left out, which stderr says: the run is trained by then. The function
+        `record_scores` adds it when the run is complete.
         """
-        numbers = {}
-        for task, value in scores.items():
-            try:
-                numbers[task] = _read_score(task, value)
-            except RecordingError as error:
-                echo(f"{error}; this score is left out", err=True)
-        self.scores |= numbers
-        if numbers:
-            self._append_event(
-                make_evaluation(
-                    average_families(self.scores) | numbers,
-                    source=events.RECORDED,
-                    group=self.group,
-                    sweep=self.sweep,
-                    trial=self.trial,
-                )
+        numbers, problems = read_scores(scores)
+        for problem in problems:
+            echo(
+                f"{problem} (this score is left out; when the run is complete, "
+                f"cse_platform.record_scores('{self.sweep}#{self.number}', {{task: score}}, "
+                f"runs={str(self.journal.parents[2])!r}) adds it)",
+                err=True,
             )
+        if numbers:
+            of_trial = {"group": self.group, "sweep": self.sweep, "trial": self.trial}
+            self._append_event(make_recorded_scores(numbers, self.scores, **of_trial))
+            self.scores |= numbers
 
     def _append_event(self, event: events.Event) -> None:
         with share_journal(self.journal) as append:
@@ -169,8 +165,8 @@ def record(
     at once; of a distributed training, only the first process does.
 
     Args:
-        method: the name of what is trained.
-        backbone: the encoder that it begins with.
+        method: the name of what is trained; our name, if it is a method of ours.
+        backbone: the encoder that it begins with, likewise.
         seed: the run's seed. Runs that differ in it alone are one configuration.
         hyperparameters: values by name, as JSON has them.
         sweep: the name that the run is grouped under, which belongs to one runs folder also on a
@@ -181,10 +177,17 @@ def record(
         runs: the runs folder.
 
     Raises:
-        RecordingError: if a value is invalid, the name belongs to another sweep, here or on the
-            leaderboard, or the run is complete already or being recorded by another process.
+        RecordingError: if a value is invalid, a name is another spelling of ours or belongs to
+            another sweep, here or on the leaderboard, or the run is complete already or being
+            recorded by another process.
         JournalError: if the journal cannot be used.
     """
+    identity = {"method": method, "backbone": backbone}
+    for kind, given in {**identity, "dev": dev}.items():
+        try:
+            refuse_other_spelling(kind, given)
+        except ValueError as problem:
+            raise RecordingError(f"{kind}: {problem}") from None
     name = sweep or re.sub(r"[^A-Za-z0-9_.-]", "-", f"{method}-{backbone}-recorded")
     values = {str(key): _read_value(str(key), value) for key, value in hyperparameters.items()}
     try:
@@ -195,7 +198,6 @@ def record(
         raise RecordingError(f"seed: got {seed!r}, expected a whole number from 0")
     journal = sweep_folder(Path(expand_url(str(runs))).absolute(), name) / JOURNAL_FILE
     code_sha256 = None if code is None else _hash_code(Path(expand_url(str(code))))
-    identity = {"method": method, "backbone": backbone}
     try:
         has_sweep(journal)
     except OtherSweepError as error:
@@ -230,6 +232,7 @@ def record(
                     "what has changed as a hyperparameter or by code=__file__, or give sweep= "
                     "another name"
                 )
+            number = known.number if known is not None else len(history.trials)
             if history.spec is None or history.complete:
                 script = Path(sys.argv[0]).name or "an interpreter"
                 append(
@@ -251,7 +254,7 @@ def record(
                     **identity,
                     seed=seed,
                     time=started,
-                    number=known.number if known is not None else len(history.trials),
+                    number=number,
                     configuration=configuration,
                     code=code_sha256,
                     values=values,
@@ -262,7 +265,7 @@ def record(
             )
             recorded.end_dead(append)
         start_filling(journal)
-        run = Recording(seed, trial, name, journal, group, dev_metric(dev))
+        run = Recording(seed, trial, number, name, journal, group, dev_metric(dev))
         try:
             yield run
         except BaseException as error:
@@ -353,24 +356,6 @@ def _read_value(name: str, value: Any) -> Any:
             f"hyperparameters[{name!r}]: got {format_value(value)}, expected what JSON has: a "
             "number, a text, true or false, null, a list or a mapping"
         ) from None
-
-
-def _read_score(task: str, value: Any) -> float:
-    """Read the test score of a task."""
-    if task not in events.TASK_METRICS:
-        expected = ", ".join(events.TASK_METRICS)
-        raise RecordingError(f"scores: got {task!r}, expected tasks out of {expected}")
-    number = _read_number(f"scores[{task!r}]", value)
-    if not -1 <= number <= 1:
-        raise RecordingError(f"{task}: got {number:g}, expected a fraction from -1 to 1")
-    return number
-
-
-def _read_number(label: str, value: Any) -> float:
-    try:
-        return float(value)
-    except (TypeError, ValueError):
-        raise RecordingError(f"{label}: got {value!r}, expected a number") from None
 
 
 def _hash_code(path: Path) -> str:

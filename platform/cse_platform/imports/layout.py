@@ -8,21 +8,21 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
-from functools import cache, partial
+from functools import partial
 from typing import Any, cast
 
 from pydantic import ValidationError, create_model
 
 from cse_methods.data.dev_selection import DEV_TASKS, dev_metric
-from cse_methods.encoders.short_names import HUB, ONLY_PACKAGED
 from cse_methods.errors import UnknownMethodError
 from cse_methods.files.cells import NO_TEXTS, parse_number
-from cse_methods.names import backbone_name, method_name
-from cse_methods.registry import available_methods, get_method
+from cse_methods.registry import get_method
 from cse_methods.reports import LAST_STEP
 from cse_methods.settings import Settings
+from cse_platform.numbers import format_count
 from cse_platform.sweep.problems import did_you_mean, dotted_path, format_value, problems_in
 from cse_platform.tracking.events import TASK_METRICS, TrialState
+from cse_platform.tracking.our_names import find_task, refuse_other_spelling
 from cse_platform.tracking.recorded_runs import average_families
 from cse_platform.values import map_leaves
 
@@ -98,7 +98,8 @@ class Layout:
         """What is refused, one line for the same problem of several rows."""
         return [
             ", ".join([*filter(None, labels[:1]), text])
-            + f" (and {len(labels) - 1} more rows)" * (len(labels) > 1 and any(labels))
+            + f" (and {format_count(len(labels) - 1, 'more row')})"
+            * (len(labels) > 1 and any(labels))
             for text, labels in self._refused.items()
         ]
 
@@ -117,11 +118,11 @@ class Layout:
         )
         if kind == "dev":  # a search that climbs a test set has no dev score
             is_known = re.fullmatch(r"[A-Za-z0-9][\w.-]{0,99}", name, re.ASCII) is not None and (
-                name in DEV_TASKS or name not in TASK_METRICS
+                name in DEV_TASKS or find_task(name) is None
             )
         if isinstance(column, str) and is_known and kind + dot in _READERS:
             return _READERS[kind + dot]
-        hint = did_you_mean(str(column), known)
+        hint = did_you_mean(f"{kind}{dot}{find_task(name) or name}", known)
         hint = hint or f"; leave it out, or rename it to one of {_NAMES}, {_FORMS}"
         if re.fullmatch(r"|Unnamed: \d+|__index_level_\d+__", str(column)):
             hint = "; it is the index of a frame: write the file with index=False"
@@ -220,8 +221,9 @@ class Layout:
         """Read the test scores, and add or check the averages of families of tasks."""
         scores = {c.removeprefix("test."): v for c, v in facts.items() if c.startswith("test.")}
         if scores and facts.get("state") in ("FAIL", "PRUNED"):
-            text = "only complete runs have test scores; leave the cell empty"
-            self._note_refusal(label, f"test.{min(scores)}: {text}")
+            columns = ", ".join(f"test.{task}" for task in sorted(scores))
+            text = "only complete runs have test scores; leave them empty"
+            self._note_refusal(label, f"{columns}: {text}")
         if _WRONG not in scores.values():
             for average, mean in average_families(scores).items():
                 if abs(scores.setdefault(average, mean) - mean) > _ROUNDING:
@@ -257,24 +259,10 @@ def _read_label(cell: Any) -> str:
     return label
 
 
-@cache
-def _find_spellings(column: str) -> dict[str, str]:
-    """Find our names of methods or backbones by how others spell them, in lower case."""
-    if column == "method":
-        return {other.lower(): n for n in available_methods() for other in (method_name(n), n)}
-    spellings = {name: name for name in ("mini", *ONLY_PACKAGED, *HUB)}
-    for name, row in HUB.items():
-        for other in (row["model"], row["model"].rpartition("/")[2], backbone_name(name)):
-            spellings[other.lower()] = name
-    return spellings
-
-
 def _read_known_label(cell: Any, column: str) -> str:
     """Read the name of a method or backbone, which may be new, but no other spelling of ours."""
     label = _read_label(cell)
-    if (ours := _find_spellings(column).get(label.lower(), label)) != label:
-        got = format_value(label)
-        raise ValueError(f"expected our name for it, got {got}; did you mean {ours!r}?")
+    refuse_other_spelling(column, label)
     return label
 
 

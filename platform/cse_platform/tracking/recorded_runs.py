@@ -4,6 +4,7 @@ A recorded run holds a lock of its own as long as its process lives; so others c
 was killed.
 """
 
+from collections import defaultdict
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from pathlib import Path
@@ -108,6 +109,8 @@ class RecordedRuns:
         self.journal = journal
         self.offset = 0
         """The offset in the journal up to which it was read."""
+        self.scores = defaultdict[str, dict[str, float]](dict)
+        """The test scores of each run by task."""
         self._history = History()
 
     def read_on(self) -> History:
@@ -118,6 +121,10 @@ class RecordedRuns:
         refuse_older_copy(self.journal, self.offset)
         for end, event in read_journal(self.journal, offset=self.offset):
             self._history.apply(event)
+            if isinstance(event, events.TrialStarted):
+                self.scores.pop(event.trial, None)
+            elif isinstance(event, events.TrialEvaluated):
+                self.scores[event.trial] |= {score.task: score.value for score in event.scores}
             self.offset = end
         return self._history
 

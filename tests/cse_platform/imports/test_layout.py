@@ -41,7 +41,7 @@ def test_all_that_is_wrong_is_told_at_once_by_row_and_column(tmp_path, monkeypat
         WHOLE | {"run": "g", "seed": 7.0},
         WHOLE | {"run": "h", "step": 0, "method": True},
         {"run": "i", "seed": 2**32, "step": 10, "dev.sickr": "0,7"},
-        WHOLE | {"run": "j", "state": "pruned", "test.sts12": 0.5, "finished": "2026-01-05 JST"},
+        WHOLE | {"run": "j", "state": "pruned", "finished": "2026-01-05 JST"} | TESTED,
         WHOLE | {"run": "k", "seed": 8, "test.avg_sts": 0.501} | {f"test.{t}": 0.5 for t in STS},
         WHOLE | {"run": "l", "finished": "1970-01-20T10:54:00Z"},
         {"run": "m", "state": "running", "dev.stsb": 99, "seed": "?"},
@@ -66,7 +66,7 @@ def test_all_that_is_wrong_is_told_at_once_by_row_and_column(tmp_path, monkeypat
         ("row 6 (d), state: expected one of complete, failed, pruned, running, got 'fin", ""),
         ("row 6 (d), started: expected a time such as ", "or unit='s'"),
         ("row 7 (e), seed: expected a whole number from 0, got '4_5'", ""),
-        ("row 7 (e), method: it is missing; a run needs it unless", "failed (and 1 more rows)"),
+        ("row 7 (e), method: it is missing; a run needs it unless", "failed (and 1 more row)"),
         ("row 7 (e), backbone: it is missing", ""),
         ("row 7 (e), state: it is missing", ""),
         ("row 7 (e), finished: 2026-01-05 09:00:00+00:00 is before the start, ", ""),
@@ -79,7 +79,7 @@ def test_all_that_is_wrong_is_told_at_once_by_row_and_column(tmp_path, monkeypat
             "row 12 (i), dev.stsb: a dev point lacks this score; ",
             "frame.dropna(subset=['dev.stsb'])",
         ),
-        ("row 13 (j), test.sts12: only complete runs have test scores", ""),
+        ("row 13 (j), test.sickr, test.sts12: only complete runs have", "; leave them empty"),
         ("row 13 (j), finished: expected a time such as ", ""),
         ("row 14 (k), test.avg_sts: 0.501 is not the mean of its tasks, 0.5000", ""),
         ("row 15 (l), finished: 1970-01-20 10:54:00+00:00 is not of this century", ""),
@@ -91,10 +91,21 @@ def test_all_that_is_wrong_is_told_at_once_by_row_and_column(tmp_path, monkeypat
     assert not (tmp_path / "runs").exists()
 
 
+TESTED = {"test.sts12": 0.5, "test.sickr": 0.5}
 STS = ("sts12", "sts13", "sts14", "sts15", "sts16", "stsb", "sickr")
 REFUSED = {
     "no column 'test.sts11' is known; did you mean 'test.sts1": [WHOLE | {"test.sts11": 0.5}],
     "no column 'dev.sts12' is known": [WHOLE | {"dev.sts12": 0.5}],
+    "no column 'dev.stsb_spearman' is known; did you mean 'dev.stsb'?": [
+        WHOLE | {"dev.stsb_spearman": 0.5}
+    ],
+    "no column 'dev.SICK-R.spearman_cosine' is known; did you mean 'dev.sickr'?": [
+        WHOLE | {"dev.SICK-R.spearman_cosine": 0.5}
+    ],
+    "no column 'dev.sts12_spearman' is known": [WHOLE | {"dev.sts12_spearman": 0.5}],
+    "no column 'test.sts-b_spearman' is known; did you mean 'test.stsb'?": [
+        WHOLE | {"test.sts-b_spearman": 0.5}
+    ],
     "no column 'param.' is known": [WHOLE | {"param.": 0.5}],
     "no column 'State' is known; did you mean 'state'?": [WHOLE | {"State": "failed"}],
     "no column 'Unnamed: 0' is known; it is the index": [WHOLE | {"Unnamed: 0": 0}],
@@ -114,7 +125,7 @@ REFUSED = {
     "expected our name for it, got 'FacebookAI/roberta-base'; did you mean 'roberta-base'?": [
         WHOLE | {"backbone": "FacebookAI/roberta-base"}
     ],
-    "backbone: expected our name for it, got 'BERT-Base'; did you mean 'bert-base'? (and 1 more": [
+    "expected our name for it, got 'BERT-Base'; did you mean 'bert-base'? (and 1 more row)": [
         WHOLE | {"backbone": "BERT-Base", "run": run} for run in "ab"
     ],
     "run: expected a name without blanks around it, got 'NA'": [WHOLE | {"run": "NA"}],

@@ -5,20 +5,23 @@ import math
 import multiprocessing
 import os
 import signal
+import subprocess
 import sys
 from contextlib import suppress
 from multiprocessing.synchronize import Event as EventType
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
+from failing import failing
 from filelock import FileLock
 from mlflow import MlflowClient
 from processes import wait_until
 
 from cse_methods import get_method
 from cse_methods.tasks import STS_TASKS
-from cse_platform import Filters, open_leaderboard, record
+from cse_platform import Filters, import_runs, open_leaderboard, record, record_scores
 from cse_platform.errors import NoStoreError, QueryError, RecordingError, StoreError
 from cse_platform.stores.rebuild import fill_search_store, rebuild
 from cse_platform.stores.recording import fill_stores
@@ -40,7 +43,8 @@ def runs(tmp_path, monkeypatch) -> Path:
 @pytest.fixture
 def no_process(monkeypatch) -> None:
     """No process fills stores beside the runs: the test does it itself, or reads the journal."""
-    monkeypatch.setattr("cse_platform.own_script.start_filling", lambda journal: None)
+    for home in ("own_script", "recorded_scores"):
+        monkeypatch.setattr(f"cse_platform.{home}.start_filling", lambda journal: None)
 
 
 def read_kinds(runs: Path, sweep: str = SWEEP) -> list[str]:
@@ -258,6 +262,9 @@ REFUSED = {
     "complete": ({"seed": 0}, r"seed 0 of these hyperparameters is complete .*, dev 50\.00\)"),
     "other method": ({"method": "yours", "sweep": SWEEP}, "has method mine, and this run yours"),
     "other dev set": ({"dev": "sickr"}, "has dev set stsb, and this run sickr"),
+    "our backbone": ({"backbone": "BERT-base-uncased"}, "^backbone: .* did you mean 'bert-base'"),
+    "our method": ({"method": " SimCSE"}, r"^method: .* got ' SimCSE'; did you mean 'simcse'"),
+    "our dev set": ({"dev": "STS-B_spearman"}, "^dev: .* did you mean 'stsb'"),
 }
 
 
@@ -267,7 +274,7 @@ def test_what_cannot_be_recorded_is_refused_and_nothing_is_written(runs):
         run.report(step=1, metrics={DEV: 0.5})
         with pytest.raises(RecordingError, match="being recorded by another process"):
             record(**RUN, seed=0, runs=runs).__enter__()
-    before = read_kinds(runs)
+    before, folders = read_kinds(runs), [*(runs / "sweeps").iterdir()]
     for changes, message in REFUSED.values():
         with (
             pytest.raises(RecordingError, match=message),
@@ -275,6 +282,7 @@ def test_what_cannot_be_recorded_is_refused_and_nothing_is_written(runs):
         ):
             pass
     assert read_kinds(runs) == before
+    assert [*(runs / "sweeps").iterdir()] == folders
 
 
 @pytest.mark.usefixtures("no_process")
@@ -321,18 +329,105 @@ def test_an_invalid_report_is_refused_and_the_run_goes_on(runs):
 def test_a_score_of_an_unknown_task_or_scale_is_left_out_of_a_run_that_is_trained(runs, capsys):
     with record(**RUN, seed=0, runs=runs) as run:
         run.report(step=2, metrics={DEV: 0.5})
-        run.record_scores({"sts12": 0.6, "ours": 0.7, "sts13": 60, "sts14": "good"})
-        run.record_scores({"sts15": math.nan})
+        run.record_scores({"sts12": 0.6, "ours": 0.7, "sts13": 70.12, "sts14": "good"})
+        run.record_scores({"sts15": math.nan, "sts-16": 0.5})
     events = [event for _, event in read_journal(runs / "sweeps" / SWEEP / "journal.jsonl")]
     evaluated, finished, _ = events[-3:]
     assert [(score.task, score.value) for score in evaluated.scores] == [("sts12", 0.6)]
     assert finished.state == "COMPLETE"
     told = capsys.readouterr().err.splitlines()
-    assert len(told) == 4
-    for line, name in zip(
-        told, ("'ours'", "sts13: got 60", "sts14", "sts15: got nan"), strict=True
+    way_out = f"cse_platform.record_scores('{SWEEP}#0', {{task: score}}, runs='{runs}') adds it)"
+    for line, problem in zip(
+        told,
+        (
+            "no task 'ours' is known; expected one of sts12, ",
+            "sts13: got 70.12, expected a fraction from -1 to 1; did you mean 0.7012?",
+            "scores['sts14']: got 'good', expected a number",
+            "sts15: got nan, expected a fraction from -1 to 1 (this score is left out",
+            "no task 'sts-16' is known; did you mean 'sts16'?",
+        ),
+        strict=True,
     ):
-        assert name in line
+        assert problem in line and line.endswith(way_out)
+
+
+def test_test_scores_are_added_to_a_complete_run_from_other_processes(runs, tmp_path, monkeypatch):
+    monkeypatch.setenv("CSE_STORE", url := f"sqlite:///{tmp_path}/lab.db")
+    first, second, third, *others = STS_TASKS
+    for seed in (0, 1):
+        with record(**RUN, seed=seed, runs=runs) as run:
+            run.report(step=2, metrics={DEV: 0.5})
+            run.record_scores({first: 0.63, second: 0.1})
+    assert (run.sweep, run.number) == (SWEEP, 1)
+    added: dict[str, float] = {second: 0.7, third: 0.7, **dict.fromkeys(others, 0.7)}
+    halves = {f"{SWEEP}#1": (second, third), run.trial: others}  # both at once
+    command = "import sys, json, cse_platform\ncse_platform.record_scores(*json.loads(sys.argv[1]))"
+    processes = [
+        subprocess.Popen(
+            [
+                sys.executable,
+                "-c",
+                command,
+                json.dumps([name, {task: added[task] for task in half}]),
+            ],
+            cwd=runs.parent,
+        )
+        for name, half in halves.items()
+    ]
+    assert [process.wait() for process in processes] == [0, 0]
+    with open_leaderboard(url) as board:
+        before, after = (
+            {s.task: s.value for s in board.trial(f"{SWEEP}#{number}").scores if s.split == "test"}
+            for number in (0, 1)
+        )
+    assert before == {first: 0.63, second: 0.1}
+    assert after == {first: 0.63, **added, "avg_sts": pytest.approx(0.69)}
+    client = MlflowClient(f"sqlite:///{runs}/mlflow.db")
+    tested = "metrics.`test/avg_sts_spearman` > 0.68"
+    wait_until(lambda: len(client.search_runs(["1"], tested)) == 1, "MLflow has the scores")
+
+
+@pytest.mark.usefixtures("no_process")
+def test_scores_of_what_is_no_complete_recorded_run_are_refused(runs):
+    with record(**RUN, seed=0, runs=runs) as run:
+        run.report(step=2, metrics={DEV: 0.5})
+    with suppress(ZeroDivisionError), record(**RUN, seed=1, runs=runs):
+        _ = 1 / 0
+    table = pd.DataFrame([{"run": "a", "method": "mine", "backbone": "bert-base", "seed": 1}])
+    import_runs(table.assign(state="complete", **{"dev.stsb": 0.5}), sweep="lab-b", runs=runs)
+    searched = runs / "sweeps" / "searched" / "journal.jsonl"
+    searched.parent.mkdir()
+    searched.write_text(run.journal.read_text().replace('"source":"recorded",', ""))
+    before = read_kinds(runs)
+
+    def refuse(case: str) -> None:
+        trial, scores, message = NO_RUNS[case]
+        with pytest.raises(RecordingError, match=message):
+            record_scores(trial, scores, runs=runs)
+
+    with record(**RUN, seed=2, runs=runs):
+        assert not failing(refuse, NO_RUNS)
+    assert "trial_evaluated" not in read_kinds(runs) and read_kinds(runs)[: len(before)] == before
+    assert {path.name for path in (runs / "sweeps").iterdir()} == {SWEEP, "searched"}
+
+
+SCORES = {"sts12": 0.7}
+NO_RUNS: dict[str, tuple[str, dict[str, Any], str]] = {
+    "no sweep": ("none#0", SCORES, "no sweep in .*runs has a trial 'none#0'; expected SWEEP#N"),
+    "no number": (f"{SWEEP}#9", SCORES, f"has a trial '{SWEEP}#9'"),
+    "no key": ("0" * 64, SCORES, "has a trial '000"),
+    "no name": ("", SCORES, "has a trial ''"),
+    "failed": (f"{SWEEP}#1", SCORES, r"#1 has failed \(ZeroDivisionError.*only complete runs"),
+    "running": (f"{SWEEP}#2", SCORES, "#2 has not ended, and only complete runs"),
+    "searched": ("searched#0", SCORES, "trial of cse-sweep.*; cse-evaluate searched#0 scores it"),
+    "imported": ("lab-b#0", SCORES, r"was imported, .* its columns test\.TASK"),
+    "no scores": (f"{SWEEP}#0", {}, "scores: got none"),
+    "wrong scores": (
+        f"{SWEEP}#0",
+        {"sts12": 0.7, "sts13": 70.12, "sick-r": 0.7, "stsb": "?"},
+        "^sts13: .* did you mean 0.7012.; .* did you mean 'sickr'.; .* expected a number$",
+    ),
+}  # fmt: skip
 
 
 @pytest.mark.usefixtures("no_process")
