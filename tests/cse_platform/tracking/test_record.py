@@ -2,13 +2,10 @@
 
 import json
 import math
-import multiprocessing
 import os
-import signal
 import subprocess
 import sys
 from contextlib import suppress
-from multiprocessing.synchronize import Event as EventType
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +15,7 @@ from failing import failing
 from filelock import FileLock
 from mlflow import MlflowClient
 from processes import wait_until
+from recording_processes import CONTEXT, DEV, RUN, SWEEP, record_between, record_one
 
 from cse_methods import get_method
 from cse_methods.tasks import STS_TASKS
@@ -27,10 +25,7 @@ from cse_platform.stores.rebuild import fill_search_store, rebuild
 from cse_platform.stores.recording import fill_stores
 from cse_platform.tracking.journal import read_journal
 
-SWEEP = "mine-bert-base-recorded"
-RUN = {"method": "mine", "backbone": "bert-base", "hyperparameters": {"temperature": 0.05}}
 ORIGIN = f"recorded by {Path(sys.argv[0]).name}"
-DEV = "dev/stsb_spearman"
 
 
 @pytest.fixture
@@ -82,19 +77,10 @@ def test_a_recorded_run_is_on_the_leaderboard_and_in_mlflow(runs):
     assert sorted(scores) == [0.71, 0.73]
 
 
-def record_one(runs: Path, seed: int) -> None:
-    with record(**RUN, seed=seed, runs=runs, sweep="many") as run:
-        for step in range(3):
-            run.report(step=step, metrics={DEV: 0.5 + seed / 1000})
-        if seed % 10 == 3:
-            os.kill(os.getpid(), signal.SIGKILL)
-
-
 @pytest.mark.usefixtures("no_process")
 @pytest.mark.parametrize("count", [20, pytest.param(100, marks=pytest.mark.slow)])
 def test_processes_at_once_lose_nothing_and_killed_ones_have_failed(runs, count):
-    fork = multiprocessing.get_context("fork")
-    processes = [fork.Process(target=record_one, args=(runs, seed)) for seed in range(count)]
+    processes = [CONTEXT.Process(target=record_one, args=(runs, seed)) for seed in range(count)]
     for process in processes:
         process.start()
     for process in processes:
@@ -109,20 +95,12 @@ def test_processes_at_once_lose_nothing_and_killed_ones_have_failed(runs, count)
     assert [end.cause for end in ends if end.state == "FAIL"] == ["machine"] * (count // 10)
 
 
-def record_between(runs: Path, begun: EventType, may_end: EventType) -> None:
-    with record(**RUN, seed=1, runs=runs) as run:
-        begun.set()
-        may_end.wait()
-        run.report(step=1, metrics={DEV: 0.7})
-
-
 @pytest.mark.usefixtures("no_process")
 def test_a_run_that_begins_when_the_stores_are_all_but_full_is_stored_too(runs, monkeypatch):
     with record(**RUN, seed=0, runs=runs) as run:
         run.report(step=1, metrics={DEV: 0.6})
-    fork = multiprocessing.get_context("fork")
-    begun, may_end = fork.Event(), fork.Event()
-    other = fork.Process(target=record_between, args=(runs, begun, may_end))
+    begun, may_end = CONTEXT.Event(), CONTEXT.Event()
+    other = CONTEXT.Process(target=record_between, args=(runs, begun, may_end))
     release, filler = FileLock.release, os.getpid()
 
     def release_and_go_on(lock: FileLock, *options: bool) -> None:
