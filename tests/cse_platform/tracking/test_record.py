@@ -13,9 +13,9 @@ import pandas as pd
 import pytest
 from failing import failing
 from filelock import FileLock
+from forked_processes import CONTEXT, DEV, RUN, SWEEP, record_between, record_one
 from mlflow import MlflowClient
 from processes import wait_until
-from recording_processes import CONTEXT, DEV, RUN, SWEEP, record_between, record_one
 
 from cse_methods import get_method
 from cse_methods.tasks import STS_TASKS

@@ -12,6 +12,7 @@ import pandas as pd
 import pytest
 from board_contents import contents
 from commands import invoke
+from forked_processes import CONTEXT, rebuild_until
 from scored_boards import few_resamples as few_resamples
 from sqlalchemy import create_engine, inspect, text
 from stored_trials import trials_of, url_of
@@ -390,22 +391,23 @@ def test_a_deleted_sweep_leaves_what_others_took_over_and_no_notes(
     assert len(after["trials"]) == 2
 
 
+REPLACEMENT = replacement.__name__
 MOMENTS = (
-    (replacement, "make_tables", 1),
-    (rebuilding, "gather_journals", 1),
-    (rebuilding, "apply_journal", 1),
-    (rebuilding, "apply_journal", 2),
-    (rebuilding, "store_reused_trials", 1),
-    (rebuilding, "_refuse_to_lose", 1),
-    (rebuilding, "gather_journals", 2),
-    (rebuilding, "store_reused_trials", 2),
-    (rebuilding, "_refuse_to_lose", 2),
-    (replacement.Replacement, "_copy_live_rows", 1),
+    (REPLACEMENT, "make_tables", 1),
+    (rebuild.__module__, "gather_journals", 1),
+    (rebuild.__module__, "apply_journal", 1),
+    (rebuild.__module__, "apply_journal", 2),
+    (rebuild.__module__, "store_reused_trials", 1),
+    (rebuild.__module__, "_refuse_to_lose", 1),
+    (rebuild.__module__, "gather_journals", 2),
+    (rebuild.__module__, "store_reused_trials", 2),
+    (rebuild.__module__, "_refuse_to_lose", 2),
+    (f"{REPLACEMENT}:Replacement", "_copy_live_rows", 1),
 )
-"""Functions, and at which of their calls the process dies."""
+"""Functions by their homes, and at which of their calls the process dies."""
 LAST_MOMENTS = {
-    "sqlite": ((replacement, "_finish_file", 1), (replacement, "put_database", 1)),
-    "postgresql": ((replacement, "_copy_owner_and_grants", 1),),
+    "sqlite": ((REPLACEMENT, "_finish_file", 1), (REPLACEMENT, "put_database", 1)),
+    "postgresql": ((REPLACEMENT, "_copy_owner_and_grants", 1),),
 }
 
 
@@ -422,12 +424,12 @@ def test_a_kill_at_any_moment_leaves_the_old_one_or_the_new_one(
     old, others = contents(board), find_others(board)
     board.close()
     kind = leaderboard_url.partition(":")[0].partition("+")[0]
-    for module, name, times in (*MOMENTS, *LAST_MOMENTS[kind]):
-        kill_at(module, name, times, lambda: rebuild(leaderboard_url, [runs]))
+    for home, name, times in (*MOMENTS, *LAST_MOMENTS[kind]):
+        kill_rebuild(home, name, times, leaderboard_url, runs)
         with open_store(leaderboard_url) as opened:
             wait_for_end(opened, others)
             assert contents(opened) == old, name
-    kill_at(rebuilding, "Rebuilt", 1, lambda: rebuild(leaderboard_url, [runs]))
+    kill_rebuild(rebuild.__module__, "Rebuilt", 1, leaderboard_url, runs)
     with open_store(leaderboard_url) as opened:
         wait_for_end(opened, others)
         assert contents(opened) == whole
@@ -452,24 +454,12 @@ def wait_for_end(board: Store, others: set[int]) -> None:
         time.sleep(0.01)
 
 
-def kill_at(module: Any, name: str, times: int, work: Callable[[], object]) -> None:
-    """Do something in a process that dies as a function is called for so many times."""
-    if (child := os.fork()) == 0:
-        called, original = 0, getattr(module, name)
-
-        def die(*arguments: Any, **named: Any) -> Any:
-            nonlocal called
-            called += 1
-            if called == times:
-                os._exit(9)
-            return original(*arguments, **named)
-
-        try:
-            setattr(module, name, die)
-            work()
-        finally:
-            os._exit(1)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 9, name
+def kill_rebuild(home: str, name: str, times: int, url: str, runs: Path) -> None:
+    """Rebuild in a process that dies as a function is called for so many times."""
+    process = CONTEXT.Process(target=rebuild_until, args=(home, name, times, url, runs))
+    process.start()
+    process.join()
+    assert process.exitcode == 9, name
 
 
 def change_schema(file: Path) -> None:
