@@ -29,6 +29,10 @@ CONNECTIONS = 5
 """The most connections that a sweep has open at once, if one PostgreSQL holds all its stores."""
 _FULL = re.compile(r"(too many (connections|clients)|remaining connection slots).*")
 """What PostgreSQL says where a role, a database or the server has no connection left."""
+_LACKS_PRIVILEGE = "42501"
+"""PostgreSQL's code of the error that a login lacks a privilege."""
+ROLES = "docs/administration.md describes the roles"
+"""The way out where a login may not do something."""
 
 _TIMEOUTS = {
     "connect_timeout": 10,
@@ -66,9 +70,13 @@ def expand_url(written: str) -> str:
 def explain_denial(url: str, error: Exception) -> str | None:
     """Say what a database denies this user, and the way out.
 
-    That is a file or folder of SQLite that belongs to somebody else, or one more connection to
-    PostgreSQL. Returns None if the error has another reason.
+    That is a file or folder of SQLite that belongs to somebody else, or on PostgreSQL one more
+    connection, or what its login has no privilege for. Returns None if the error has another
+    reason.
     """
+    reason = getattr(error, "orig", None)  # SQLAlchemy's errors hold the driver's
+    if getattr(reason, "sqlstate", None) == _LACKS_PRIVILEGE:
+        return f"{str(reason).splitlines()[0]}; use a login that may do it: {ROLES}"
     if full := _FULL.search(str(error)):
         return (
             f"{full[0]}; a sweep needs up to {CONNECTIONS} connections to a PostgreSQL server that "

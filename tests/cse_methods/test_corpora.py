@@ -241,7 +241,7 @@ BROKEN: list[tuple[str, str | bytes, dict[str, Any], str]] = [
     ("a.jsonl", '{"text": "a"}\n{"text":\n', TEXT, "line 2: expected one JSON object"),
     ("a.jsonl", '{"text": "a"}\n', {"column": 1}, "its columns have names, text"),
     ("a.parquet", b"PAR1 no", TEXT, "no Parquet file that can be read"),
-    ("a.txt", "One.\n", TEXT, "no table by the end of its name; expected .csv"),
+    ("a.txt", "One.\n", TEXT, ".parquet, or state in a sweep file its format: csv, tsv, unquoted"),
     ("a.txt", "One.\n\nTwo.\n", {}, "line 2: empty; remove"),
     ("a.txt", "One.\n \t\r\nTwo.\n\nThree.\n", {}, "a.txt, line 2: empty, the first of 2; "),
     ("a.txt", "", {}, "no sentences"),

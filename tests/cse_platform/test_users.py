@@ -1,3 +1,4 @@
+import json
 import os
 import re
 import subprocess
@@ -7,16 +8,20 @@ from typing import Any
 
 import psycopg
 import pytest
+from commands import invoke
 from doc_blocks import blocks
 from ruamel.yaml import YAML
 from sqlalchemy import make_url, select
-from stored_trials import apply_events
+from stored_trials import apply_events, write_journal
 from sweep_events import sweep_started, trial_life
 
+from cse_platform.cli.leaderboard import main as leaderboard
+from cse_platform.cli.sweep import main as sweep
 from cse_platform.control.annotations import annotate
 from cse_platform.control.requests import send_request
 from cse_platform.errors import StoreError
 from cse_platform.leaderboard.api import open_leaderboard
+from cse_platform.stores.rebuild import rebuild
 from cse_platform.stores.sql.lease import Lease
 from cse_platform.stores.sql.store import open_store
 from cse_platform.stores.sql.tables import AnnotationRecord, SweepRequestRecord
@@ -27,6 +32,10 @@ pytestmark = pytest.mark.postgres
 PAGE = Path(__file__).parents[2] / "docs" / "administration.md"
 PASSWORD = "a-password"
 DENIED = "permission denied|must be owner"
+SWEEP = {
+    "sweep": "tiny", "method": "simcse", "backbone": "mini", "corpus": "builtin",
+    "data": "builtin", "space": {"temperature": [0.05, 0.1]}, "search": {"trials": 1},
+}  # fmt: skip
 
 
 @pytest.fixture
@@ -91,6 +100,53 @@ def test_a_driver_writes_and_a_reader_not(shared, tmp_path) -> None:
                 connection.execute(statement)
 
 
+def test_what_a_login_must_not_do_is_refused_before_it_begins(
+    server, tmp_path, monkeypatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("sweep.yaml").write_text(json.dumps(SWEEP))
+    Path("runs.csv").write_text(
+        "run,method,backbone,seed,state,dev.stsb\na,x,mini,1,complete,0.5\n"
+    )
+    as_driver, as_reader = ({"CSE_STORE": url_as(server, name)} for name in ("ann", "rae"))
+    dry_run, imports = ["sweep.yaml", "--dry-run"], ["import", "runs.csv", "--sweep", "lab"]
+    commands = (sweep, dry_run), (sweep, dry_run[:1]), (leaderboard, imports)
+    for main, words in commands:
+        told = invoke(main, *words, env=as_driver, code=1).stderr
+        assert "there is no leaderboard yet, and this login may not create tables; let the" in told
+        assert "docs/administration.md" in told and "CREATE TABLE" not in told
+    rebuilds = [["rebuild", "--only", "leaderboard", *more] for more in ([], ["--dry-run"])]
+    refusal = "rebuild needs the owner of the tables, cse_owner, with CREATE on the database; this"
+    write_journal(Path("runs/sweeps/first/journal.jsonl"), [sweep_started()])
+
+    def refuse_rebuilds() -> None:
+        for words in rebuilds:
+            told = invoke(leaderboard, *words, env=as_driver, code=1).stderr
+            assert refusal in told and "login is ann: docs/administration.md" in told
+
+    refuse_rebuilds()
+    as_owner = {"CSE_STORE": url_as(server, "cse_owner")}
+    for words in rebuilds:
+        invoke(leaderboard, *words, env=as_owner)
+    refuse_rebuilds()
+    assert "tiny: simcse on mini" in invoke(sweep, *dry_run, env=as_driver).output
+    for main, words in commands:
+        told = invoke(main, *words, env=as_reader, code=1).stderr
+        assert re.search(r"denied for table \w+; use a login that may do it: docs/", told)
+
+
+def test_who_may_make_tables_and_schemas_rebuilds_an_empty_database(server, tmp_path) -> None:
+    write_journal(tmp_path / "sweeps" / "first" / "journal.jsonl", [sweep_started()])
+    owner, driver = url_as(server, "cse_owner"), url_as(server, "ann")
+    with as_admin(owner) as connection:
+        connection.execute("GRANT CREATE ON DATABASE leaderboard TO ann")
+        connection.execute("GRANT CREATE ON SCHEMA public TO ann")
+    for _ in range(2):
+        assert rebuild(driver, [tmp_path]).after["sweeps"] == 1
+    with pytest.raises(StoreError, match="rebuild needs the owner of the tables, ann, with"):
+        rebuild(owner, [tmp_path])
+
+
 def test_who_wrote_is_the_login(shared, tmp_path, monkeypatch) -> None:
     monkeypatch.setenv("LOGNAME", "somebody-else")
     driver = url_as(shared, "ann")
@@ -146,8 +202,15 @@ def test_a_search_store_is_shared_alike(server) -> None:
     from optuna import create_study, get_all_study_summaries, load_study
     from optuna.exceptions import StorageInternalError
 
-    from cse_platform.stores.optuna.sink import open_search_store
+    from cse_platform.stores.optuna.sink import open_search_store, open_stored_study
 
+    with (
+        pytest.raises(
+            StoreError, match=r"schema public; use a login that may do it: docs/admin\S+"
+        ),
+        open_stored_study(url_as(server, "ann", "search"), "one", ()),
+    ):
+        pass
     open_search_store(url_as(server, "cse_owner", "search")).engine.dispose()
     storage = open_search_store(url_as(server, "ann", "search"))
     study = create_study(storage=storage, study_name="one")

@@ -2,12 +2,12 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Literal, get_args
+from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
 
 from cse_methods.errors import DataError
-from cse_methods.files.named import TABLES, kind_of_file
+from cse_methods.files.named import kind_of_file
 from cse_methods.settings import Positive, Settings, setting
 
 TableFormat = Literal["csv", "tsv", "unquoted", "jsonl", "parquet"]
@@ -62,15 +62,13 @@ class TableSettings(Settings):
     def __hash__(self) -> int:
         return hash(self.model_dump_json())  # a mapping has no hash of its own
 
-    def format_of(self, path: Path) -> TableFormat:
-        """Return the format of a file. Raises DataError if it is unknown, or has no separator."""
+    def format_of(self, path: Path) -> TableFormat | None:
+        """Return the format of a file; None if neither these settings nor its name tell it.
+
+        Raises DataError if a separator is stated, and the format has none.
+        """
         kind = self.format or _FORMATS.get(kind_of_file(path.name))
         kind = "csv" if kind is None and self.separator else kind
-        if kind is None:
-            raise DataError(
-                f"{path}: no table by the end of its name; expected {', '.join(TABLES)}, or state "
-                f"in a sweep file its format: {', '.join(get_args(TableFormat))}"
-            )
-        if kind not in SEPARATORS and self.separator:
+        if kind not in (None, *SEPARATORS) and self.separator:
             raise DataError(f"{path}: {kind} has no separator {self.separator!r}; leave it out")
         return kind

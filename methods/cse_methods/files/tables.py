@@ -7,9 +7,10 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self, get_args
 
 from cse_methods.errors import DataError, nearest_hint
+from cse_methods.files.named import TABLES
 from cse_methods.files.table_settings import SEPARATORS, ColumnName, TableFormat, TableSettings
 from cse_methods.files.text import decode_lines, read_content, refuse_other_content
 
@@ -111,6 +112,14 @@ def read_table(
     """
     stated = settings or TableSettings()
     kind = stated.format_of(path)
+    if kind is None:
+        way_out = "; save it as one of these"
+        if settings:
+            formats = ", ".join(get_args(TableFormat))
+            way_out = f", or state in a sweep file its format: {formats}"
+        raise DataError(
+            f"{path}: no table by the end of its name; expected {', '.join(TABLES)}{way_out}"
+        )
     if kind == "parquet":
         return _read_parquet(path, only)
     lines = decode_lines(read_content(path), path)

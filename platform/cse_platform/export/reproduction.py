@@ -26,8 +26,8 @@ _README = """\
 # Trial {trial.key}
 
 {method} on {backbone}, seed {trial.seed}. {expected}
-Machine: {machine}; CPU threads: {threads}; Python {python}. On one like it the dev curve is the
-same bit for bit; another GPU, CPU or number of threads changes last digits.
+Machine: {machine}; CPU threads: {threads}; Python {python}.
+{outlook}
 
 ```
 unset CSE_STORE CSE_SEARCH_STORE CSE_MLFLOW_URI MLFLOW_TRACKING_URI RAY_ADDRESS
@@ -61,7 +61,7 @@ def write_reproduction(
     expected = f"Expected: no dev value; the trial is {trial.state}."
     if trial.best_value is not None and trial.state != "RUNNING":
         at = "" if trial.best_step is None else f" at step {trial.best_step}"
-        expected = f"Expected: dev {trial.dev.search} {trial.best_value!r}{at}."
+        expected = f"Expected: dev {trial.dev.search} {trial.best_value:.12g}{at}."
     files = {
         "sweep.yaml": sweep_text(sweep, comment=f"Trial {trial.key} again.\n{expected}"),
         **code.files,
@@ -80,6 +80,7 @@ def write_reproduction(
         method=escape_markdown(trial.method),
         backbone=escape_markdown(trial.backbone),
         expected=escape_markdown(expected),
+        outlook=_describe_outlook(trial),
         machine=escape_markdown(trial.machine or "not known"),
         threads=escape_markdown(trial.provenance.get("threads", "not known")),
         python=escape_markdown(trial.start_facts.get("python", "not known")),
@@ -112,10 +113,10 @@ def carry_own_sets(sweep: dict[str, Any], folder: Path) -> tuple[dict[str, Any],
             for path, copy in copies.items():
                 write_below(folder, copy, local_file(path).read_bytes())
         except (DataError, OutputError, OSError) as problem:
+            known = f"; its rows must have sha256 {own.sha256}" if own.sha256 else ""
             missing.append(
                 f"The dev set {name} is not in this folder ({problem}). Put "
-                f"{', '.join(copies.values())} beside sweep.yaml; its rows must have sha256 "
-                f"{own.sha256}."
+                f"{', '.join(copies.values())} beside sweep.yaml{known}."
             )
         carried_paths = {path: f"./{copy}" for path, copy in copies.items()}
         files[name] = own.with_paths(carried_paths.__getitem__)
@@ -123,13 +124,44 @@ def carry_own_sets(sweep: dict[str, Any], folder: Path) -> tuple[dict[str, Any],
     return {**sweep, "dev": {**dev, "files": carried}}, missing
 
 
+def _describe_outlook(trial: TrialDetails) -> str:
+    """Say whether the commands work as they are, and whether they give the same dev curve."""
+    if trial.origin is not None:
+        return (
+            "The commands work once what is unknown, as listed below, is filled in by hand; the "
+            "dev curve may still differ."
+        )
+    known = (
+        trial.configuration.code,
+        trial.starts and trial.starts[0].packages,
+        trial.machine,
+        trial.provenance.get("threads"),
+        trial.start_facts.get("python"),
+    )
+    if not all(known) or _list_lacking(trial):
+        return "Its code, data and machine are not all known, so the dev curve may differ."
+    if trial.provenance.get("device", "").startswith("cuda"):
+        return "It ran on a GPU, which repeats a dev curve only as far as PyTorch's kernels do."
+    return (
+        "On one like it the dev curve is the same bit for bit; another CPU or number of "
+        "threads changes last digits."
+    )
+
+
+def _list_lacking(trial: TrialDetails) -> list[str]:
+    """List what is not known of the file of the sweep that ran the trial."""
+    return [name for name in ("corpus", "dev", "resources") if name not in trial.spec]
+
+
 def _describe_trial(trial: TrialDetails) -> Iterator[str]:
     """Describe what is unknown of the trial itself, and where it ended otherwise."""
-    lacking = [name for name in ("corpus", "dev", "resources") if name not in trial.spec]
-    known = "sweep.yaml has what the leaderboard knows"
+    known, is_ours = "sweep.yaml has what the leaderboard knows", trial.method in own_methods()
     if trial.origin is not None:
         yield f"It was {trial.origin}: {known}; the trial gets another key."
-    elif lacking:
+        yield "Its corpus is not known: write it into sweep.yaml as corpus: NAME."
+        advice = "cse-sweep trains its own" if is_ours else "install a package with it into venv"
+        yield f"The code of the method {trial.method!r} is not known: {advice}."
+    elif lacking := _list_lacking(trial):
         missing = f"{', '.join(lacking)} are missing"
         yield f"Its sweep file is not known ({missing}): {known}; the trial may get another key."
     names = ("package_commit", "git_commit")
@@ -146,8 +178,8 @@ def _describe_trial(trial: TrialDetails) -> Iterator[str]:
         yield f"It is not finished; on the leaderboard it is {reached}."
     elif trial.state == "FAIL":
         yield f"It failed {reached}: {trial.error}"
-    ours = trial.origin is None and trial.method in own_methods()
-    if ours and (revision := get_method(trial.method).revision) != trial.revision:
+    runs_ours = trial.origin is None and is_ours
+    if runs_ours and (revision := get_method(trial.method).revision) != trial.revision:
         yield (
             f"The method {trial.method!r} is at revision {revision} here, but the trial ran "
             f"revision {trial.revision}: only that code reproduces it."

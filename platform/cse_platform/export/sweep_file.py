@@ -14,9 +14,9 @@ def one_trial_sweep(trial: TrialDetails) -> dict[str, Any]:
     """Make the sweep file of one trial as plain values, in the file's order.
 
     All values are fixed to the trial's, the search seed is the trial's, and it gets the same number
-    of threads, on which its results depend. Settings that the original file lacks (an imported
-    trial has no file) are taken from the leaderboard. Relative paths become absolute if the folder
-    that they are relative to is known and contains them.
+    of threads, on which its results depend. Settings that the original file lacks are taken from
+    the leaderboard; the corpus of an imported or recorded trial is unknown, and left out. Relative
+    paths become absolute if the folder that they are relative to is known and contains them.
     """
     spec, dev = trial.spec, trial.dev
     on_gpu = trial.provenance.get("device", "").startswith("cuda")
@@ -24,11 +24,12 @@ def one_trial_sweep(trial: TrialDetails) -> dict[str, Any]:
     threads = trial.provenance.get("threads")
     if threads is not None and int(threads) != max(1, int(resources.get("cpu", 1))):
         resources["cpu"] = int(threads)
+    corpus = spec.get("corpus") or trial.corpus.split("+")
     sweep = {
         "sweep": f"reproduce-{trial.key[:8]}",
         "method": trial.method,
         "backbone": trial.backbone,
-        "corpus": spec.get("corpus") or trial.corpus.split("+"),
+        **({"corpus": corpus} if trial.origin is None else {}),
         "data": spec.get("data"),
         "dev": spec.get("dev") or {"checkpoint": dev.checkpoint, "search": dev.search},
         "fixed": trial.configuration.values,

@@ -14,7 +14,7 @@ from cse_platform.secrets import mask_url
 from cse_platform.standard_streams import announce
 from cse_platform.stores.mlflow.store import check_uri, is_server
 from cse_platform.stores.optuna.sink import check_search_url
-from cse_platform.stores.sql.store import open_for_reading
+from cse_platform.stores.sql.store import open_for_reading, refuse_read_only
 from cse_platform.sweep import preflight
 from cse_platform.sweep.file import DraftFile, DraftSweep
 from cse_platform.sweep.problems import Inspection, Problem, Steps, dotted_path
@@ -185,6 +185,7 @@ def _check_stores(stores: SweepStores, inspection: Inspection) -> None:
     def refuse_unusable() -> None:
         with suppress(NoStoreError):  # a run will create it
             open_for_reading(stores.leaderboard).close()
+        refuse_read_only(stores.leaderboard)
 
     inspection.run_check(("stores",), partial(refuse_unwritable, stores))
     inspection.run_check(("stores", "leaderboard"), refuse_unusable)

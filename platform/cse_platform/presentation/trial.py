@@ -150,7 +150,7 @@ def explain_reproduction(trial: TrialDetails, options: str = "") -> str:
     """Say which command reproduces a trial, with the options `where`, and what it writes."""
     written = "what trains it again"
     if trial.origin is not None:
-        written = "a sweep file with what is known of it, for a trial with another key"
+        written = "a sweep file to complete by hand, for a trial with another key"
     return f"cse-leaderboard reproduce {trial.key[:HASH_DIGITS]}{options} writes {written}"
 
 

@@ -93,6 +93,58 @@ def test_a_folder_with_something_in_it_is_refused(fill) -> None:
     assert "cannot create the folder file: " in done.stderr
 
 
+def test_the_same_curve_is_promised_only_where_code_data_and_machine_are_known(fill) -> None:
+    bare, *rest, end = life()
+    started = bare.model_copy(update={"code": "c0de" * 16})
+    nowhere = end.model_copy(update={"provenance": {}})
+    on_gpu = end.model_copy(update={"provenance": FACTS | {"device": "cuda:0"}})
+    cases = {
+        "known": [began(), started, *rest, end],
+        "GPU": [began(), started, *rest, on_gpu],
+        "no code": [began(), bare, *rest, end],
+        "no machine": [began(), started, *rest, nowhere],
+        "no Python": [began(provenance={}), started, *rest, end],
+        "no packages": [began(packages={}), started, *rest, end],
+        "no file": [began(spec={}), started, *rest, end],
+    }
+    for name, events in cases.items():
+        fill(*events)
+        one_run("reproduce", KEY, "--to", name)
+        readme = Path(name, "README.md").read_text()
+        assert ("bit for bit" in readme) == (name == "known"), name
+        assert ("It ran on a GPU" in readme) == (name == "GPU"), name
+        assert ("so the dev curve may differ" in readme) == name.startswith("no "), name
+
+
+def test_what_ran_elsewhere_is_completed_by_hand(fill) -> None:
+    started, *rest, end = life()
+    best = {"best_value": 0.8290000000000001, "best_step": None}
+    dev = {"source": "imported", "corpus": "imported", "checkpoint": "stsb", "search": "stsb"}
+    of_lab = {"method": "labcse", "dev": dev | {"identity": "d" * 64}}
+    for origin in ("imported_from", "recorded_from"):
+        for method in ("simcse", "labcse"):
+            ran = started.model_copy(update=of_lab | {"method": method})
+            spec = {"source": origin, "dev": {"checkpoint": "stsb", "search": "stsb"}}
+            start = began(spec=spec, method=method, provenance={origin: "a log"}, packages={})
+            fill(start, ran, *rest, end.model_copy(update=best | {"provenance": {}}))
+            folder = Path(f"{origin}-{method}")
+            said = one_run("reproduce", KEY, "--to", folder).stderr
+            readme = (folder / "README.md").read_text()
+            assert "bit for bit" not in readme and "filled in by hand" in readme
+            assert "Expected: dev stsb 0.829.\n" in readme
+            for told in (
+                "Its corpus is not known: write it into sweep.yaml as corpus: NAME.",
+                f"The code of the method '{method}' is not known: ",
+            ):
+                assert f"note: {told}" in said and f"- {told}" in readme
+            assert ("install a package with it into venv" in readme) == (method == "labcse")
+            assert "the key 'corpus' is missing" in said
+            if method == "simcse":
+                with (folder / "sweep.yaml").open("a") as file:
+                    file.write("corpus: builtin\n")
+                load_sweep(folder / "sweep.yaml")
+
+
 DIRTY = {"provenance": {"package_commit": "c0ffee", "package_dirty": "true"}}
 CUT = {"diffs": {"package": "diff\n### not whole: cut\n"}}
 FOLDER_DIRTY = {"provenance": {"git_commit": "abc", "git_dirty": "true", "git_remote": "ssh://h/r"}}
@@ -178,6 +230,10 @@ def test_an_own_dev_set_lies_there_or_has_its_hash(runs, fill) -> None:
         assert str(own.sha256) in said and "Put my-dev.tsv beside sweep.yaml" in said
         assert not Path(happened, "my-dev.tsv").exists()
         file.unlink(missing_ok=True)
+    dev["files"] = {"my-dev": {"file": "my-dev.tsv"}}  # as an import names it, unseen
+    fill(began(spec=began().spec | {"dev": dev}), *life())
+    said = one_run("reproduce", KEY, "--to", "unseen").stderr
+    assert "Put my-dev.tsv beside sweep.yaml.\n" in said
 
 
 def test_own_files_of_a_task_lie_there(runs, fill) -> None:

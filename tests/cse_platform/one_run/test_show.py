@@ -42,7 +42,7 @@ def test_the_page_of_any_other_and_of_an_imported_trial(fill) -> None:
     assert "COMPLETE, dev stsb 75.00 sweeps" in text and "imported from train.log" in text
     assert "None was kept: it was imported from train.log, without its model" in text
     assert "cse-leaderboard reproduce 0a1b" in text
-    assert "writes a sweep file with what is known of it, for a trial with another key." in text
+    assert "writes a sweep file to complete by hand, for a trial with another key." in text
     assert "revision" not in text and "Settings" not in text and "at step" not in text
 
 

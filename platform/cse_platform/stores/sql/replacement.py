@@ -21,7 +21,7 @@ from filelock import FileLock, Timeout
 from sqlalchemy import Connection, Engine, event, insert, inspect, select, text
 from sqlalchemy.exc import DBAPIError
 
-from cse_platform.databases import put_database, sqlite_url
+from cse_platform.databases import ROLES, put_database, sqlite_url
 from cse_platform.errors import StoreDownError, StoreError, StoreLostError
 from cse_platform.stores.sql import tables
 from cse_platform.stores.sql.lease import refuse_while_driven
@@ -170,7 +170,8 @@ def open_replacement(url: str, *, dry_run: bool = False) -> Iterator[Replacement
 
     Raises:
         StoreDownError: if another process does the same, or the old one does not answer.
-        StoreError: if the URL is of another kind of database, or of one that is no leaderboard.
+        StoreError: if the URL is of another kind of database, or of one that is no leaderboard, or
+            the login is not that of the tables' owner.
         SweepRefusedError: if a driver holds a sweep.
     """
     parsed = parse_url(url)
@@ -339,6 +340,7 @@ def _open_postgres(url: str, dry_run: bool) -> Iterator[Replacement]:
         engine = make_engine(database)
         opened.callback(engine.dispose)
         lock = opened.enter_context(engine.connect())
+        _require_owner(lock)
         if not lock.scalar(text(f"SELECT pg_try_advisory_lock({REBUILD_LOCK})")):
             raise StoreDownError("another process is rebuilding it; wait until it ends")
         lock.commit()
@@ -356,6 +358,28 @@ def _open_postgres(url: str, dry_run: bool) -> Iterator[Replacement]:
         make_tables(beside)
         store = opened.enter_context(Store(beside, private=True))
         yield _PostgresReplacement(engine, store, is_readable=is_readable)
+
+
+def _require_owner(connection: Connection) -> None:
+    """Raise StoreError if this login must not drop the old tables, or make a schema for new ones.
+
+    Without old tables, it names the owner of the database.
+    """
+    owner, login, is_allowed = connection.execute(
+        text(
+            "SELECT pg_get_userbyid(coalesce(c.relowner, d.datdba)), current_user, "
+            "coalesce(pg_has_role(c.relowner, 'USAGE'), true) "
+            "AND has_database_privilege(d.oid, 'CREATE') "
+            "FROM pg_database d LEFT JOIN pg_class c ON c.oid = to_regclass(:table) "
+            "WHERE d.datname = current_database()"
+        ),
+        {"table": tables.SchemaRecord.__tablename__},
+    ).one()
+    if not is_allowed:
+        raise StoreError(
+            f"rebuild needs the owner of the tables, {owner}, with CREATE on the database; this "
+            f"login is {login}: {ROLES}"
+        )
 
 
 def _copy_owner_and_grants(connection: Connection, old: str) -> None:

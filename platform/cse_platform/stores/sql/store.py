@@ -35,11 +35,11 @@ from sqlalchemy import (
 from sqlalchemy.orm import Session
 from sqlalchemy.pool import ConnectionPoolEntry
 
-from cse_platform.databases import connection_timeouts, explain_denial
+from cse_platform.databases import ROLES, connection_timeouts, explain_denial
 from cse_platform.errors import NoStoreError, QueryError, StoreDownError, StoreError, StoreLostError
 from cse_platform.secrets import mask_url
 from cse_platform.stores.sql.column_types import note_folder
-from cse_platform.stores.sql.tables import Base, SchemaRecord
+from cse_platform.stores.sql.tables import Base, SchemaRecord, SweepRecord
 from cse_platform.tracking.provenance import user_and_host
 
 MOST_READERS = 12
@@ -211,7 +211,8 @@ def translate_errors(url: URL) -> Iterator[None]:
         state = getattr(error.orig, "sqlstate", None) if isinstance(error, exc.DBAPIError) else None
         if (denial := explain_denial(str(url), error)) is not None:
             reason = denial
-            kind = StoreError if url.get_backend_name() == "sqlite" else StoreDownError
+            is_down = isinstance(error, exc.OperationalError) and not str(url).startswith("sqlite")
+            kind = StoreDownError if is_down else StoreError
         elif (state or "").startswith(_LIMIT_EXCEEDED):
             kind = StoreLostError
         elif isinstance(
@@ -317,7 +318,8 @@ class Store:
     def make_if_missing(self) -> bool:
         """Make the tables if there is no leaderboard. Returns whether there was none.
 
-        Raises StoreError if it has another schema, or cannot be reached.
+        Raises StoreError if it has another schema, cannot be reached, or must not be made by this
+        login.
         """
         if _has_schema(self._engine):
             return False
@@ -403,6 +405,22 @@ def open_for_reading(url: str) -> Store:
     return store
 
 
+def refuse_read_only(url: str) -> None:
+    """Raise StoreError if this login must not write to a leaderboard on PostgreSQL, or not make
+    its tables if there are none; changes nothing.
+    """
+    parsed = parse_url(url)
+    if parsed.get_backend_name() == "sqlite":  # whoever may write the file may do all
+        return
+    engine = make_engine(parsed)
+    with Store(engine) as store:
+        if _has_schema(engine):
+            store.require_write_access(SweepRecord)
+        else:
+            with store.session() as session:
+                _require_making(session.connection())
+
+
 def _has_schema(engine: Engine) -> bool:
     """Return whether there is a leaderboard. Raises StoreError if it has another schema."""
     schema = read_schema(engine)
@@ -441,5 +459,16 @@ def make_tables(engine: Engine) -> None:
         if connection.dialect.name == "postgresql":  # SQLite's transaction locks
             connection.execute(text(f"SELECT pg_advisory_xact_lock({SCHEMA_LOCK})"))
         if _select_schema(connection) is None:
+            if connection.dialect.name == "postgresql":
+                _require_making(connection)
             Base.metadata.create_all(connection)
             connection.execute(insert(SchemaRecord).values(number=SCHEMA))
+
+
+def _require_making(connection: Connection) -> None:
+    """Raise StoreError if this login must not make tables on PostgreSQL."""
+    if not connection.scalar(text("SELECT has_schema_privilege(current_schema(), 'CREATE')")):
+        raise StoreError(
+            "there is no leaderboard yet, and this login may not create tables; let the owner of "
+            f"the tables start the first sweep, or run cse-leaderboard rebuild: {ROLES}"
+        )
