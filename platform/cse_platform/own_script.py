@@ -128,7 +128,7 @@ class Recording:
         number, is left out, which stderr says: the run is trained by then. The function
         `record_scores` adds it when the run is complete.
         """
-        numbers, problems = read_scores(scores)
+        numbers, problems = read_scores(scores, self.scores)
         for problem in problems:
             echo(
                 f"{problem} (this score is left out; when the run is complete, "

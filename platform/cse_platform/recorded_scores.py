@@ -15,14 +15,19 @@ from cse_platform.tracking import events
 from cse_platform.tracking.history import TrialHistory
 from cse_platform.tracking.journal import read_journal_id, share_journal
 from cse_platform.tracking.our_names import find_task
-from cse_platform.tracking.recorded_runs import RecordedRuns, average_families, make_evaluation
+from cse_platform.tracking.recorded_runs import (
+    AVERAGE_ROUNDING,
+    RecordedRuns,
+    average_families,
+    make_evaluation,
+)
 
 
 def record_scores(trial: str, scores: Mapping[str, float], *, runs: Path | str = "runs") -> None:
     """Add test scores to a complete run that `record` has recorded, from any process.
 
-    The averages of families count the scores that the run has already. A score that it has is
-    replaced.
+    The averages of families count the scores that the run has already; one that is given must agree
+    with its tasks to 0.0001. A score that the run has is replaced.
 
     Args:
         trial: the run, as SWEEP#N or by its key, `run.trial`.
@@ -31,13 +36,14 @@ def record_scores(trial: str, scores: Mapping[str, float], *, runs: Path | str =
 
     Raises:
         RecordingError: if the folder has no such run, the trial is not recorded or not complete, a
-            task is unknown or a score is no fraction; nothing is added then.
+            task is unknown, a score is no fraction or an average not that of its tasks; nothing is
+            added then.
         JournalError: if the journal cannot be used.
     """
-    numbers, problems = read_scores(scores)
+    recorded, run = _find_run(trial, Path(expand_url(str(runs))).absolute())
+    numbers, problems = read_scores(scores, recorded.scores[run.key])
     if problems or not numbers:
         raise RecordingError("; ".join(problems) or "scores: got none, expected at least one")
-    recorded, run = _find_run(trial, Path(expand_url(str(runs))).absolute())
     journal = recorded.journal
     with share_journal(journal) as append:
         recorded.read_on()  # others may have added scores
@@ -55,14 +61,24 @@ def record_scores(trial: str, scores: Mapping[str, float], *, runs: Path | str =
         fill_leaderboard(journal)
 
 
-def read_scores(scores: Mapping[str, float]) -> tuple[dict[str, float], list[str]]:
-    """Read test scores by task. Returns them, and what is wrong with each of the others."""
+def read_scores(
+    scores: Mapping[str, float], earlier: Mapping[str, float]
+) -> tuple[dict[str, float], list[str]]:
+    """Read test scores by task, of a run with `earlier` ones.
+
+    Returns them, and what is wrong with each of the others.
+    """
     numbers, problems = dict[str, float](), list[str]()
     for task, value in scores.items():
         try:
             numbers[task] = _read_score(task, value)
         except RecordingError as error:
             problems.append(str(error))
+    for average, mean in average_families({**earlier, **numbers}).items():
+        if abs(numbers.get(average, mean) - mean) > AVERAGE_ROUNDING:
+            problems.append(
+                f"{average}: got {numbers.pop(average):.12g}, and its tasks' mean is {mean:.4f}"
+            )
     return numbers, problems
 
 

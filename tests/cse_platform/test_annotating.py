@@ -82,7 +82,7 @@ def test_an_annotation_is_shown_with_its_author_until_it_is_removed(says, runs) 
     said = says("status", "first", command="sweep").output
     for text in ("paper, smoke", "[bold]for the paper", "first ★"):
         assert text in said
-    says("annotate", "first", "--untag", "paper", "--untag", "smoke", "--no-star", "--note", "")
+    says("annotate", "first", "--untag", "paper", "--no-star", "--note", "")
     with open_leaderboard(runs) as board:
         found = board.sweep("first")
         assert "paper" not in board.catalogue()["tags"]
@@ -134,6 +134,7 @@ def test_secrets_and_control_characters_are_removed_from_annotations(says) -> No
 def test_an_annotation_without_meaning_is_refused(says, runs) -> None:
     for words, code, why in (
         (["frist", "--star"], 1, "first"),
+        (["first", "--untag", "smoke"], 1, "sweep first has no tag 'smoke' to remove; annota"),
         (["rankcse@cccc", "--star"], 1, "neither a configuration"),
         (["first", "--tag", "two words"], 1, "letters"),
         (["first", "--note", "x" * 4001], 1, "4000"),

@@ -23,6 +23,7 @@ from cse_platform.stores.sql.sink import LeaderboardSink
 from cse_platform.stores.sql.store import Store, open_store
 from cse_platform.stores.sql.tables import AnnotationRecord
 from cse_platform.sweep.blocks import Slug
+from cse_platform.sweep.problems import did_you_mean
 from cse_platform.sweep.stores import annotations_journal, has_mlflow, mlflow_uri
 from cse_platform.tracking.events import Annotatable, AnnotationWritten, now
 from cse_platform.tracking.journal import Journal
@@ -57,7 +58,7 @@ def annotate(
 
     Raises:
         QueryError: if the reference does not name exactly one subject.
-        AnnotationRefusedError: if a note or a tag is invalid.
+        AnnotationRefusedError: if a note or a tag is invalid, or a tag to remove is not there.
         JournalError: if the journal cannot be written.
         StoreError: if the leaderboard cannot be opened, the user must not write to it, or it does
             not accept the annotation now.
@@ -76,6 +77,13 @@ def annotate(
         with board.session() as session:
             subject = find_subject(session, reference)
             time = _next_time(session, subject.about, subject.name)
+            written = read_annotations(session, subject.about, [subject.name])
+        known = [tag for entry in written.values() for tag in entry.tag_names]
+        if absent := [word for word, stands in words.items() if not stands and word not in known]:
+            raise AnnotationRefusedError(
+                f"{subject} has no tag {absent[0]!r} to remove; annotations gave it "
+                f"{', '.join(known) or 'none'}{did_you_mean(absent[0], known)}"
+            )
         event = AnnotationWritten(
             time=time,
             sweep=subject.sweep,

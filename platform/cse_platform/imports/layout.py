@@ -23,15 +23,13 @@ from cse_platform.numbers import format_count
 from cse_platform.sweep.problems import did_you_mean, dotted_path, format_value, problems_in
 from cse_platform.tracking.events import TASK_METRICS, TrialState
 from cse_platform.tracking.our_names import find_task, refuse_other_spelling
-from cse_platform.tracking.recorded_runs import average_families
+from cse_platform.tracking.recorded_runs import AVERAGE_ROUNDING, average_families
 from cse_platform.values import map_leaves
 
 NO_STEP = -1
 """Stands for the step of the only point of a run without steps."""
 _WRONG = object()
 """Stands for a cell that is refused."""
-_ROUNDING = 1e-4 + 1e-9
-"""How far an average may be from that of its tasks if all are rounded to four digits."""
 _NAMES = "run, method, backbone, seed, state, started, finished, step"
 _FORMS = "dev.NAME, test.TASK, param.NAME and train.NAME"
 
@@ -226,7 +224,7 @@ class Layout:
             self._note_refusal(label, f"{columns}: {text}")
         if _WRONG not in scores.values():
             for average, mean in average_families(scores).items():
-                if abs(scores.setdefault(average, mean) - mean) > _ROUNDING:
+                if abs(scores.setdefault(average, mean) - mean) > AVERAGE_ROUNDING:
                     text = f"{scores[average]} is not the mean of its tasks, {mean:.4f}"
                     self._note_refusal(label, f"test.{average}: {text}")
         return scores

@@ -419,6 +419,11 @@ def compare_dev_rows(
             f"{dev.search} ({dev.source}, identity {dev.identity[:HASH_DIGITS]})"
             for dev in (first.dev, second.dev)
         )
+        if UNCHECKED_DATA & {first.dev.source, second.dev.source}:
+            raise ComparisonError(
+                f"{a} and {b} were judged on dev sets that are not known to be the same: "
+                f"{' and '.join(sets)}; import the scores of both under one sweep"
+            )
         raise ComparisonError(
             f"{a} and {b} were judged on different dev sets: {' and '.join(sets)}; select "
             "rows with --identity, or run one of them on the dev sets of the other"

@@ -61,6 +61,10 @@ def make_trial_start(
     )
 
 
+AVERAGE_ROUNDING = 1e-4 + 1e-9
+"""How far an average may be from that of its tasks if all are rounded to four digits."""
+
+
 def average_families(scores: Mapping[str, float]) -> dict[str, float]:
     """Average the test scores of each family whose tasks all have one."""
     families = {AVG_STS: STS_TASKS, AVG_TRANSFER: TRANSFER_TASKS}

@@ -148,7 +148,7 @@ class Deletion:
         if self.content.tested:
             yield (
                 f"test sets were opened for {format_count(self.content.tested, 'trial')} of it; "
-                "rows chosen after that on the same backbone lose their mark"
+                "later rows of its method and backbone lose their mark *"
             )
         if self.studied is None and not self.is_import:
             yield (

@@ -7,6 +7,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, func, literal, select
 from sqlalchemy.orm import Session, aliased
 
+from cse_platform.leaderboard.records import TEST_SOURCES
 from cse_platform.leaderboard.trials import used_elsewhere
 from cse_platform.numbers import format_size
 from cse_platform.stores.sql import tables
@@ -82,15 +83,17 @@ def find_content(session: Session, sweep: tables.SweepRecord) -> SweepContent:
     shared: dict[str, list[str]] = {}
     for other, key in session.execute(others):
         shared.setdefault(other, []).append(key)
-    tested = func.count(tables.TestAccessRecord.trial_id.distinct())
+    opened = tables.TestAccessRecord
+    tested = select(func.count(opened.trial_id.distinct())).where(
+        opened.trial_id.in_(going), opened.source.in_(TEST_SOURCES)
+    )
     return SweepContent(
         trials,
         used_elsewhere(session, trials, sweep=sweep.name),
         rows=shown,
         annotated=annotated,
         shared=shared,
-        tested=session.scalar(select(tested).where(tables.TestAccessRecord.trial_id.in_(going)))
-        or 0,
+        tested=session.scalar(tested) or 0,
     )
 
 

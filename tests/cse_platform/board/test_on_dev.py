@@ -122,6 +122,10 @@ def test_unlike_dev_sets_are_refused_and_models_that_score_otherwise(lab) -> Non
     ):
         reader.compare_on_dev("simcse", "hicl", pairs_of(reader))
     with open_leaderboard(lab) as reader:
+        name, row = reader.row("simcse")
+        taken = replace(row, dev=replace(row.dev, identity="other", source="imported"))
+        with pytest.raises(ComparisonError, match="not known to be the same: .* under one sweep"):
+            compare_dev_rows({name: row, "taken": taken}, pairs_of(reader))
 
         def other(key: str) -> DevPairs:
             pairs = pairs_of(reader)(key)

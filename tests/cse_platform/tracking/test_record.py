@@ -400,6 +400,11 @@ NO_RUNS: dict[str, tuple[str, dict[str, Any], str]] = {
     "searched": ("searched#0", SCORES, "trial of cse-sweep.*; cse-evaluate searched#0 scores it"),
     "imported": ("lab-b#0", SCORES, r"was imported, .* its columns test\.TASK"),
     "no scores": (f"{SWEEP}#0", {}, "scores: got none"),
+    "average": (
+        f"{SWEEP}#0",
+        {**dict.fromkeys(STS_TASKS, 0.6), "avg_sts": 0.6002},
+        r"^avg_sts: got 0\.6002, and its tasks' mean is 0\.6000$",
+    ),
     "wrong scores": (
         f"{SWEEP}#0",
         {"sts12": 0.7, "sts13": 70.12, "sick-r": 0.7, "stsb": "?"},

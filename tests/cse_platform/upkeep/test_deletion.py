@@ -234,6 +234,20 @@ def test_the_opening_of_test_sets_for_a_shared_trial_outlives_the_sweep(lab) -> 
     assert lab.ask("SELECT who FROM test_accesses") == ["ada@lab"]
 
 
+def test_only_openings_of_the_package_s_test_sets_gave_a_mark(lab) -> None:
+    [key] = lab.ask(
+        "SELECT key FROM trials JOIN sweep_trials ON trial_id = trials.id JOIN sweeps ON "
+        "sweeps.id = sweep_id WHERE key NOT IN (SELECT key FROM trials JOIN sweep_trials ON "
+        "trial_id = trials.id GROUP BY key HAVING count(*) > 1) AND name = 'small' LIMIT 1"
+    )
+    for source, is_told in (("file", False), ("hub", True)):
+        with lab.board() as board, Journal(lab.folder("small") / "journal.jsonl") as journal:
+            journal.append(opening(key, sweep="small", source=source))
+            LeaderboardSink(board).apply(journal.id, list(journal.read())[-1:])
+        told = delete("small", "--runs", lab.runs, "--dry-run").output
+        assert ("test sets were opened for 1 trial of it; later rows" in told) == is_told, told
+
+
 def test_a_sweep_that_a_driver_holds_is_not_deleted(lab) -> None:
     files = lab.files()
     with lab.board() as board, Lease(board, "small", None):

@@ -161,9 +161,10 @@ def _store_if_early(
     trial, reuses = trial_or_none(session, event.trial), isinstance(event, events.TrialReused)
     if trial is not None and not (reuses and not is_complete(session, trial)):
         return False
-    lacks = "not complete" if reuses else "not"
-    says = "sweep %s: trial %s is %s on this leaderboard yet"
-    _log.warning(says, event.sweep, event.trial, lacks)
+    says = "sweep %s: trial %s is not on this leaderboard, so its scores wait for its runs folder"
+    if reuses:
+        says = "sweep %s: trial %s is not complete on this leaderboard yet"
+    _log.warning(says, event.sweep, event.trial)
     key = {"journal": journal, "position": position}
     values = {"trial": event.trial, "event": event.model_dump_json()}
     insert_once(session, tables.EarlyEventRecord, key, values)
