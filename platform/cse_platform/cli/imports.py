@@ -31,7 +31,9 @@ def import_command(file: Path, sweep: str | None, trial: str | None, stores: Sto
         cse-leaderboard import results/my-lab__simcse/1 --trial quickstart-simcse#3
     """
     if (sweep is None) == (trial is None):
-        raise click.UsageError("name a sweep for a table, or a trial for mteb's results")
+        raise click.UsageError(
+            "--sweep names a sweep for a table, or --trial a trial for mteb's results"
+        )
     if trial is not None:
         from cse_platform.imports.mteb_results import import_mteb_results
 

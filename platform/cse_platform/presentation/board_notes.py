@@ -42,9 +42,12 @@ def explain_marks(board: Board, *, ranked: bool = False) -> dict[str, str]:
 
 
 def _explain_choice(board: Board, *, ranked: bool) -> Iterator[str]:
-    sources = {row.dev.source for row in board.rows if row.counts_choice}
-    interval = ", and its interval covers less than 95 %" * ranked
+    chosen = [row for row in board.rows if row.counts_choice]
+    scores = [score for row in chosen for score in (row.dev_score, *row.scores.values())]
+    has_interval = ranked and any(score.interval for score in scores)
+    interval = ", and its interval covers less than 95 %" * has_interval
     yield f"The value that chose this row counts in its mean, so the mean is too high{interval}."
+    sources = {row.dev.source for row in chosen}
     if sources - UNCHECKED_DATA:
         yield "Scores of two further seeds give an honest estimate."
     if sources & UNCHECKED_DATA:
