@@ -160,7 +160,7 @@ def _draw_beside(reader: Leaderboard, rows: Sequence[LeaderboardRow]) -> Iterato
     if len(rows) < 2:
         return
     own, rival = rows[0], next((row for row in rows[1:] if row.scores), rows[1])
-    a, b = (f"{row.method}@{row.configuration.hash}" for row in (own, rival))
+    a, b = ((row.reference, row) for row in (own, rival))
     try:
         yield differences(reader.compare(a, b, tasks=family_of(rows)))
     except QueryError as error:

@@ -229,6 +229,7 @@ BROKEN: list[tuple[str, bytes, str]] = [
     ("my.tsv", edited(5, "a\tb\t４"), r"line 5: the score is '４'; expected a number"),
     ("my.tsv", edited(5, "a\tb\tinf"), r"line 5: the score is 'inf'; expected a number"),
     ("my.tsv", as_tsv([("a", "b", "2,5"), *ROWS], ()), "line 1: the score is '2,5'; write 2.5"),  # type: ignore[list-item]
+    ("my.tsv", as_tsv([("a", "b", "75%"), *ROWS], ()), "line 1: the score is '75%'; write 75"),  # type: ignore[list-item]
     ("my.tsv", edited(5, "a\tb\t "), r"line 5: the score is ''; .*leave out pairs"),
     ("my.tsv", edited(5, "a\t \t1"), r"line 5: the second sentence is empty"),
     ("my.csv", as_csv(GLUE, HEADER), r"line 2: 5 cells, but .* 3; .*row\.names = FALSE"),

@@ -60,6 +60,20 @@ def test_what_has_no_value_is_told() -> None:
     assert "avg_sts" in shown and "No value: sts12 kcc, sts12 ndcg" in " ".join(shown.split())
 
 
+def test_an_own_file_has_the_settings_of_a_sweep_file_in_braces(tmp_path) -> None:
+    pairs = load_pair_set("stsb", "builtin")
+    rows = zip(pairs.first[:40], pairs.second[:40], pairs.gold[:40], strict=True)
+    lines = "".join(f'"{first}\t{second}\t{gold}\n' for first, second, gold in rows)
+    (tmp_path / "mine.tsv").write_text(lines)
+    plain, stated = "./mine.tsv", "{file: ./mine.tsv, format: unquoted, name: ours}"
+    refused = run("mini", "--data", "builtin", "--tasks", plain, code=1)
+    assert "state format: unquoted beside its name if quotes are characters" in refused.stderr
+    told = json.loads(run("mini", "--data", "builtin", "--tasks", stated, "--json").stdout)
+    assert {score["task"] for score in told["scores"]} == {"ours"}
+    wrong = invoke(main, "mini", "--tasks", "{file: a.tsv, formt: csv}", code=2)
+    assert "'--tasks'" in wrong.stderr and "a file of pairs has the keys format, " in wrong.stderr
+
+
 def test_refusals_are_one_line(tmp_path) -> None:
     (tmp_path / "data" / "downstream").mkdir(parents=True)
     for words, told in {

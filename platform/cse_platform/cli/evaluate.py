@@ -1,7 +1,7 @@
 """cse-evaluate: score any encoder on the field's test sets."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
@@ -134,17 +134,21 @@ def main(
 
 
 def _parse_tasks(texts: Sequence[str]) -> "Tasks":
-    """Parse lists of tasks; own files in their kinds stand in braces, as in a sweep file."""
-    from cse_methods.task_reference import parse_reference
+    """Parse lists of tasks; what a sweep file has in braces stands in braces here, too."""
+    from cse_methods.data.own.naming import register_own_set
+    from cse_methods.errors import SettingError
     from cse_methods.tasks import parse_tasks, split_tasks
     from cse_platform.sweep.yaml_file import UnreadableYamlError, read_yaml
 
     words = [word for text in texts for word in split_tasks(text)]
+    files = dict[str, Any]()
     try:
-        own = {
-            word: parse_reference(read_yaml(word).data) for word in words if word.startswith("{")
-        }
-    except UnreadableYamlError as error:
+        names = [
+            register_own_set("tasks", read_yaml(word).data, files, dev=False)
+            if word.startswith("{")
+            else word
+            for word in words
+        ]
+    except (SettingError, UnreadableYamlError) as error:
         raise click.BadParameter(str(error), param_hint="'--tasks'") from None
-    named = {reference.task: reference for reference in own.values()}
-    return parse_tasks([own[word].task if word in own else word for word in words], named)
+    return parse_tasks(names, files)

@@ -16,6 +16,7 @@ from pydantic import BaseModel, BeforeValidator, RootModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from cse_methods.errors import CseError, SettingError, nearest_names
+from cse_methods.files.table_settings import TableSettings
 from cse_methods.files.text import read_own_table
 from cse_methods.own_pairs import OwnPairs
 from cse_platform.errors import NotInstalledError
@@ -284,6 +285,8 @@ def _translate_error(detail: ErrorDetails, model: type[BaseModel] | None) -> lis
             hint = f"; write checkpoint: {{file: …{setting}}}"
         elif "search" in known and (block := _BLOCKS.get(ours)):
             hint = f"; write {block}: {{{ours}: …}}"
+            if ours in TableSettings.model_fields:
+                hint += f", or {{file: …, {ours}: …}} of a dev or test set"
         if hint == "; did you mean 'sampler'?":
             kinds = [
                 kind

@@ -131,7 +131,9 @@ def _read_score(location: str, cell: Any) -> float:
     text = cell.strip() if isinstance(cell, str) else cell
     hint = "expected a number"
     hint += "; columns under a header are stated by their names" * location.endswith(", line 1")
-    if (
+    if isinstance(text, str) and "%" in text and parse_number(text.rstrip("% ")) is not None:
+        hint = f"write {text.rstrip('% ')}"
+    elif (
         isinstance(text, str)
         and "," in text
         and parse_number(text.replace(",", ".", 1)) is not None
@@ -192,8 +194,8 @@ def read_cells(table: FileTable, spec: OwnPairs) -> list[FileRow]:
         return table.select(columns, spec.where)
     if table.names or spec.where:
         raise DataError(f"{location}: the column names {', '.join(names)} are unusual; {_WAY_OUT}")
-    if len(names) == 3 and parse_number(names[2].replace(",", ".")) is not None:
-        return table.select((1, 2, 3))  # a decimal comma is refused with the score
+    if len(names) == 3 and parse_number(names[2].replace(",", ".").rstrip("% ")) is not None:
+        return table.select((1, 2, 3))  # a decimal comma or % is refused with the score
     texts = [number for number, cell in enumerate(names, start=1) if not is_id(cell)]
     two = f" (text is in {texts[0]} and {texts[1]})" if len(texts) == 2 < len(names) else ""
     raise DataError(
