@@ -83,11 +83,16 @@ def read_scores(
 
 
 def read_number(label: str, value: Any) -> float:
-    """Read a number, also one of NumPy or torch; RecordingError if it is none."""
+    """Read a number, also one of NumPy or torch; RecordingError if it is a truth value or text."""
+    problem = RecordingError(f"{label}: got {value!r}, expected a number")
     try:
-        return float(value)
-    except (TypeError, ValueError):
-        raise RecordingError(f"{label}: got {value!r}, expected a number") from None
+        plain = value.item() if hasattr(value, "item") else value
+        number = float(plain)
+    except (TypeError, ValueError, RuntimeError):
+        raise problem from None
+    if isinstance(plain, bool | str):
+        raise problem
+    return number
 
 
 def make_recorded_scores(

@@ -9,6 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 from failing import failing
@@ -400,6 +401,11 @@ NO_RUNS: dict[str, tuple[str, dict[str, Any], str]] = {
     "searched": ("searched#0", SCORES, "trial of cse-sweep.*; cse-evaluate searched#0 scores it"),
     "imported": ("lab-b#0", SCORES, r"was imported, .* its columns test\.TASK"),
     "no scores": (f"{SWEEP}#0", {}, "scores: got none"),
+    "no numbers": (
+        f"{SWEEP}#0",
+        {"sts12": True, "sts13": "0.5", "sts14": np.bool_(True)},
+        "^scores.'sts12'.: got True, expected a number; .*'0.5', expected.*; .*expected a number$",
+    ),
     "average": (
         f"{SWEEP}#0",
         {**dict.fromkeys(STS_TASKS, 0.6), "avg_sts": 0.6002},
