@@ -206,8 +206,8 @@ def overlap(files: tuple[Path, ...], table_format: "TableFormat | None") -> None
     try:
         a, b = (read_keys(file, settings) for file in files)
     except DataError as error:
-        in_sweep, option = "state format: unquoted beside its name", "add --format unquoted"
-        raise DataError(str(error).replace(in_sweep, option)) from None
+        in_file, option = "state format: unquoted beside its name", "add --format unquoted"
+        raise DataError(str(error).replace(in_file, option)) from None
     rows = []
     for kind, ours, theirs in zip(("sentences", "pairs"), a, b, strict=True):
         for name, keys, other_keys in ((files[0], ours, theirs), (files[1], theirs, ours)):
