@@ -48,7 +48,7 @@ MEANINGLESS = (
     ("/sweeps/hicl?columns=seed,loss", 200, "columns: hicl has no column 'loss'; it has"),
     ("/sweeps/hicl/mlflow", 404, "no MLflow server is known; start cse-dashboard with --ml"),
     ("/trials/123456", 404, "no trial's key begins with '123456'"),
-    ("/compare?rows=hicl,nothing", 200, "'nothing' is not a method of this leaderboard"),
+    ("/compare?rows=hicl,nothing", 200, "'nothing' is no method or sweep of this leaderboard"),
     ("/parts/differences/compare?rows=hicl", 400, "needs at least two rows, rows=A,B"),
     ("/parts/pairs/compare?rows=hicl,simcse&task=mr", 400, "'mr' is not an STS task"),
     ("/geometry?show=map", 400, "show: expected 'heat_map', "),
@@ -231,7 +231,7 @@ def test_a_store_that_is_gone_and_comes_back(filled_with) -> None:
     away = store.rename(store.with_suffix(".away"))
     for address in (*VIEWS, *OF_A_SWEEP):
         said = sentences(client, address.format("new"), status=503)
-        assert f"No leaderboard at {url}; a finished cse-sweep creates it, or cse-" in said
+        assert f"No leaderboard at {url}; cse-sweep creates it, or cse-" in said
         assert ("Try again" in said) is address.startswith("/parts/")  # a page looks by itself
     assert client.get("/stamp/sweeps/new").status_code == 503
     # Without scripts a part is a page, too, and without its own address in it.

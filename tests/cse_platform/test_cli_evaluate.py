@@ -67,7 +67,7 @@ def test_an_own_file_has_the_settings_of_a_sweep_file_in_braces(tmp_path) -> Non
     (tmp_path / "mine.tsv").write_text(lines)
     plain, stated = "./mine.tsv", "{file: ./mine.tsv, format: unquoted, name: ours}"
     refused = run("mini", "--data", "builtin", "--tasks", plain, code=1)
-    assert "state format: unquoted beside its name if quotes are characters" in refused.stderr
+    assert "write {file: mine.tsv, format: unquoted} if quotes are characters" in refused.stderr
     told = json.loads(run("mini", "--data", "builtin", "--tasks", stated, "--json").stdout)
     assert {score["task"] for score in told["scores"]} == {"ours"}
     wrong = invoke(main, "mini", "--tasks", "{file: a.tsv, formt: csv}", code=2)

@@ -149,7 +149,7 @@ def read_table(
             f"{advice if settings else ''}save it with {_NAMES[separator]}"
         )
     also = "" if separator == "\t" else f", separator: {json.dumps(separator)}"
-    advice = f"; or state format: unquoted{also} beside its name if quotes are characters"
+    advice = f"; or write {{file: {path}, format: unquoted{also}}} if quotes are characters"
     quoted, way_out = kind != "unquoted", advice if settings else ""
     read = _read_records(path, lines, separator, quoted=quoted, way_out=way_out)
     rows = [row for row in read if "".join(row.cells).strip()]

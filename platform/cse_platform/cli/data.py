@@ -1,5 +1,6 @@
 """cse-data: check or fill a data folder, count sentence lengths and overlaps, show the cache."""
 
+import re
 from collections import Counter
 from collections.abc import Sequence
 from math import isfinite
@@ -206,8 +207,8 @@ def overlap(files: tuple[Path, ...], table_format: "TableFormat | None") -> None
     try:
         a, b = (read_keys(file, settings) for file in files)
     except DataError as error:
-        in_file, option = "state format: unquoted beside its name", "add --format unquoted"
-        raise DataError(str(error).replace(in_file, option)) from None
+        advice = re.sub(r"write \{file: .*?\}", "add --format unquoted", str(error))
+        raise DataError(advice) from None
     rows = []
     for kind, ours, theirs in zip(("sentences", "pairs"), a, b, strict=True):
         for name, keys, other_keys in ((files[0], ours, theirs), (files[1], theirs, ours)):

@@ -292,7 +292,7 @@ def _find_news(
         elif len(complete) > 1:
             runs = (labels.get(run, f"{run}, which is on the leaderboard,") for run in complete)
             problems.append(
-                f"{' and '.join(runs)} are all complete, with equal seeds and hyperparameters; "
+                f"{' and '.join(runs)} are complete, with equal seeds and hyperparameters; "
                 "leave all but one out, or add the param.NAME that differs"
             )
         if not _find_record(stored) or (

@@ -124,7 +124,7 @@ def find_candidates(
     else:
         sweeps = session.scalars(select(SweepRecord.name)).all()
         raise NotFoundError(
-            f"{reference!r} is not a method of this leaderboard; name one of "
+            f"{reference!r} is no method or sweep of this leaderboard; name one of "
             f"{', '.join(methods) or 'none'}, {NAMES}{did_you_mean(reference, [*methods, *sweeps])}"
         )
     group_of = attrgetter("method", "backbone", "dev.identity")

@@ -206,7 +206,7 @@ def test_another_reading_is_told_and_what_cannot_be_compared(board, reader) -> N
     assert (reading.b, reading.values) == ("hicl", {"pooler": ("avg", "cls")})
     assert any("pooler avg against cls." in text for text in describe_limits(comparison))
     for name, match in {
-        "bert": "is not a method of this leaderboard; name one of hicl, simcse, sncse,",
+        "bert": "is no method or sweep of this leaderboard; name one of hicl, simcse, sncse,",
         "simsce": r"first 6 digits; did you mean 'simcse'\?$",
         "hicl@dd": "'hicl@dd' is not a complete configuration that matches",
         "0d0d0d": "no trial's key begins with '0d0d0d'",

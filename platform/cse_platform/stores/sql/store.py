@@ -331,7 +331,7 @@ class Store:
         """Raise NoStoreError if there is no leaderboard, or StoreError if it has another schema."""
         if not _has_schema(self._engine):
             url = redact_url(self._engine.url)
-            ways = "a finished cse-sweep creates it, or cse-leaderboard rebuild from journals"
+            ways = "cse-sweep creates it, or cse-leaderboard rebuild from journals"
             raise NoStoreError(f"no leaderboard at {url}; {ways}")
 
     def require_write_access(self, table: type[Base]) -> None:
