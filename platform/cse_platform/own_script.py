@@ -182,6 +182,56 @@ def record(
             recorded by another process.
         JournalError: if the journal cannot be used.
     """
+    settings = _read_settings(method, backbone, seed, hyperparameters, sweep, dev, code)
+    journal = sweep_folder(Path(expand_url(str(runs))).absolute(), settings.sweep) / JOURNAL_FILE
+    try:
+        has_sweep(journal)
+    except OtherSweepError as error:
+        raise RecordingError(
+            f"{error}; a name belongs to one runs folder, so give these runs another one: "
+            "record(sweep=...)"
+        ) from None
+    except StoreError:  # it is filled when it answers
+        pass
+    recorded = RecordedRuns(journal)
+    with ExitStack() as locks:
+        run = _start_run(settings, recorded, locks)
+        start_filling(journal)
+        try:
+            yield run
+        except BaseException as error:
+            reason = " ".join(f"{type(error).__name__}: {error}".split())
+            by_person = isinstance(error, KeyboardInterrupt)
+            cause = "person" if by_person else "error"
+            _end_run(run, recorded, error=mask_text(reason), cause=cause)
+            raise
+        _end_run(run, recorded)
+
+
+@dataclass(frozen=True)
+class _Settings:
+    """What a run is recorded with, checked."""
+
+    sweep: str
+    identity: Mapping[str, str]
+    """Its method and backbone."""
+    seed: int
+    values: Mapping[str, Any]
+    dev: str
+    code: str | None
+    """The hash of its code."""
+
+
+def _read_settings(
+    method: str,
+    backbone: str,
+    seed: int,
+    hyperparameters: Mapping[str, Any],
+    sweep: str | None,
+    dev: str,
+    code: Path | str | None,
+) -> _Settings:
+    """Check the arguments of `record`; RecordingError names the wrong one."""
     identity = {"method": method, "backbone": backbone}
     for kind, given in {**identity, "dev": dev}.items():
         try:
@@ -196,85 +246,79 @@ def record(
         raise RecordingError(f"sweep: {first_problem(error)}, got {name!r}") from None
     if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed < _SEED_LIMIT:
         raise RecordingError(f"seed: got {seed!r}, expected a whole number from 0")
-    journal = sweep_folder(Path(expand_url(str(runs))).absolute(), name) / JOURNAL_FILE
     code_sha256 = None if code is None else _hash_code(Path(expand_url(str(code))))
-    try:
-        has_sweep(journal)
-    except OtherSweepError as error:
-        raise RecordingError(
-            f"{error}; a name belongs to one runs folder, so give these runs another one: "
-            "record(sweep=...)"
-        ) from None
-    except StoreError:  # it is filled when it answers
-        pass
-    recorded = RecordedRuns(journal)
-    started = events.now()
-    with ExitStack() as locks:
-        with share_journal(journal) as append:
-            group = read_journal_id(journal)  # other folders have other data, also under this name
-            settings = [events.RECORDED, group, identity, values, dev, code_sha256]
-            configuration = canonical_hash(settings)
-            trial = canonical_hash([events.RECORDED, configuration, seed])
-            lock = lock_run(journal, trial)
-            if lock is None:
-                raise RecordingError(
-                    f"seed {seed} of these hyperparameters is being recorded by another process in "
-                    f"sweep {name!r}; give each process its own seed or hyperparameters"
-                )
-            locks.callback(lock.release)
-            history = recorded.read_on()
-            _refuse_other_sweep(history, name, identity, dev, journal)
-            known = history.trials.get(trial)
-            if known is not None and known.state == "COMPLETE":
-                raise RecordingError(
-                    f"seed {seed} of these hyperparameters is complete in sweep {name!r} (trial "
-                    f"{trial[:8]}, dev {percent(known.best_value)}); record another seed, name "
-                    "what has changed as a hyperparameter or by code=__file__, or give sweep= "
-                    "another name"
-                )
-            number = known.number if known is not None else len(history.trials)
-            if history.spec is None or history.complete:
-                script = Path(sys.argv[0]).name or "an interpreter"
-                append(
-                    make_sweep_start(
-                        sweep=name,
-                        **identity,
-                        source=events.RECORDED,
-                        dev=dev,
-                        time=started,
-                        provenance={**sweep_provenance(), events.RECORDED_FROM: script},
-                        packages=installed_packages(),
-                        diffs=code_diffs(),
-                    )
-                )
+    return _Settings(name, identity, seed, values, dev, code_sha256)
+
+
+def _start_run(settings: _Settings, recorded: RecordedRuns, locks: ExitStack) -> Recording:
+    """Record the start of a run, and of its sweep if none is open; `locks` hold the run's lock.
+
+    RecordingError if the sweep is another one, or the run is complete or being recorded.
+    """
+    name, seed, journal, started = settings.sweep, settings.seed, recorded.journal, events.now()
+    with share_journal(journal) as append:
+        group = read_journal_id(journal)  # other folders have other data, also under this name
+        configuration = canonical_hash(
+            [
+                events.RECORDED,
+                group,
+                settings.identity,
+                settings.values,
+                settings.dev,
+                settings.code,
+            ]
+        )
+        trial = canonical_hash([events.RECORDED, configuration, seed])
+        lock = lock_run(journal, trial)
+        if lock is None:
+            raise RecordingError(
+                f"seed {seed} of these hyperparameters is being recorded by another process in "
+                f"sweep {name!r}; give each process its own seed or hyperparameters"
+            )
+        locks.callback(lock.release)
+        history = recorded.read_on()
+        _refuse_other_sweep(history, settings, journal)
+        known = history.trials.get(trial)
+        if known is not None and known.state == "COMPLETE":
+            raise RecordingError(
+                f"seed {seed} of these hyperparameters is complete in sweep {name!r} (trial "
+                f"{trial[:8]}, dev {percent(known.best_value)}); record another seed, name "
+                "what has changed as a hyperparameter or by code=__file__, or give sweep= "
+                "another name"
+            )
+        number = known.number if known is not None else len(history.trials)
+        same: dict[str, Any] = {
+            "sweep": name,
+            **settings.identity,
+            "dev": settings.dev,
+            "time": started,
+        }
+        if history.spec is None or history.complete:
+            script = Path(sys.argv[0]).name or "an interpreter"
             append(
-                make_trial_start(
-                    sweep=name,
-                    trial=trial,
-                    **identity,
-                    seed=seed,
-                    time=started,
-                    number=number,
-                    configuration=configuration,
-                    code=code_sha256,
-                    values=values,
+                make_sweep_start(
+                    **same,
                     source=events.RECORDED,
-                    dev=dev,
-                    group=group,
+                    provenance={**sweep_provenance(), events.RECORDED_FROM: script},
+                    packages=installed_packages(),
+                    diffs=code_diffs(),
                 )
             )
-            recorded.end_dead(append)
-        start_filling(journal)
-        run = Recording(seed, trial, number, name, journal, group, dev_metric(dev))
-        try:
-            yield run
-        except BaseException as error:
-            reason = " ".join(f"{type(error).__name__}: {error}".split())
-            by_person = isinstance(error, KeyboardInterrupt)
-            cause = "person" if by_person else "error"
-            _end_run(run, recorded, error=mask_text(reason), cause=cause)
-            raise
-        _end_run(run, recorded)
+        append(
+            make_trial_start(
+                **same,
+                source=events.RECORDED,
+                trial=trial,
+                seed=seed,
+                number=number,
+                configuration=configuration,
+                code=settings.code,
+                values=settings.values,
+                group=group,
+            )
+        )
+        recorded.end_dead(append)
+    return Recording(seed, trial, number, name, journal, group, dev_metric(settings.dev))
 
 
 def _end_run(run: Recording, recorded: RecordedRuns, **failure: Any) -> None:
@@ -320,9 +364,7 @@ def _end_run(run: Recording, recorded: RecordedRuns, **failure: Any) -> None:
         pass
 
 
-def _refuse_other_sweep(
-    history: History, sweep: str, identity: Mapping[str, str], dev: str, journal: Path
-) -> None:
+def _refuse_other_sweep(history: History, settings: _Settings, journal: Path) -> None:
     """Raise RecordingError if a name belongs to another sweep.
 
     The dev set can change as long as no run has reported a score and none lives.
@@ -331,17 +373,17 @@ def _refuse_other_sweep(
         return
     if history.spec.get("source") != events.RECORDED:
         raise RecordingError(
-            f"sweep {sweep!r} is one of cse-sweep ({journal}); give the recorded runs another "
-            "name: record(sweep=...)"
+            f"sweep {settings.sweep!r} is one of cse-sweep ({journal}); give the recorded runs "
+            "another name: record(sweep=...)"
         )
-    known = {name: (history.spec.get(name), value) for name, value in identity.items()}
+    known = {name: (history.spec.get(name), value) for name, value in settings.identity.items()}
     if not history.complete or any(trial.curve for trial in history.trials.values()):
-        known["dev set"] = history.dev.search_name, dev
+        known["dev set"] = history.dev.search_name, settings.dev
     for name, (stored, value) in known.items():
         if stored != value:
             raise RecordingError(
-                f"sweep {sweep!r} has {name} {stored}, and this run {value}; give it a sweep "
-                "of its own: record(sweep=...)"
+                f"sweep {settings.sweep!r} has {name} {stored}, and this run {value}; give it a "
+                "sweep of its own: record(sweep=...)"
             )
 
 

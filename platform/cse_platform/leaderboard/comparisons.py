@@ -218,6 +218,16 @@ def _compare_training(rows: Mapping[str, LeaderboardRow]) -> dict[str, Any]:
         for name, row in rows.items()
         if row.dev.source not in UNCHECKED_DATA and not row.released
     }
+    return {
+        "fixed": _find_fixed_differences(rows),
+        "corpora": corpora if len(set(corpora.values())) > 1 else {},
+        "other_code": tuple(name for name, row in rows.items() if row.other_code),
+        "mixes_code": one_method and None not in codes and len(codes) > 1,
+    }
+
+
+def _find_fixed_differences(rows: Mapping[str, LeaderboardRow]) -> dict[str, dict[str, Any]]:
+    """Find the settings that no row has searched and that differ, by row and name."""
     searched = {name for row in rows.values() for name in row.configuration.searched}
     values = {name: row.configuration.compared_values for name, row in rows.items()}
     of_setting = group_by(
@@ -229,12 +239,7 @@ def _compare_training(rows: Mapping[str, LeaderboardRow]) -> dict[str, Any]:
         if setting not in searched and any(one != other for one, other in pairwise(given))
     ]
     fixed = {name: {s: known[s] for s in differ if s in known} for name, known in values.items()}
-    return {
-        "fixed": {name: known for name, known in fixed.items() if known},
-        "corpora": corpora if len(set(corpora.values())) > 1 else {},
-        "other_code": tuple(name for name, row in rows.items() if row.other_code),
-        "mixes_code": one_method and None not in codes and len(codes) > 1,
-    }
+    return {name: known for name, known in fixed.items() if known}
 
 
 def compare_against(

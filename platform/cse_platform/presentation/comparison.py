@@ -88,6 +88,13 @@ def _format_seeds(seeds: Sequence[int]) -> str:
 
 def describe_limits(compared: Comparison | Matrix) -> Iterator[str]:
     """Describe what limits the conclusions from a comparison, a sentence each."""
+    yield from _describe_seeds(compared)
+    yield from _describe_choice(compared)
+    yield from _describe_training(compared)
+    yield from _describe_tests(compared)
+
+
+def _describe_seeds(compared: Comparison | Matrix) -> Iterator[str]:
     limits = compared.limits
     for name in limits.single:
         yield (f"{name} has one seed, so no interval or p value includes its variation over seeds.")
@@ -101,9 +108,12 @@ def describe_limits(compared: Comparison | Matrix) -> Iterator[str]:
             f"Seeds paired{on}: configurations of one method on one backbone with the same seeds "
             "are compared seed by seed."
         )
+
+
+def _describe_choice(compared: Comparison | Matrix) -> Iterator[str]:
     unchecked = [row.name for row in compared.rows if row.dev_source in UNCHECKED_DATA]
     reference = {row.name: row.reference for row in compared.rows}
-    for name in limits.chosen:
+    for name in compared.limits.chosen:
         way_out = "scores of two further seeds give an honest estimate"
         if is_trial_reference(name):
             way_out += f" ({reference[name]} has all seeds)"
@@ -113,11 +123,15 @@ def describe_limits(compared: Comparison | Matrix) -> Iterator[str]:
             f"The value that chose {name} as the best of its search counts here, so its mean is "
             f"too high and this comparison looks surer than it is; {way_out}."
         )
-    for name in limits.opened:
+    for name in compared.limits.opened:
         yield (
             f"{name} was chosen after such test sets had been opened for its method and backbone, "
             "so their scores may have influenced the choice."
         )
+
+
+def _describe_training(compared: Comparison | Matrix) -> Iterator[str]:
+    limits = compared.limits
     for mark, shown in TRAINING_MARKS.items():
         if marked := [row.name for row in compared.rows if mark in row.marks]:
             yield f"{LEGEND[shown].removesuffix('.')}: {', '.join(marked)}."
@@ -138,6 +152,10 @@ def describe_limits(compared: Comparison | Matrix) -> Iterator[str]:
         if isinstance(compared, Matrix):
             listed = ", ".join(dict.fromkeys(name for of in limits.fixed.values() for name in of))
         yield f"Fixed settings differ, from which a difference may come: {listed}."
+
+
+def _describe_tests(compared: Comparison | Matrix) -> Iterator[str]:
+    limits = compared.limits
     for reading in limits.readings:
         listed = ", ".join(f"{name} {a} against {b}" for name, (a, b) in reading.values.items())
         yield f"{reading.a} and {reading.b} read their texts differently: {listed}."
