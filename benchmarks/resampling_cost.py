@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 from scipy.stats import bootstrap, spearmanr
 
 from cse_platform.leaderboard.statistics.compare import compare
-from cse_platform.leaderboard.statistics.intervals import Contender, draw_scores
+from cse_platform.leaderboard.statistics.intervals import Contender
+from cse_platform.leaderboard.statistics.resampling import draw_scores
 
 PAIRS = {
     "sts12": 3108,

@@ -41,10 +41,7 @@ from cse_methods.registry import get_method
 from cse_methods.tasks import AVG_STS, parse_tasks
 from cse_methods.testing import RecordedRun
 from cse_platform.leaderboard.statistics.compare import compare
-from cse_platform.leaderboard.statistics.intervals import (
-    Contender,
-    freedom_of_difference,
-)
+from cse_platform.leaderboard.statistics.intervals import Contender, freedom_of_difference
 
 BATCH = 64
 FIXED = {

@@ -18,11 +18,7 @@ from cse_methods.evaluation.test_sets.pairs import load_pair_set
 from cse_methods.names import TASKS
 from cse_methods.tasks import STS_TASKS, Statistic
 from cse_platform.leaderboard.statistics.compare import compare, williams
-from cse_platform.leaderboard.statistics.intervals import (
-    Contender,
-    difference,
-    sample,
-)
+from cse_platform.leaderboard.statistics.intervals import Contender, difference, sample
 
 PAIRS = 200
 RESAMPLES = 500

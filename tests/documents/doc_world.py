@@ -85,9 +85,9 @@ def fill_store(runs: Path, *sweeps: str) -> None:
 @cache
 def _remember_draws() -> Callable[..., Any]:
     """The draws over examples, computed once in a process: many outputs show the same ones."""
-    from cse_platform.leaderboard.statistics import intervals
+    from cse_platform.leaderboard.statistics import resampling
 
-    compute, known = intervals.draw_scores, {}
+    compute, known = resampling.draw_scores, {}
 
     def draw(task: str, *given: Any, resamples: int, seed: int, progress: Any = None) -> Any:
         arrays = (each.tobytes() if hasattr(each, "tobytes") else each for each in given)

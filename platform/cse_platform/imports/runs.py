@@ -16,7 +16,7 @@ from cse_platform.errors import ImportRefusedError, OtherSweepError
 from cse_platform.imports.layout import NO_STEP, ImportedRun, Layout
 from cse_platform.secrets import mask_text
 from cse_platform.stores.disagreements import TrialResults
-from cse_platform.stores.sql.events import refuse_other_journal
+from cse_platform.stores.sql.keyed_rows import refuse_other_journal
 from cse_platform.stores.sql.sink import LeaderboardSink, apply_journal
 from cse_platform.stores.sql.store import Store, open_store
 from cse_platform.stores.sql.tables import sweep_or_none

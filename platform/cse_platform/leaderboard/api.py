@@ -42,7 +42,7 @@ from cse_platform.leaderboard.records import ConfigurationSetup, DevPoint, Leade
 from cse_platform.leaderboard.row_names import find_candidates, find_row, name_pair
 from cse_platform.leaderboard.selection import read_catalogue, refuse_unknown_names
 from cse_platform.leaderboard.statistics.compare import Comparison
-from cse_platform.leaderboard.statistics.intervals import Progress
+from cse_platform.leaderboard.statistics.resampling import Progress
 from cse_platform.leaderboard.sweeps import (
     count_sweeps,
     read_messages,

@@ -16,7 +16,7 @@ from sqlalchemy.orm import Session
 from cse_methods.data.shared_sentences import Groups
 from cse_methods.errors import CseError
 from cse_platform.errors import ComparisonError
-from cse_platform.leaderboard.board import board_rows, read_evaluations
+from cse_platform.leaderboard.board import board_rows
 from cse_platform.leaderboard.families import (
     BoardFamily,
     FamilyName,
@@ -29,6 +29,7 @@ from cse_platform.leaderboard.filters import EVERY_ROW, Filters
 from cse_platform.leaderboard.ranking import build_contenders, common_seeds
 from cse_platform.leaderboard.records import LeaderboardRow, mean_change
 from cse_platform.leaderboard.row_names import find_row, name_pair, named_rows
+from cse_platform.leaderboard.seed_scores import read_evaluations
 from cse_platform.leaderboard.statistics.compare import (
     AllRows,
     ComparedRow,
@@ -39,7 +40,8 @@ from cse_platform.leaderboard.statistics.compare import (
     compare_all,
     join_comparisons,
 )
-from cse_platform.leaderboard.statistics.intervals import RESAMPLES, Contender, Progress
+from cse_platform.leaderboard.statistics.intervals import RESAMPLES, Contender
+from cse_platform.leaderboard.statistics.resampling import Progress
 from cse_platform.numbers import HASH_DIGITS
 from cse_platform.stores.sql.tables import EvaluationRecord
 from cse_platform.tracking.events import UNCHECKED_DATA

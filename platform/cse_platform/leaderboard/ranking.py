@@ -17,7 +17,6 @@ from sqlalchemy.orm import Session
 from cse_methods.data.shared_sentences import Groups, known_groups, number_by_appearance
 from cse_methods.tasks import SENTENCE_GROUPS, Statistic
 from cse_platform.errors import NotFoundError
-from cse_platform.leaderboard.board import read_evaluations
 from cse_platform.leaderboard.families import (
     SCORE_COLUMNS,
     BoardFamily,
@@ -27,17 +26,17 @@ from cse_platform.leaderboard.families import (
 )
 from cse_platform.leaderboard.published.rows import PublishedRow, find_gap
 from cse_platform.leaderboard.records import DEV, Estimate, LeaderboardRow, order_by_dev
+from cse_platform.leaderboard.seed_scores import read_evaluations
 from cse_platform.leaderboard.statistics.intervals import (
     RESAMPLES,
     Contender,
-    Floats,
-    Progress,
     RankInterval,
     Sampled,
     joint_ranks,
     percentile_interval,
     sample,
 )
+from cse_platform.leaderboard.statistics.resampling import Floats, Progress
 from cse_platform.stores.sql.tables import (
     ConfigurationRecord,
     EvaluationRecord,

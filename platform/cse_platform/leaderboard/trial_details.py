@@ -15,7 +15,6 @@ from cse_platform.leaderboard.board import (
     dev_set,
     estimate_dev,
     read_annotations,
-    read_evaluations,
     read_seen_sentences,
 )
 from cse_platform.leaderboard.families import COLUMN_METRICS, SCORE_COLUMNS
@@ -29,6 +28,7 @@ from cse_platform.leaderboard.records import (
     Trained,
     Trial,
 )
+from cse_platform.leaderboard.seed_scores import read_evaluations
 from cse_platform.leaderboard.trials import (
     FIRST_LINK,
     best_columns,

@@ -15,7 +15,7 @@ from pathlib import Path
 from cse_platform.errors import NoStoreError, OtherSweepError, StoreError
 from cse_platform.secrets import mask_text
 from cse_platform.stores.mlflow.mirror import MLflowMirror
-from cse_platform.stores.sql.events import refuse_other_journal
+from cse_platform.stores.sql.keyed_rows import refuse_other_journal
 from cse_platform.stores.sql.sink import LeaderboardSink, apply_journal
 from cse_platform.stores.sql.store import open_for_reading, open_store
 from cse_platform.stores.sql.tables import sweep_or_none

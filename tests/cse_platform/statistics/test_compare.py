@@ -22,16 +22,15 @@ from cse_platform.leaderboard.statistics.compare import (
     williams,
 )
 from cse_platform.leaderboard.statistics.intervals import (
-    BLOCK,
     Contender,
     Interval,
     Sampled,
     difference,
-    draw_scores,
     freedom_of_difference,
     percentile_interval,
     sample,
 )
+from cse_platform.leaderboard.statistics.resampling import BLOCK, draw_scores
 from cse_platform.presentation.comparison import describe_limits
 
 TASKS = ("stsb", "sickr")

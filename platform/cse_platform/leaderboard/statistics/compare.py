@@ -16,9 +16,7 @@ from scipy.special import gammaincinv, ndtr, ndtri, stdtr, stdtrit
 
 from cse_platform.leaderboard.statistics.intervals import (
     Contender,
-    Floats,
     Interval,
-    Progress,
     Sampled,
     Spread,
     difference,
@@ -26,6 +24,7 @@ from cse_platform.leaderboard.statistics.intervals import (
     percentile_interval,
     sample,
 )
+from cse_platform.leaderboard.statistics.resampling import Floats, Progress
 
 
 @dataclass(frozen=True)

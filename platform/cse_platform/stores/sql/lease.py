@@ -23,7 +23,7 @@ from sqlalchemy.orm import Session
 
 from cse_platform.errors import LeaseLostError, OtherSweepError, StoreError, SweepRefusedError
 from cse_platform.numbers import utc
-from cse_platform.stores.sql.events import insert_once, refuse_other_journal
+from cse_platform.stores.sql.keyed_rows import insert_once, refuse_other_journal
 from cse_platform.stores.sql.store import HANG_SECONDS, Store, server_time
 from cse_platform.stores.sql.tables import SweepLeaseRecord, SweepRequestRecord, sweep_or_none
 from cse_platform.tracking.events import SweepRequested
