@@ -13,6 +13,10 @@ ESTIMATED = 3
 """The standing of a configuration that such seeds estimate."""
 
 
+RIVALS = ("COMPLETE", "PRUNED")
+"""The states of trials whose values a search has compared."""
+
+
 class Searched(Protocol):
     """A trial of a sweep, as the leaderboard or its driver has it."""
 
@@ -22,17 +26,21 @@ class Searched(Protocol):
     def role(self) -> str: ...
     @property
     def configuration(self) -> str: ...
+    @property
+    def state(self) -> str | None: ...
 
 
 def find_choosing_trials(trials: Iterable[Searched], *, confirms_all: bool) -> set[str]:
     """Find the trials of a sweep, by key, whose values choose among its configurations.
 
-    These are all trials of its search, repeats included, in whatever state they are. A search of a
-    single configuration chooses nothing, and neither does one of which every configuration gets the
-    further seeds (`confirms_all`).
+    These are all trials of its search, repeats included, if several configurations have a value to
+    be compared; a trial that failed or runs has none. A search of a single configuration chooses
+    nothing, and neither does one of which every configuration gets the further seeds
+    (`confirms_all`).
     """
-    searched = {t.key: t.configuration for t in trials if t.role != "confirm"}
-    return set() if confirms_all or len(set(searched.values())) < 2 else set(searched)
+    searched = [trial for trial in trials if trial.role != "confirm"]
+    compared = {trial.configuration for trial in searched if trial.state in RIVALS}
+    return set() if confirms_all or len(compared) < 2 else {trial.key for trial in searched}
 
 
 def select_counting_seeds(complete: Collection[int], chose: Collection[int]) -> list[int]:

@@ -422,6 +422,22 @@ def test_the_order_in_which_trials_arrive_does_not_matter(filled) -> None:
         assert contents(store)["configurations"] == expected
 
 
+@pytest.mark.parametrize("state", ["COMPLETE", "PRUNED"])
+def test_a_trial_chooses_nothing_until_it_has_a_value(filled, state) -> None:
+    events = sweep({"a": ({42: 0.8, 0: 0.7, 1: 0.6}, {})})
+    events += trial_life(7, {}, configuration="b", state="FAIL")
+    events += trial_life(8, {9: 0.5}, configuration="c", state=None)
+    row = best(filled, events)
+    assert (row.counts_choice, row.chosen_by, row.best_of) == (False, {}, 1)
+    [end] = trial_life(8, {9: 0.5}, configuration="c", state=state)[-1:]
+    row = best(filled, [*events, end])
+    assert (row.counts_choice, max(row.chosen_by.values())) == (True, 0.8)
+    store = filled([])
+    for one in (events, [end]):
+        apply_events(store, one)
+    assert contents(store)["configurations"] == contents(filled([*events, end]))["configurations"]
+
+
 def test_without_the_sweep_that_chose_the_value_counts_again(filled) -> None:
     store = filled(sweep({"a": ({42: 0.8}, {0: 0.7, 1: 0.6})}))
     before = contents(store)["configurations"]
@@ -441,12 +457,17 @@ def test_repeats_of_a_search_choose_as_its_trials_do(filled) -> None:
 
 def test_the_driver_decides_as_the_leaderboard_does() -> None:
     class Trial:
-        def __init__(self, key: str, role: str, configuration: str) -> None:
+        def __init__(
+            self, key: str, role: str, configuration: str, state: str = "COMPLETE"
+        ) -> None:
             self.key, self.role, self.configuration = key, role, configuration
+            self.state = state
 
     searched = [Trial("1", "search", "a"), Trial("2", "confirm", "a"), Trial("3", "repeat", "a")]
     several = [*searched, Trial("4", "search", "b")]
     assert find_choosing_trials(searched, confirms_all=False) == set()
+    failed = Trial("5", "search", "c", "FAIL")
+    assert find_choosing_trials([*searched, failed], confirms_all=False) == set()
     assert find_choosing_trials(several, confirms_all=False) == {"1", "3", "4"}
     assert find_choosing_trials(several, confirms_all=True) == set()
 

@@ -11,6 +11,7 @@ from sqlalchemy.orm import Session, aliased
 from cse_platform.counting_seeds import (
     ESTIMATED,
     LEAST_FURTHER,
+    RIVALS,
     rate_seeds,
     select_counting_seeds,
 )
@@ -28,14 +29,15 @@ _OF_ONE_SEARCH = _RIVAL.sweep_id == _LINK.sweep_id, _RIVAL.role != "confirm"
 
 
 def _match_choosing_trials(*further: ColumnElement[bool]) -> ColumnElement[bool]:
-    """Match the trials of searches that tried another configuration, too, unless every one of them
-    gets the further seeds; `further` are conditions on a trial in such a search.
+    """Match the trials of searches in which another configuration has a value, too, unless every
+    one of them gets the further seeds; `further` are conditions on a trial in such a search.
 
     A scalar subquery finds the configuration of another trial: in a join, SQLite could begin with
     the trials, which can be very many.
     """
-    trial = aliased(TrialRecord)
-    configuration = select(trial.configuration_id).where(trial.id == _RIVAL.trial_id)
+    trial, shown = aliased(TrialRecord), aliased(AttemptRecord)
+    configuration = select(trial.configuration_id).join(shown, trial.shown_attempt == shown.id)
+    configuration = configuration.where(trial.id == _RIVAL.trial_id, shown.state.in_(RIVALS))
     other = configuration.correlate(_RIVAL).scalar_subquery() != TrialRecord.configuration_id
     tried_another = exists().where(*_OF_ONE_SEARCH, other)
     chooses = exists().where(SweepRecord.id == _LINK.sweep_id, ~SweepRecord.confirms_all)

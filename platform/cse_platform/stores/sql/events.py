@@ -7,7 +7,7 @@ import logging
 import math
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -20,6 +20,7 @@ from sqlalchemy.orm import Session
 from cse_methods.data.dev_selection import dev_metric, sets_in
 from cse_methods.task_reference import is_reference
 from cse_methods.tasks import TRANSFER_TASKS
+from cse_platform.counting_seeds import RIVALS
 from cse_platform.errors import StoreLostError
 from cse_platform.secrets import mask_text
 from cse_platform.stores.sql import tables
@@ -205,7 +206,7 @@ def start_sweep(session: Session, journal: str, event: events.SweepStarted) -> N
     before = sweep.confirms_all
     set_spec(sweep, event.spec)
     pending: PendingWrites = session.info[PendingWrites]
-    pending.joined[sweep.id] |= set()
+    pending.sweeps.add(sweep.id)
     if sweep.confirms_all != before:  # other seeds estimate its configurations
         pending.configurations |= set(session.scalars(_select_tried(sweep.id)))
     session.execute(delete(tables.SweepTagRecord).where(tables.SweepTagRecord.sweep_id == sweep.id))
@@ -281,11 +282,11 @@ class PendingWrites:
     own_scores: list[dict[str, Any]] = field(default_factory=list)
     """The rows of the dev scores of complete attempts."""
     trials: set[int] = field(default_factory=set)
-    """Those whose attempts have changed, by id."""
+    """Those whose attempts or links have changed, by id."""
     configurations: set[int] = field(default_factory=set)
     """Those whose estimates are to be computed again."""
-    joined: dict[int, set[int]] = field(default_factory=lambda: defaultdict(set))
-    """The configurations whose trials join the search of a sweep, by the sweep's id."""
+    sweeps: set[int] = field(default_factory=set)
+    """Those that have started, by id."""
 
 
 @contextmanager
@@ -297,14 +298,26 @@ def collect_writes(session: Session) -> Iterator[None]:
     _write_points(session)
     insert_rows(session, tables.ScoreRecord, SCORE_KEY, pending.own_scores, newer_by="measured")
     show_best_attempts(session, pending.trials)
-    for sweep, joined in pending.joined.items():
-        others = tables.TrialRecord.configuration_id.not_in(joined)
-        earlier = set(session.scalars(_select_tried(sweep, _SEARCHED, others).limit(2)))
-        if len(earlier) == 1:  # from now on, the values of its trials choose it among several
-            pending.configurations |= earlier
+    changed = _find_changed_searches(session, pending.trials)
+    for sweep in pending.sweeps | changed.keys():
+        # The values of all trials of a search choose once two configurations have one.
+        most = len(changed.get(sweep, ())) + 1
+        compared = set(session.scalars(_select_compared(sweep).limit(most + 1)))
+        if len(compared) <= most:
+            pending.configurations |= compared
         pending.configurations |= _find_more_than_confirmed(session, sweep)
     estimate_configurations(session, pending.configurations)
     del session.info[PendingWrites]
+
+
+def _find_changed_searches(session: Session, trials: Collection[int]) -> dict[int, set[int]]:
+    """Find the sweeps that these trials are searched in, with their configurations."""
+    link, changed = tables.SweepTrialRecord, defaultdict[int, set[int]](set)
+    query = select(link.sweep_id, tables.TrialRecord.configuration_id).join(link.trial)
+    for ids in tables.in_batches(sorted(trials)):
+        for sweep, configuration in session.execute(query.where(_SEARCHED, link.trial_id.in_(ids))):
+            changed[sweep].add(configuration)
+    return changed
 
 
 def _find_more_than_confirmed(session: Session, sweep: int) -> set[int]:
@@ -330,6 +343,12 @@ def _select_tried(sweep: int, *conditions: Any) -> Select[int]:
     """Select the configurations of a sweep's trials that match all conditions, by id."""
     query = select(tables.TrialRecord.configuration_id).join(tables.TrialRecord.links).distinct()
     return query.where(tables.SweepTrialRecord.sweep_id == sweep, *conditions)
+
+
+def _select_compared(sweep: int) -> Select[int]:
+    """Select the configurations of which a search has a value to compare."""
+    compared = tables.AttemptRecord.state.in_(RIVALS)
+    return _select_tried(sweep, _SEARCHED, compared).join(tables.TrialRecord.shown)
 
 
 def store_starts(session: Session, journal: str, starts: Sequence[events.TrialStarted]) -> None:
@@ -407,7 +426,6 @@ def start_trial(session: Session, journal: str, event: events.TrialStarted) -> b
     since = event.time, event.code or ""
     if is_fresh and (group.code_since is None or (group.code_since, group.code or "") < since):
         group.code, group.code_since = event.code, event.time
-    session.info[PendingWrites].trials.add(trial.id)
     if take_new(session, tables.AttemptRecord, trial.id, journal):
         return new
     if is_fresh or not attempt.state:
@@ -444,10 +462,10 @@ def link(
     if configuration.searched != list(event.searched):
         configuration.searched = sorted({*configuration.searched, *event.searched})
         configuration.values = event.values | configuration.values
-    if event.role != "confirm":
-        session.info[PendingWrites].joined[sweep].add(configuration.id)
+    pending: PendingWrites = session.info[PendingWrites]
+    pending.trials.add(trial.id)
     if configuration.n > 0:
-        session.info[PendingWrites].configurations.add(configuration.id)
+        pending.configurations.add(configuration.id)
     if isinstance(event, events.TrialStarted) and take_new(
         session, tables.SweepTrialRecord, sweep, trial.id
     ):
