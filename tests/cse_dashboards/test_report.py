@@ -106,5 +106,5 @@ def test_the_command_names_the_way_out(tmp_path: Path, lab_url: str) -> None:
     assert told.output.startswith("Error: ")
     assert "none/leaderboard.db" in told.output
     told = invoke(main, "--store", lab_url, *words, "--beside", "nomethod", code=1)
-    assert "'nomethod' is not a method" in told.output
+    assert "'nomethod' is no method" in told.output
     assert not (tmp_path / "out").exists()

@@ -248,7 +248,10 @@ def _describe_next(
             command = f"cse-evaluate {trial.key[:HASH_DIGITS]}{options}"
             commands[command] = f"scores of seed {trial.seed} on test sets"
     if kept:
-        commands[f"cse-leaderboard export {sweep.name} DIR{options}"] = "the best model"
+        name, model = sweep.name, "the best model"
+        if sweep.best is not None and sweep.best.configuration != best[0].configuration:
+            name, model = rows[0].reference, "the best model of the best over seeds"
+        commands[f"cse-leaderboard export {name} DIR{options}"] = model
     for trial in failed[:MOST_ERRORS]:
         if has_output(board.trial(f"{sweep.name}#{trial.number}"), runs):
             command = f"cse-sweep logs {sweep.name} --trial {trial.number}{options}"

@@ -42,12 +42,12 @@ def explain_marks(board: Board, *, ranked: bool = False) -> dict[str, str]:
 
 
 def _explain_choice(board: Board, *, ranked: bool) -> Iterator[str]:
-    chosen = [row for row in board.rows if row.counts_choice]
-    scores = [score for row in chosen for score in (row.dev_score, *row.scores.values())]
+    chosen = [entry for entry in Group(board.entries).ours if entry.counting_choice]
+    scores = [entry.scores[name] for entry in chosen for name in entry.counting_choice]
     has_interval = ranked and any(score.interval for score in scores)
     interval = ", and its interval covers less than 95 %" * has_interval
     yield f"The value that chose this row counts in its mean, so the mean is too high{interval}."
-    sources = {row.dev.source for row in chosen}
+    sources = {entry.row.dev.source for entry in chosen}
     if sources - UNCHECKED_DATA:
         yield "Scores of two further seeds give an honest estimate."
     if sources & UNCHECKED_DATA:
@@ -155,7 +155,7 @@ def _note_unranked(board: Board, group: Group) -> Iterator[str]:
             r.rank is None and s.n == 1 for r, s in scored
         ),
         "comparable with these alone": alone.count(False),
-        "scored in a way that no other row was": alone.count(True),
+        "scored as no other row here is": alone.count(True),
         "without this score": len(ranked) - len(scored),
     }
     why = [f"{n} {reason}" for reason, n in counted.items() if n]
@@ -178,8 +178,8 @@ def _note_choices(entries: Sequence[OurEntry]) -> Iterator[str]:
         else:
             most = max(row.best_of for row in some)
             yield (
-                f"Chosen on dev by the mean over further seeds: {named}. If {most} configurations "
-                "were equal, the mean of the best would be "
+                f"Chosen on dev by the mean over the seeds that count: {named}. If {most} "
+                "configurations were equal, the mean of the best would be "
                 f"{expected_maximum(most):.1f} standard errors too high on dev."
             )
     if untested := [

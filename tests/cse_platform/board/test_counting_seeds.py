@@ -31,7 +31,7 @@ from cse_platform.presentation.comparison import comparison_table
 from cse_platform.presentation.tables import to_json
 from cse_platform.stores.sql.removal import remove_sweep
 from cse_platform.sweep.spec import SweepSpec
-from cse_platform.tracking.events import Event, SweepFinished
+from cse_platform.tracking.events import Event, SweepFinished, TrialFinished
 from cse_platform.tracking.history import History
 
 Seeds = dict[int, float]
@@ -195,6 +195,22 @@ def test_a_lowered_budget_does_not_make_the_value_that_chose_count(filled) -> No
     assert not History(added).confirms_all
 
 
+def test_what_to_export_is_a_model_of_the_row_whose_scores_stand_above(filled) -> None:
+    """The configuration with the highest value is not the best one over further seeds."""
+    found = {"a": ({42: 0.80}, {0: 0.70, 1: 0.70}), "b": ({42: 0.75}, {0: 0.72, 1: 0.72})}
+    for highest, named in ((0.80, "rankcse@b"), (0.60, "first")):
+        found["a"][0][42] = highest
+        ended = [
+            event.model_copy(update={"model": f"/models/{event.trial}"})
+            if isinstance(event, TrialFinished)
+            else event
+            for event in [*sweep(found), SweepFinished(sweep="first", state="COMPLETE")]
+        ]
+        with Leaderboard(filled(ended)) as board:
+            lines = outcome_lines(board, "first")
+        assert any(f"cse-leaderboard export {named} DIR" in line for line in lines)
+
+
 def test_several_values_that_chose_do_not_count(filled) -> None:
     """Configurations of one method that further seeds estimate have names of their own."""
     found = {"a": ({42: 0.80, 43: 0.79}, {0: 0.76, 1: 0.74}), "b": ({42: 0.70}, {0: 0.6, 1: 0.6})}
@@ -207,9 +223,9 @@ def test_several_values_that_chose_do_not_count(filled) -> None:
     shown = [replace(row, best_of=2) for row in rows]
     [table] = [t for t in board_tables(Board(shown)) if "dev" in t.title]
     named = "rankcse@a (best of 2), rankcse@b (best of 2). If 2"
-    assert any(f"further seeds: {named}" in note for note in table.notes)
+    assert any(f"seeds that count: {named}" in note for note in table.notes)
     [table] = [t for t in board_tables(Board([shown[0]] * 2)) if "dev" in t.title]
-    assert any("further seeds: rankcse@a (best of 2). If 2" in note for note in table.notes)
+    assert any("seeds that count: rankcse@a (best of 2). If 2" in note for note in table.notes)
 
 
 def test_further_seeds_take_precedence_over_values_that_chose(filled) -> None:

@@ -197,7 +197,7 @@ def test_who_has_no_rank_is_counted_and_told_why(lines) -> None:
         assert line.startswith(f"simcse bert-base {way} 50.00 ±0.00 {rank} 84.00")
     counted = (
         r"Not ranked: 2 with a single seed and no stored scores of its pairs, "
-        r"1 comparable with these alone, 1 scored in a way that no other row was, "
+        r"1 comparable with these alone, 1 scored as no other row here is, "
         r"1 without this score\."
     )
     assert any(re.match(counted, line) for line in told)
@@ -270,6 +270,12 @@ def test_a_board_marks_values_that_chose_if_they_count_in_its_own_scores(lines, 
     transfer = " ".join(lines(replace(board, family="transfer")))
     assert "simcse △ bert-base" in transfer and "The further seeds of simcse lack" in transfer
     assert "simcse △ bert-base" in " ".join(lines(replace(board, sorted_by="mr")))
+    scores["avg_sts"] = estimate(0.75, 0.77, interval=Interval(0.7, 0.8, "seeds"))
+    of_one_seed = row(scores, chosen_by={1: 0.9}, dev_score=estimate(0.9))
+    for family in ("sts", "long"):
+        told = " ".join(lines(Board([of_one_seed], family=family)))
+        assert "The value that chose" in told, family
+        assert ("covers less" in told) is (family == "sts")
 
 
 def test_training_on_texts_of_test_sets_is_marked(lines, written) -> None:
