@@ -35,6 +35,7 @@ from cse_platform.presentation.board_notes import (
     count_identities,
     explain_marks,
     note_fewer_seeds,
+    note_identities,
     note_ranking,
     note_rows,
 )
@@ -205,7 +206,7 @@ def _make_entry_table(
             *note_rows(group),
             *(note_ranking(board, group) if group.headline else ()),
             *note_fewer_seeds([column.name for column in shown], group),
-            *(f"{name}: {n} evaluation identities; {hint}" for name, n in mixed.items()),
+            *note_identities(columns, mixed, hint),
         ],
         legend=explain_marks(board, ranked=bool(group.headline)),
         apart=lambda entry: entry.standing,

@@ -1,7 +1,7 @@
 """The notes below a leaderboard's tables: what its marks mean, and what limits its ranking."""
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from cse_methods.data.corpus_spec import TRANSDUCTIVE
 from cse_platform.leaderboard.families import OWN, FamilyName, is_clean, task_of
@@ -63,6 +63,15 @@ def count_identities(columns: Sequence[EntryColumn], group: Group) -> dict[str, 
         if len(ids) > 1:
             counts[name] = len(ids)
     return counts
+
+
+def note_identities(
+    columns: Sequence[EntryColumn], mixed: Mapping[str, int], advice: str
+) -> Iterator[str]:
+    """Name the score columns that have several evaluation identities, as their heads do."""
+    heads = {column.name: column.head.name for column in columns}
+    for count, names in group_by(mixed, mixed.get).items():
+        yield f"{', '.join(map(heads.__getitem__, names))}: {count} evaluation identities; {advice}"
 
 
 def describe_clean_change(rows: Sequence[LeaderboardRow], headline: str) -> Iterator[str]:

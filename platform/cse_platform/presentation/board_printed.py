@@ -19,6 +19,7 @@ from cse_platform.presentation.board_notes import (
     count_identities,
     describe_clean_change,
     explain_marks,
+    note_identities,
 )
 from cse_platform.presentation.tables import Cell, Column, Table, to_table
 from cse_platform.tracking.events import UNCHECKED_DATA
@@ -62,7 +63,6 @@ def _make_paper_table(board: Board, block: Sequence[str], group: Group) -> Table
         measure = ", ".join(f"{kind} on {' and '.join(sets)}" for kind, sets in kinds.items()) + ","
     rows = [entry.row for entry in group.ours]
     listed = (f"{mark} {', '.join(sources)}" for sources, mark in marks.items())
-    only = "; only rows with the same one are comparable."
     return to_table(
         [
             Column("method", named.get, title="Method"),
@@ -74,7 +74,7 @@ def _make_paper_table(board: Board, block: Sequence[str], group: Group) -> Table
             *_note_seeds(block, group),
             *([f"Published: {'; '.join(listed)}."] if marks else ()),
             *describe_clean_change(rows, board.headline),
-            *(f"{name}: {n} evaluation identities" + only for name, n in mixed.items()),
+            *note_identities(columns, mixed, "only rows with the same one are comparable."),
         ],
         legend=explain_marks(board),
         compare_groups=True,
