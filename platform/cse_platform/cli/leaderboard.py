@@ -1,6 +1,6 @@
 """cse-leaderboard: which method is better, from SQL."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -35,6 +35,7 @@ from cse_platform.standard_streams import echo
 if TYPE_CHECKING:
     from cse_platform.leaderboard.families import FamilyName
     from cse_platform.leaderboard.filters import Filters
+    from cse_platform.presentation.board_entries import Board
     from cse_platform.presentation.formats import Format
 
 _TABLES = ("ranking", "scores", "widths", "hyperparameters", "sweeps", "runs", "costs", "sources")
@@ -114,14 +115,14 @@ def main(
         cse-leaderboard show quickstart-simcse#3
     """
     from cse_platform.leaderboard.api import open_leaderboard
-    from cse_platform.leaderboard.families import OWN, family_named, family_of
+    from cse_platform.leaderboard.families import OWN, family_of
     from cse_platform.leaderboard.published.rows import (
         PublishedRow,
         merge_repeated_rows,
         published_rows,
     )
     from cse_platform.presentation.board import board_document
-    from cse_platform.presentation.board_entries import Board, is_on_tests
+    from cse_platform.presentation.board_entries import Board
     from cse_platform.presentation.terminal import progress_bar
 
     tables = _TABLES if "all" in show else show
@@ -171,30 +172,46 @@ def main(
                 )
                 if any(row.scores for row in own):
                     echo("Some rows have scores on own test sets; --tasks own shows them", err=True)
+    for note in (
+        *_explain_missing_scores(board, asked=tasks is not None, against=against is not None),
+        *(_explain_no_published(board, published, filters) if shows_published else ()),
+    ):
+        echo(note, err=True)
+    print_document(board_document(board, tables, wide=wide), format=format, wide=wide)
+
+
+def _explain_missing_scores(board: "Board", *, asked: bool, against: bool) -> Iterator[str]:
+    """Say that no row has scores of tasks that were asked for, and which rows have no mark."""
     columns, rows = board.columns.columns, board.rows
-    if tasks and rows and not any(column in row.scores for row in rows for column in columns):
-        echo(f"No row has test scores of {tasks}; they are ranked on dev.", err=True)
+    if asked and rows and not any(column in row.scores for row in rows for column in columns):
+        yield f"No row has test scores of {board.family}; they are ranked on dev."
     unmarked = [
         f"{row.reference} on {row.backbone}"
         for index, row in enumerate(rows)
         if against and row.scores and index not in board.against
     ]
     if len(unmarked) > 1:  # the reference itself has no mark
-        echo(
+        yield (
             "Not marked, because they are the reference or were scored on other data: "
-            f"{', '.join(unmarked)}.",
-            err=True,
+            f"{', '.join(unmarked)}."
         )
+
+
+def _explain_no_published(
+    board: "Board", published: str | None, filters: "Filters"
+) -> Iterator[str]:
+    """Say that no published row has scores of the shown tasks."""
+    from cse_platform.leaderboard.families import family_named
+    from cse_platform.presentation.board_entries import is_on_tests
+
     shown = family_named(board.family)
-    if shows_published and not any(is_on_tests(row, shown) for row in board.published):
-        selected = ", ".join(filter(None, (published, backbone, method)))
-        echo(
+    if not any(is_on_tests(row, shown) for row in board.published):
+        selected = ", ".join(filter(None, (published, filters.backbone, filters.method)))
+        yield (
             f"No published row{f' of {selected}' * bool(selected)} has test scores of "
             f"{board.family}; choose other scores with --tasks, or show a whole table with "
-            "`cse-leaderboard paper PAPER TABLE`.",
-            err=True,
+            "`cse-leaderboard paper PAPER TABLE`."
         )
-    print_document(board_document(board, tables, wide=wide), format=format, wide=wide)
 
 
 def _explain_no_rows(filters: "Filters", known: Mapping[str, Sequence[str]]) -> str:
