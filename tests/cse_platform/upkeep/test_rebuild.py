@@ -17,7 +17,14 @@ from scored_boards import few_resamples as few_resamples
 from sqlalchemy import create_engine, inspect, text
 from stored_trials import trials_of, url_of
 from stored_trials import write_journal as write
-from sweep_events import check_counters, opening, sweep_started, trial_life, trial_reused
+from sweep_events import (
+    check_counters,
+    opening,
+    sweep_started,
+    trial_evaluated,
+    trial_life,
+    trial_reused,
+)
 
 from cse_platform.cli.leaderboard import main
 from cse_platform.control.annotations import annotate
@@ -389,6 +396,34 @@ def test_a_deleted_sweep_leaves_what_others_took_over_and_no_notes(
             ).scalars().all() == ["c0-42"]
     assert after["links"] == before["links"] and len(after["points"]) == len(before["points"])
     assert len(after["trials"]) == 2
+
+
+@pytest.mark.parametrize("leaderboard_url", ["sqlite"], indirect=True)
+def test_a_rebuild_names_once_the_trials_that_no_journal_has(
+    tmp_path, board, leaderboard_url, caplog
+) -> None:
+    """And none that a journal has which it reads later; a sink names each trial at once."""
+    ours, theirs = tmp_path / "runs", tmp_path / "theirs"
+    life = trial_life(0, {0: 0.1, 10: 0.5})
+    heir = [sweep_started("heir"), trial_reused(life, "heir", number=3, reused_from="first")]
+    write(ours / "sweeps" / "heir" / "journal.jsonl", heir)
+    scores = [
+        trial_evaluated(f"t{n}", {f"test/{task}_spearman": 0.5}, sweep="gone")
+        for n in range(5)
+        for task in ("sts12", "sts13")
+    ]
+    missing = write(ours / "evaluations" / "t.jsonl", scores)
+    write(theirs / "sweeps" / "first" / "journal.jsonl", [sweep_started(), *life])
+    said = "sweep gone: the scores of 5 trials wait for its runs folder: t0, t1, t2, …"
+    for dry_run in (True, False):
+        caplog.clear()
+        rebuild(leaderboard_url, [ours, theirs], dry_run=dry_run)
+        assert caplog.messages == [said], dry_run
+    caplog.clear()
+    with open_store(f"sqlite:///{tmp_path / 'other.db'}") as other:
+        apply_journal(LeaderboardSink(other), missing)
+    says = "sweep gone: trial {} is not on this leaderboard, so its scores wait for its runs folder"
+    assert caplog.messages == [says.format(f"t{n}") for n in range(5)]
 
 
 REPLACEMENT = replacement.__name__
