@@ -375,6 +375,8 @@ def test_a_deleted_sweep_leaves_what_others_took_over_and_no_notes(
     runs, board, leaderboard_url
 ) -> None:
     life = trial_life(0, {0: 0.1, 10: 0.5}, model="/m")
+    spent = {"costs": {"train_minutes": 2.0}, "provenance": {"host": "a", "cpu": "b"}}
+    life[-1] = life[-1].model_copy(update=spent)
     first = write(runs / "sweeps" / "first" / "journal.jsonl", [sweep_started(), *life])
     taken = [sweep_started("second"), trial_reused(life, "second", number=3, reused_from="first")]
     second = write(runs / "sweeps" / "second" / "journal.jsonl", taken)
@@ -382,11 +384,25 @@ def test_a_deleted_sweep_leaves_what_others_took_over_and_no_notes(
         apply_journal(LeaderboardSink(board), path)
     for name in ("first", "first#0"):
         annotate(leaderboard_url, runs, name, note="mine")
-    plan_deletion(board, leaderboard_url, "first", runs=runs).carry_out(board)
+    planned = plan_deletion(board, leaderboard_url, "first", runs=runs)
+    assert (
+        "a rebuilt leaderboard has their scores and the search's dev curve, but no other metrics "
+        "of a curve, no costs and no machine from here"
+    ) in next(planned.effects())
+    planned.carry_out(board)
     write(first, [sweep_started(), *trial_life(7, {0: 0.2})])
     apply_journal(LeaderboardSink(board), first)
     before = contents(board)
+
+    def read_kept() -> tuple[Any, ...]:
+        with open_leaderboard(leaderboard_url) as asked:
+            shown = asked.trial("second#3")
+        loss = [point.metrics.get("train/loss") for point in shown.curve]
+        return [point.value for point in shown.curve], loss, dict(shown.costs), shown.machine
+
+    assert read_kept() == ([0.1, 0.5], [1.0, 1.0], spent["costs"], "a · b")
     assert rebuild(leaderboard_url, [runs]).lost == []
+    assert read_kept() == ([0.1, 0.5], [None, None], {}, None)
     with open_store(leaderboard_url) as opened:
         after = contents(opened)
         check_counters(opened)
