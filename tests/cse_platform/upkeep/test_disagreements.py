@@ -171,6 +171,9 @@ def test_a_runs_folder_that_gets_the_results_of_others_is_made(tmp_path, monkeyp
     ann = fill(tmp_path / "ann", life(0.5, "ann"))
     refused = invoke(main, "rebuild", "--from", tmp_path / "amm", code=1)
     assert "no folder" in refused.output and not (tmp_path / "runs").exists()
+    refused = invoke(main, "rebuild", "--from", ann, "--dry-run", code=1)
+    assert "no runs folder runs, and a dry run makes none" in refused.output
+    assert not (tmp_path / "runs").exists()
     invoke(main, "rebuild", "--from", ann)
     assert read_shown(f"sqlite:///{tmp_path}/runs/leaderboard.db") == {"dev": 0.5}
     refused = invoke(main, "rebuild", "--runs", tmp_path / "none", code=1)
