@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from click.testing import Result
 from commands import invoke
-from stored_trials import apply_events, fill_store
+from stored_trials import apply_events, fill_store, write_journal
 from sweep_events import NOON, sweep_started, trial_life
 
 from cse_platform.cli import leaderboard, sweep
@@ -112,6 +112,25 @@ def test_without_mlflow_an_annotation_is_written_with_a_warning(says, monkeypatc
     assert "★" in says("status", command="sweep").output
 
 
+def test_a_note_in_another_runs_folder_than_the_sweep_s_says_where_it_is(
+    runs, history, monkeypatch
+) -> None:
+    monkeypatch.setenv("CSE_STORE", f"sqlite:///{runs / 'leaderboard.db'}")
+    monkeypatch.chdir(runs)
+    words = ("annotate", "first#0", "--note", "x")
+    kept = f"it is kept in {runs}/runs/annotations/journal.jsonl, which rebuild must read; "
+    elsewhere = "the journal of sweep first is in another runs folder"
+    alone = ", whose MLflow gets it only if --runs names that folder\n"
+    assert invoke(leaderboard.main, *words).stderr == kept + elsewhere + alone
+    with monkeypatch.context() as patch:
+        patch.setenv("CSE_MLFLOW_URI", "http://127.0.0.1:9")
+        patch.setattr(annotating, "MIRROR_WAIT", 0.1)
+        said = invoke(leaderboard.main, *words).stderr
+    assert f"{kept}{elsewhere}\n" in said
+    write_journal(runs / "runs" / "sweeps" / "first" / "journal.jsonl", history)
+    assert invoke(leaderboard.main, *words).stderr == ""
+
+
 def test_an_annotation_by_a_slow_clock_replaces_the_earlier_one(says, runs) -> None:
     ahead = AnnotationWritten(
         time=NOON, sweep="first", about="sweep", name="first", who="ann", note="of 2030", star=True
@@ -134,7 +153,9 @@ def test_secrets_and_control_characters_are_removed_from_annotations(says) -> No
 def test_an_annotation_without_meaning_is_refused(says, runs) -> None:
     for words, code, why in (
         (["frist", "--star"], 1, "first"),
-        (["first", "--untag", "smoke"], 1, "sweep first has no tag 'smoke' to remove; annota"),
+        (["first", "--untag", "smoek"], 1, "sweep first has no tag 'smoek' to remove; annota"),
+        (["first", "--untag", "smoke"], 1, "has tag 'smoke' from the file of sweep first, and"),
+        (["first#0", "--untag", "smoke"], 1, "trial 1aaaaaaa has tag 'smoke' from the file"),
         (["rankcse@cccc", "--star"], 1, "neither a configuration"),
         (["first", "--tag", "two words"], 1, "letters"),
         (["first", "--note", "x" * 4001], 1, "4000"),

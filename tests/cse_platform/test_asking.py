@@ -85,6 +85,19 @@ def test_driver_is_asked(asks, held, board) -> None:
     assert len(waiting(board)) == len(ASKED)
 
 
+def test_a_retry_that_waits_already_is_refused(asks, board) -> None:
+    for words in ("retry 3", "retry"):
+        asks(*words.split())
+    for words, why in {
+        "retry 3": "a retry of trial 3 of sweep 'first' waits already",
+        "retry 1 3": "a retry of trial 3 of sweep 'first' waits already",
+        "retry": "a retry of the failed trials of sweep 'first' waits already",
+    }.items():
+        assert why in asks(*words.split(), code=1).stderr, words
+    asks("retry", "1")
+    assert [request.numbers for request in waiting(board)] == [(3,), (), (1,)]
+
+
 def test_a_trial_is_named_as_in_every_command(asks, held, board) -> None:
     asks("stop", about="first#2")
     assert waiting(board)[-1].numbers == (2,)

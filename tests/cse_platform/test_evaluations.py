@@ -158,7 +158,7 @@ def test_what_is_told_of_a_trial_waits_for_it(with_trials, caplog) -> None:
     before = contents(with_trials)
     tell(with_trials, opened(trial="c7-42"), trial_evaluated("c7-42", {"test/mr_accuracy": 0.5}))
     assert {**contents(with_trials), "early": []} == before
-    assert caplog.text.count("sweep first: trial c7-42 ") == 2
+    assert caplog.text.count("sweep first: trial c7-42 ") == 1  # once for both
     tell(with_trials, *trial_life(7, {0: 0.5}))
     with with_trials.session() as session:
         assert [one.value for one in stored_scores(session, "c7-42")] == [0.5]

@@ -41,7 +41,7 @@ def annotate_command(
         raise click.UsageError("nothing to write: give --note, --tag, --untag or --star")
     if both := sorted({*tags} & {*untags}):
         raise click.UsageError(f"--tag {both[0]} and --untag {both[0]} exclude each other")
-    from cse_platform.control.annotations import annotate
+    from cse_platform.control.annotations import annotate, describe_place
 
     target, lacking = annotate(
         stores.url_beside_runs,
@@ -52,5 +52,5 @@ def annotate_command(
         tags=dict.fromkeys(tags, True) | dict.fromkeys(untags, False),
     )
     echo(f"annotated {target}")
-    for sentence in lacking:
+    for sentence in (*describe_place(stores.folder, target), *lacking):
         echo(sentence, err=True)

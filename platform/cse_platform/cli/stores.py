@@ -88,6 +88,10 @@ def rebuild_command(
     if missing := [str(other) for other in others if not other.is_dir()]:
         raise JournalError(f"--from: no folder {', '.join(missing)}; name a runs folder")
     url, folder = stores.url_beside_runs, stores.folder
+    if dry_run and not folder.is_dir():
+        raise JournalError(
+            f"there is no runs folder {folder}, and a dry run makes none; name another with --runs"
+        )
     if others:
         with suppress(OSError):  # one that cannot be made is refused below
             folder.mkdir(parents=True, exist_ok=True)

@@ -4,7 +4,7 @@ Annotations have their own journal, `annotations/journal.jsonl` in the runs fold
 leaderboard and MLflow are filled, as from a sweep's journal.
 """
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -21,10 +21,18 @@ from cse_platform.secrets import mask_text
 from cse_platform.stores.mlflow.mirror import MLflowMirror
 from cse_platform.stores.sql.sink import LeaderboardSink
 from cse_platform.stores.sql.store import Store, open_store
-from cse_platform.stores.sql.tables import AnnotationRecord
+from cse_platform.stores.sql.tables import AnnotationRecord, SweepTagRecord, find_sweep
 from cse_platform.sweep.blocks import Slug
 from cse_platform.sweep.problems import did_you_mean
-from cse_platform.sweep.stores import annotations_journal, has_mlflow, mlflow_uri
+from cse_platform.sweep.stores import (
+    JOURNAL_FILE,
+    annotations_journal,
+    has_mlflow,
+    import_journal,
+    mlflow_uri,
+    mlflow_variable,
+    sweep_folder,
+)
 from cse_platform.tracking.events import Annotatable, AnnotationWritten, now
 from cse_platform.tracking.journal import Journal
 from cse_platform.tracking.recorder import Recorder, Sink, SinkHealth
@@ -58,7 +66,8 @@ def annotate(
 
     Raises:
         QueryError: if the reference does not name exactly one subject.
-        AnnotationRefusedError: if a note or a tag is invalid, or a tag to remove is not there.
+        AnnotationRefusedError: if a note or a tag is invalid, or a tag to remove is not there, or
+            is the sweep file's.
         JournalError: if the journal cannot be written.
         StoreError: if the leaderboard cannot be opened, the user must not write to it, or it does
             not accept the annotation now.
@@ -78,12 +87,9 @@ def annotate(
             subject = find_subject(session, reference)
             time = _next_time(session, subject.about, subject.name)
             written = read_annotations(session, subject.about, [subject.name])
-        known = [tag for entry in written.values() for tag in entry.tag_names]
-        if absent := [word for word, stands in words.items() if not stands and word not in known]:
-            raise AnnotationRefusedError(
-                f"{subject} has no tag {absent[0]!r} to remove; annotations gave it "
-                f"{', '.join(known) or 'none'}{did_you_mean(absent[0], known)}"
-            )
+            known = [tag for entry in written.values() for tag in entry.tag_names]
+            removed = [word for word, stands in words.items() if not stands]
+            _refuse_other_tags(session, subject, removed, known)
         event = AnnotationWritten(
             time=time,
             sweep=subject.sweep,
@@ -100,6 +106,20 @@ def annotate(
     slow = f"it took more than {MIRROR_WAIT:.0f} s"
     lag = "{} does not have it yet ({}); the next annotation will copy it"
     return subject, [lag.format(sink.name, sink.error or slow) for sink in behind]
+
+
+def describe_place(runs: Path, subject: Subject) -> list[str]:
+    """Say where annotations of a subject are kept, if its sweep's journal is not beside them."""
+    journals = sweep_folder(runs, subject.sweep) / JOURNAL_FILE, import_journal(runs, subject.sweep)
+    if any(journal.exists() for journal in journals):
+        return []
+    says = (
+        f"it is kept in {annotations_journal(runs)}, which rebuild must read; the journal of sweep "
+        f"{subject.sweep} is in another runs folder"
+    )
+    if mlflow_variable(runs) is None:
+        says += ", whose MLflow gets it only if --runs names that folder"
+    return [says]
 
 
 def remove_annotations(
@@ -143,6 +163,25 @@ def replay_annotations(url: str, runs: Path, experiment: str) -> list[SinkHealth
         return []
     with open_store(url) as board, _open_recorder(board, runs, experiment) as recorder:
         return [sink for sink in recorder.flush(WAIT) if sink.behind]
+
+
+def _refuse_other_tags(
+    session: Session, subject: Subject, removed: Sequence[str], known: Sequence[str]
+) -> None:
+    """Raise AnnotationRefusedError if a tag to remove is none of those that annotations gave."""
+    absent = next((word for word in removed if word not in known), None)
+    if absent is None:
+        return
+    given = f"annotations gave it {', '.join(known) or 'none'}"
+    of_sweep = SweepTagRecord.sweep_id == find_sweep(session, subject.sweep).id
+    if absent in session.scalars(select(SweepTagRecord.tag).where(of_sweep)).all():
+        raise AnnotationRefusedError(
+            f"{subject} has tag {absent!r} from the file of sweep {subject.sweep}, and keeps it "
+            f"until that sweep starts without it; {given}"
+        )
+    raise AnnotationRefusedError(
+        f"{subject} has no tag {absent!r} to remove; {given}{did_you_mean(absent, known)}"
+    )
 
 
 def _next_time(session: Session, about: Annotatable, name: str) -> datetime:

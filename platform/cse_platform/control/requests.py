@@ -6,7 +6,7 @@ The leaderboard carries requests, so they can be sent from any machine that reac
 import shlex
 import threading
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -62,9 +62,9 @@ def send_request(
     `reference` is a sweep, or one of its trials, as SWEEP#N or by its key. `numbers` are further
     trials, `settings` (`NAME=VALUE`) are values to enqueue, and `at_most` is the limit of trials at
     once, None for none. Raises SweepRefusedError if the sweep's state does not allow the request,
-    or if there is no configuration to enqueue, or the sweep has or awaits it; NotFoundError if
-    there is no such sweep or trial; and JournalError if its journal is on this machine and being
-    deleted.
+    or if there is no configuration to enqueue, or the sweep has or awaits it, or the same retry;
+    NotFoundError if there is no such sweep or trial; and JournalError if its journal is on this
+    machine and being deleted.
     """
     with open_store(url, create=False) as board:
         with board.session() as session:
@@ -80,6 +80,7 @@ def send_request(
             states = {row.number: row.state for row in rows}
             starts = select(SweepStartRecord.provenance).order_by(SweepStartRecord.started.desc())
             start = session.scalars(starts.where(SweepStartRecord.sweep_id == stored.id)).first()
+            waiting = waiting_requests(session, sweep)
         holder = overview.holder if overview.holder and overview.holder.lives else None
         if holder is None and lease is not None and lease.folder:
             refuse_deleted(Path(lease.folder) / JOURNAL_FILE)
@@ -95,6 +96,8 @@ def send_request(
                 "resources.at_most there"
             )
         _refuse_other_trials(sweep, states, action, numbers, is_run=holder is not None)
+        if action == "retry":
+            _refuse_repeated_retry(sweep, numbers, waiting)
         if action == "enqueue" and not settings:
             raise SweepRefusedError("enqueue takes the value of at least one hyperparameter")
         values = dict[str, Any]()
@@ -147,6 +150,25 @@ def _refuse_other_trials(
             f"no trial of sweep {sweep!r} has failed; cse-sweep retry {sweep} NUMBER tries a "
             "pruned one again"
         )
+
+
+def _refuse_repeated_retry(
+    sweep: str, numbers: Sequence[int], waiting: Iterable[SweepRequested]
+) -> None:
+    """Raise SweepRefusedError if a waiting request retries one of these trials, or, as this one
+    does, all that failed.
+    """
+    for request in waiting:
+        if request.action != "retry":
+            continue
+        if again := {*numbers} & {*request.numbers}:
+            raise SweepRefusedError(
+                f"a retry of trial {min(again)} of sweep {sweep!r} waits already"
+            )
+        if not (numbers or request.numbers):
+            raise SweepRefusedError(
+                f"a retry of the failed trials of sweep {sweep!r} waits already"
+            )
 
 
 def _read_values(stored: SweepRecord, settings: Sequence[str]) -> tuple[SweepSpec, dict[str, Any]]:

@@ -22,6 +22,10 @@ from cse_platform.tracking.events import (
 )
 from cse_platform.tracking.journal import read_journal
 
+_NOISE = 1e-6
+"""The largest difference of values that count as equal, such as those of batches of other sizes; of
+values above 1 it is relative."""
+
 
 @dataclass
 class TrialResults:
@@ -169,11 +173,15 @@ class Disagreements:
         folder: Path,
         values: Mapping[str, float],
     ) -> bool:
-        """Note the first of a folder's values that differs from what is kept of others."""
+        """Note the first of a folder's values that differs from what is kept of others.
+
+        Differences of floating point do not count.
+        """
         for keeper, own in kept.items():
             for name in (name for name in own if name in values):
                 kept_value, value = own[name], values[name]
-                if kept_value != value and not (math.isnan(kept_value) and math.isnan(value)):
+                are_equal = math.isclose(kept_value, value, rel_tol=_NOISE, abs_tol=_NOISE)
+                if not are_equal and not (math.isnan(kept_value) and math.isnan(value)):
                     self.disagreements.append(
                         Disagreement(trial, name, kept_value, keeper, value, folder)
                     )

@@ -10,16 +10,18 @@ from pathlib import Path
 
 from cse_platform.databases import sqlite_file
 from cse_platform.errors import JournalError, OtherSweepError, StoreError, SweepRefusedError
+from cse_platform.numbers import format_count
 from cse_platform.stores.disagreements import Disagreement, Disagreements
 from cse_platform.stores.mlflow.mirror import MLflowMirror
 from cse_platform.stores.optuna.sink import SearchStoreSink, check_search_url, open_stored_study
 from cse_platform.stores.source_journals import Damage, SourceJournal, damage_noted, gather_journals
-from cse_platform.stores.sql.events import store_reused_trials
+from cse_platform.stores.sql.events import find_waiting, store_reused_trials
 from cse_platform.stores.sql.replacement import Counts, LostJournal, open_replacement
 from cse_platform.stores.sql.sink import LeaderboardSink, apply_journal
+from cse_platform.stores.sql.store import Store
 from cse_platform.sweep.spec import SweepSpec, best_references, with_best
 from cse_platform.sweep.stores import mlflow_uri, search_url, sweep_stores
-from cse_platform.tracking.events import RECORDED, Event, SweepStarted
+from cse_platform.tracking.events import MODEL_DIGITS, RECORDED, Event, SweepStarted
 from cse_platform.tracking.history import History
 from cse_platform.tracking.journal import lock_journal, read_journal
 
@@ -29,6 +31,8 @@ Progress = Callable[[int, int], None]
 """Called with the bytes of journals applied, and the total."""
 SLICE = 2000
 """Events that are given to MLflow or the search store at once."""
+_MOST_NAMED = 3
+"""Trials of a sweep that are named of those whose scores wait."""
 
 
 @dataclass(frozen=True)
@@ -88,7 +92,7 @@ def rebuild(
     journals = gather_journals(runs, damage, renamed)
     settled = Disagreements(journals, runs, prefer_theirs=prefer_theirs)
     with open_replacement(url, dry_run=dry_run) as new:
-        sink, read = LeaderboardSink(new.store), dict[str, int]()
+        sink, read = LeaderboardSink(new.store, warns_early=False), dict[str, int]()
 
         def apply(
             journal: SourceJournal, after_slice: Callable[[int], None] = lambda end: None
@@ -126,10 +130,21 @@ def rebuild(
                 for journal in grown:
                     apply(journal)
                 store_reused_trials(new.store)
+                _warn_of_waiting(new.store)
                 return read
 
             kept = new.take_place(apply_grown, refuse)
+        else:
+            _warn_of_waiting(new.store)
     return Rebuilt(len(journals), before, after, lost, settled.disagreements, kept)
+
+
+def _warn_of_waiting(board: Store) -> None:
+    for sweep, trials in find_waiting(board).items():
+        named = ", ".join(key[:MODEL_DIGITS] for key in trials[:_MOST_NAMED])
+        more = ", …" * (len(trials) > _MOST_NAMED)
+        says = "sweep %s: the scores of %s wait for its runs folder: %s"
+        _log.warning(says, sweep, format_count(len(trials), "trial"), named + more)
 
 
 def fill_mlflow(

@@ -126,7 +126,8 @@ class Deletion:
                 f"{format_count(len(trials), 'trial')} {stay} on the leaderboard, because sweep "
                 f"{other!r} holds them too, but without the GPU time that they took here, and "
                 "without its choices: values that chose a configuration here count in its rows; a "
-                "rebuilt leaderboard has their scores, but not their dev curves from here"
+                "rebuilt leaderboard has their scores and the search's dev curve, but no other "
+                "metrics of a curve, no costs and no machine from here"
             )
         if self.content.needed_models:
             kept = format_count(len(self.content.needed_models), "model")

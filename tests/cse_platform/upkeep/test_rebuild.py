@@ -17,7 +17,14 @@ from scored_boards import few_resamples as few_resamples
 from sqlalchemy import create_engine, inspect, text
 from stored_trials import trials_of, url_of
 from stored_trials import write_journal as write
-from sweep_events import check_counters, opening, sweep_started, trial_life, trial_reused
+from sweep_events import (
+    check_counters,
+    opening,
+    sweep_started,
+    trial_evaluated,
+    trial_life,
+    trial_reused,
+)
 
 from cse_platform.cli.leaderboard import main
 from cse_platform.control.annotations import annotate
@@ -368,6 +375,8 @@ def test_a_deleted_sweep_leaves_what_others_took_over_and_no_notes(
     runs, board, leaderboard_url
 ) -> None:
     life = trial_life(0, {0: 0.1, 10: 0.5}, model="/m")
+    spent = {"costs": {"train_minutes": 2.0}, "provenance": {"host": "a", "cpu": "b"}}
+    life[-1] = life[-1].model_copy(update=spent)
     first = write(runs / "sweeps" / "first" / "journal.jsonl", [sweep_started(), *life])
     taken = [sweep_started("second"), trial_reused(life, "second", number=3, reused_from="first")]
     second = write(runs / "sweeps" / "second" / "journal.jsonl", taken)
@@ -375,11 +384,25 @@ def test_a_deleted_sweep_leaves_what_others_took_over_and_no_notes(
         apply_journal(LeaderboardSink(board), path)
     for name in ("first", "first#0"):
         annotate(leaderboard_url, runs, name, note="mine")
-    plan_deletion(board, leaderboard_url, "first", runs=runs).carry_out(board)
+    planned = plan_deletion(board, leaderboard_url, "first", runs=runs)
+    assert (
+        "a rebuilt leaderboard has their scores and the search's dev curve, but no other metrics "
+        "of a curve, no costs and no machine from here"
+    ) in next(planned.effects())
+    planned.carry_out(board)
     write(first, [sweep_started(), *trial_life(7, {0: 0.2})])
     apply_journal(LeaderboardSink(board), first)
     before = contents(board)
+
+    def read_kept() -> tuple[Any, ...]:
+        with open_leaderboard(leaderboard_url) as asked:
+            shown = asked.trial("second#3")
+        loss = [point.metrics.get("train/loss") for point in shown.curve]
+        return [point.value for point in shown.curve], loss, dict(shown.costs), shown.machine
+
+    assert read_kept() == ([0.1, 0.5], [1.0, 1.0], spent["costs"], "a · b")
     assert rebuild(leaderboard_url, [runs]).lost == []
+    assert read_kept() == ([0.1, 0.5], [None, None], {}, None)
     with open_store(leaderboard_url) as opened:
         after = contents(opened)
         check_counters(opened)
@@ -389,6 +412,34 @@ def test_a_deleted_sweep_leaves_what_others_took_over_and_no_notes(
             ).scalars().all() == ["c0-42"]
     assert after["links"] == before["links"] and len(after["points"]) == len(before["points"])
     assert len(after["trials"]) == 2
+
+
+@pytest.mark.parametrize("leaderboard_url", ["sqlite"], indirect=True)
+def test_a_rebuild_names_once_the_trials_that_no_journal_has(
+    tmp_path, board, leaderboard_url, caplog
+) -> None:
+    """And none that a journal has which it reads later; a sink names each trial at once."""
+    ours, theirs = tmp_path / "runs", tmp_path / "theirs"
+    life = trial_life(0, {0: 0.1, 10: 0.5})
+    heir = [sweep_started("heir"), trial_reused(life, "heir", number=3, reused_from="first")]
+    write(ours / "sweeps" / "heir" / "journal.jsonl", heir)
+    scores = [
+        trial_evaluated(f"t{n}", {f"test/{task}_spearman": 0.5}, sweep="gone")
+        for n in range(5)
+        for task in ("sts12", "sts13")
+    ]
+    missing = write(ours / "evaluations" / "t.jsonl", scores)
+    write(theirs / "sweeps" / "first" / "journal.jsonl", [sweep_started(), *life])
+    said = "sweep gone: the scores of 5 trials wait for its runs folder: t0, t1, t2, …"
+    for dry_run in (True, False):
+        caplog.clear()
+        rebuild(leaderboard_url, [ours, theirs], dry_run=dry_run)
+        assert caplog.messages == [said], dry_run
+    caplog.clear()
+    with open_store(f"sqlite:///{tmp_path / 'other.db'}") as other:
+        apply_journal(LeaderboardSink(other), missing)
+    says = "sweep gone: trial {} is not on this leaderboard, so its scores wait for its runs folder"
+    assert caplog.messages == [says.format(f"t{n}") for n in range(5)]
 
 
 REPLACEMENT = replacement.__name__

@@ -123,6 +123,15 @@ def store_reused_trials(leaderboard: Store) -> None:
                 _apply_early_events(session, event.trial)
 
 
+def find_waiting(leaderboard: Store) -> dict[str, list[str]]:
+    """Find the trials for which events are held back, by the sweep that the events name."""
+    waiting = defaultdict[str, set[str]](set)
+    with leaderboard.session() as session:
+        for early in session.scalars(select(tables.EarlyEventRecord)):
+            waiting[events.EVENT.validate_json(early.event).sweep].add(early.trial)
+    return {sweep: sorted(trials) for sweep, trials in sorted(waiting.items())}
+
+
 def _trials_with_early_events(session: Session) -> set[str]:
     """Return the keys of the trials for which events are held back; a session asks once."""
     known = tables.known_records(session)
@@ -173,14 +182,16 @@ def _store_if_early(
     trial, reuses = trial_or_none(session, event.trial), isinstance(event, events.TrialReused)
     if trial is not None and not (reuses and not is_complete(session, trial)):
         return False
-    says = "sweep %s: trial %s is not on this leaderboard, so its scores wait for its runs folder"
-    if reuses:
-        says = "sweep %s: trial %s is not complete on this leaderboard yet"
-    _log.warning(says, event.sweep, event.trial)
+    early, says = _trials_with_early_events(session), "is not complete on this leaderboard yet"
+    if not reuses:
+        says = "is not on this leaderboard, so its scores wait for its runs folder"
+    if event.trial not in early:
+        pending: PendingWrites = session.info[PendingWrites]
+        pending.waits.append(f"sweep {event.sweep}: trial {event.trial} {says}")
     key = {"journal": journal, "position": position}
     values = {"trial": event.trial, "event": event.model_dump_json()}
     insert_once(session, tables.EarlyEventRecord, key, values)
-    _trials_with_early_events(session).add(event.trial)
+    early.add(event.trial)
     return True
 
 
@@ -287,14 +298,16 @@ class PendingWrites:
     """Those whose estimates are to be computed again."""
     sweeps: set[int] = field(default_factory=set)
     """Those that have started, by id."""
+    waits: list[str] = field(default_factory=list)
+    """A sentence on each trial for which events are held back from now on."""
 
 
 @contextmanager
-def collect_writes(session: Session) -> Iterator[None]:
+def collect_writes(session: Session) -> Iterator[PendingWrites]:
     """Collect what events leave to the end, and write it there, with what follows from it."""
     pending = session.info[PendingWrites] = PendingWrites()
     with session.no_autoflush:  # whoever needs something flushed does so
-        yield
+        yield pending
     _write_points(session)
     insert_rows(session, tables.ScoreRecord, SCORE_KEY, pending.own_scores, newer_by="measured")
     show_best_attempts(session, pending.trials)

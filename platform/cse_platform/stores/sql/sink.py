@@ -36,14 +36,17 @@ class LeaderboardSink:
     """The SQL leaderboard as a sink: a batch and its cursor are written in one transaction.
 
     Given the lease of the sweep's driver, it refuses to write once another driver holds the sweep.
+    With `warns_early`, it says of a trial that its events wait, as soon as the first of them does.
     """
 
     name = "leaderboard"
     can_be_refilled = False
     pause = 1.0  # a transaction for each event would take a driver of short trials twice the time
 
-    def __init__(self, leaderboard: Store, lease: Lease | None = None) -> None:
-        self._leaderboard, self._lease = leaderboard, lease
+    def __init__(
+        self, leaderboard: Store, lease: Lease | None = None, *, warns_early: bool = True
+    ) -> None:
+        self._leaderboard, self._lease, self._warns_early = leaderboard, lease, warns_early
         self._positions: dict[str, int] = {}
         """The last known position of each journal."""
         self._logged: set[str] = set()
@@ -122,7 +125,7 @@ class LeaderboardSink:
                 for kind, some in groupby(begun, type)
                 if kind is events.TrialStarted
             ]
-            with collect_writes(session):
+            with collect_writes(session) as pending:
                 kinds = groupby(news, lambda entry: isinstance(entry[1], events.TrialPoint))
                 for are_points, some in kinds:
                     if are_points:
@@ -137,6 +140,8 @@ class LeaderboardSink:
                         apply_event(session, journal, end, event)
             reached = news[-1][0] if news else position
             session.merge(JournalCursorRecord(journal=journal, position=reached))
+        for sentence in pending.waits if self._warns_early else ():
+            _log.warning(sentence)
 
 
 def apply_journal(
