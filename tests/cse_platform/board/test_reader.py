@@ -130,6 +130,11 @@ def test_a_trial_is_one_seed_and_seeds_without_a_score_are_told(reader, board) -
     assert (itself.a, itself.b) == ("hicl (A)", "hicl (B)")
     assert itself.average is not None and (itself.average.effect, itself.average.p) == (0, 1)
     assert itself.limits.pairs_seeds
+    one = "are one configuration, so they have no true difference; {} of their trials are the same."
+    assert f"hicl (A) and hicl (B) {one.format(3)}" in describe_limits(itself)
+    other_seed = reader.compare("0a0100", "hicl")
+    assert f"0a0100 and hicl {one.format(1)}" in describe_limits(other_seed)
+    assert not found.limits.one_configuration and not reader.compare_all().limits.one_configuration
     more = trial_life(
         7, {0: 0.5, 9: 0.6}, sweep="sncse", method="sncse", configuration="c" * 64, seed=7,
         trial="0c07" + "0" * 60,
