@@ -107,7 +107,8 @@ def compare_named(
     Each is a name, or a name and its row, as `row` returns them. Raises QueryError if a name
     does not mean exactly one row, or the two cannot be compared.
     """
-    find = partial(find_row, session, filters=filters, tasks=tasks, scored=True)
+    named = [row for row in (a, b) if isinstance(row, str)]
+    find = partial(find_row, session, filters=filters, tasks=tasks, scored=True, beside=named)
     rows = [find(row) if isinstance(row, str) else row for row in (a, b)]
     return compare_rows(session, name_pair(rows), family=tasks, progress=progress)
 

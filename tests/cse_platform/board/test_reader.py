@@ -258,10 +258,18 @@ def test_a_row_whose_sweep_still_runs_waits_for_its_test_scores(board, reader) -
         apply_events(board, [begun, *lives], journal=sweep)
     with pytest.raises(QueryError, match="'late' has no test scores of sts; wait for sweep 'late'"):
         reader.compare("late", "hicl")
+    more = trial_life(
+        1, {9: 0.4}, sweep="late", method="rankcse", configuration="older", trial="0f" * 32
+    )
+    older = scored("0f" * 32, noise=1.0).model_copy(update={"sweep": "late"})
+    apply_events(board, [*more, older], journal="late")
+    with pytest.raises(QueryError, match=r"several rows; .*CONFIGURATION, or wait for .*'late'"):
+        reader.compare("late", "hicl")
     apply_events(board, [SweepFinished(sweep="late", state="COMPLETE")], journal="late")
-    for sweep in ("late", "bare"):
-        with pytest.raises(QueryError, match=f"'{sweep}' has no test scores of sts; add them"):
-            reader.compare(sweep, "hicl")
+    with pytest.raises(QueryError, match=r"'late' matches several .* METHOD@CONFIGURATION$"):
+        reader.compare("late", "hicl")
+    with pytest.raises(QueryError, match="'bare' has no test scores of sts; add them"):
+        reader.compare("bare", "hicl")
     with pytest.raises(QueryError, match=r"did you mean 'late'\?$"):
         reader.compare("laet", "hicl")
 
