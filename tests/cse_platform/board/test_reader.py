@@ -358,6 +358,7 @@ def test_filters_that_name_nothing_known_are_refused(reader, ask) -> None:
         Filters(
             method="simce"
         ): r"there is no method 'simce' \(on this leaderboard: hicl, simcse, ",
+        Filters(method="hicl,simcse"): "name one method, as only backbones can be several$",
         Filters(sweep="hcl"): r"there is no sweep 'hcl' \(on this .*\); did you mean 'hicl'",
         Filters(
             tag="of-snce"
