@@ -28,7 +28,7 @@ from cse_platform.leaderboard.families import (
 from cse_platform.leaderboard.filters import EVERY_ROW, Filters
 from cse_platform.leaderboard.ranking import build_contenders, common_seeds
 from cse_platform.leaderboard.records import LeaderboardRow, mean_change
-from cse_platform.leaderboard.row_names import find_row, name_pair, named_rows
+from cse_platform.leaderboard.row_names import find_row, find_row_beside, name_pair, named_rows
 from cse_platform.leaderboard.seed_scores import read_evaluations
 from cse_platform.leaderboard.statistics.compare import (
     AllRows,
@@ -108,8 +108,8 @@ def compare_named(
     does not mean exactly one row, or the two cannot be compared.
     """
     named = [row for row in (a, b) if isinstance(row, str)]
-    find = partial(find_row, session, filters=filters, tasks=tasks, scored=True, beside=named)
-    rows = [find(row) if isinstance(row, str) else row for row in (a, b)]
+    find = partial(find_row_beside, beside=named, filters=filters, tasks=tasks, scored=True)
+    rows = [find(session, row) if isinstance(row, str) else row for row in (a, b)]
     return compare_rows(session, name_pair(rows), family=tasks, progress=progress)
 
 

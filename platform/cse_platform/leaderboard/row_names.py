@@ -29,14 +29,28 @@ def find_row(
     *,
     tasks: FamilyName | None = "sts",
     scored: bool = False,
-    beside: Sequence[str] = (),
 ) -> tuple[str, LeaderboardRow]:
     """Find the one row that a reference names, and a name for it.
 
     Without a family `tasks`, it has no test scores, and covers all evaluations; `scored`
-    refuses a row that has none, and offers the families of which those that are named `beside` it
-    have scores too. Raises NotFoundError if there is no such row, AmbiguousError if there are
-    several.
+    refuses a row that has none. Raises NotFoundError if there is no such row, AmbiguousError if
+    there are several.
+    """
+    return find_row_beside(session, reference, (), filters, tasks=tasks, scored=scored)
+
+
+def find_row_beside(
+    session: Session,
+    reference: str,
+    beside: Sequence[str],
+    filters: Filters,
+    *,
+    tasks: FamilyName | None,
+    scored: bool,
+) -> tuple[str, LeaderboardRow]:
+    """Find a row as `find_row` does, to compare it with those that `beside` names.
+
+    A refusal for lack of scores offers only families of which those have scores, too.
     """
     name, rows = find_candidates(session, reference, filters, tasks=tasks, scored=scored)
     if not rows:
