@@ -90,6 +90,9 @@ def test_filters_are_those_of_the_leaderboard() -> None:
 
 def test_what_means_nothing_is_named() -> None:
     for query, sentence in (
+        ("format=json", r"^format: no such key; did you mean 'sort'\?$"),
+        ("nsgaii=1", "^nsgaii: no such key; known: against, .*, tasks$"),
+        ("hyperband=1", "^hyperband: no such key; known: against, .*, tasks$"),
         ("bakbone=x", r"^bakbone: no such key; did you mean 'backbone'\?$"),
         ("tasks=tst", r"^tasks: expected 'sts', 'transfer', .* got 'tst'; did you mean 'sts'\?$"),
         ("every=perhaps", r"^every: expected true or false, got 'perhaps'$"),

@@ -182,6 +182,8 @@ def test_each_row_is_compared_with_the_first_as_the_leaderboard_does(client, lab
     ]  # fmt: skip
     for name in ("HiCL", "SNCSE"):
         assert f"<summary>{name} against SimCSE: every test</summary>" in answer
+    itself = told(client, "/parts/differences/compare?rows=hicl,hicl%230")
+    assert "are one configuration, so they have no true difference; 1 of their" in text(itself)
     against = told(client, "/compare?rows=simcse,hicl,sncse")
     assert '<a href="/compare?rows=hicl,simcse,sncse">compare with this one</a>' in against
 

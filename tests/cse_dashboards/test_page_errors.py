@@ -42,7 +42,7 @@ MEANINGLESS = (
     ("/as/pdf/", 400, "no file ends in 'pdf'; expected csv, json, md, tex"),
     ("/sweeps/hicI", 404, "there is no sweep 'hicI' on this leaderboard; did you mean 'hicl'?"),
     ("/sweeps/hicl?where=tau2", 400, "where: 'tau2' is not a condition; write NAME = VALUE"),
-    ("/sweeps/hicl?where=tau=1", 200, "hicl has no hyperparameter 'tau'; did you"),
+    ("/sweeps/hicl?where=tau=1", 200, "hicl has no hyperparameter 'tau'; expected one of"),
     ("/sweeps/hicl?where=dev/stsb_spearman=1", 200, "hicl has no hyperparameter 'dev/stsb"),
     ("/sweeps/hicl?sort=x/y", 200, "hicl has no hyperparameter or metric 'x/y'"),
     ("/sweeps/hicl?columns=seed,loss", 200, "columns: hicl has no column 'loss'; it has"),

@@ -81,6 +81,7 @@ def test_refusals_are_one_line(tmp_path) -> None:
         "mini --tasks ,": "no task is named",
         "mini --head --data builtin": "have no pooler.dense; leave head out",
         "minni": "'minni' is neither a folder nor a trial: no backbone 'minni'. Did you mean 'mi",
+        "../minni": "Error: model '../minni': there is no such folder",
         "mini --data /nowhere": "'/nowhere' is not a folder",
         f"mini --data {tmp_path}/data": "sts12 is scored on this file, which is missing; ",
         "abcdef12 --data builtin": "to find it as a trial, name a leaderboard: no",

@@ -15,6 +15,7 @@ from sweep_events import sweep_started
 
 from cse_platform.cli.leaderboard import main
 from cse_platform.errors import StoreError
+from cse_platform.leaderboard.api import open_leaderboard
 from cse_platform.stores.sql.store import SCHEMA, Store, open_for_reading, open_store
 from cse_platform.stores.sql.tables import (
     MachineRecord,
@@ -106,6 +107,15 @@ def test_a_missing_store_is_made_for_writers_alone_and_once(leaderboard_url) -> 
     with ThreadPoolExecutor(2) as openers:
         for board in list(openers.map(open_store, [leaderboard_url] * 2)):
             board.close()
+
+
+def test_a_folder_is_empty_where_the_environment_names_the_store(tmp_path, monkeypatch) -> None:
+    monkeypatch.setenv("CSE_STORE", url := f"sqlite:///{tmp_path}/lab.db")
+    with pytest.raises(StoreError, match=r"ann/leaderboard\.db; CSE_STORE names another, which"):
+        open_leaderboard(tmp_path / "ann")
+    for location in (None, url):
+        with pytest.raises(StoreError, match=r"lab\.db; cse-sweep creates it"):
+            open_leaderboard(location)
 
 
 def test_a_wrong_url_is_one_sentence_without_password(tmp_path) -> None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar
 from cse_methods.data.dev_selection import ByWidth, scores_by_width
 from cse_methods.errors import nearest_names
 from cse_platform.databases import expand_url, sqlite_url
-from cse_platform.errors import NotFoundError
+from cse_platform.errors import NoStoreError, NotFoundError
 from cse_platform.leaderboard.board import MAIN_FAMILIES, board_rows, read_annotations
 from cse_platform.leaderboard.comparisons import (
     PairsOf,
@@ -70,6 +70,7 @@ from cse_platform.leaderboard.trials_table import (
     read_hyperparameters,
     read_measured,
 )
+from cse_platform.secrets import mask_url
 from cse_platform.stores.sql.store import Store, open_for_reading
 from cse_platform.stores.sql.tables import find_sweep
 
@@ -425,8 +426,17 @@ def open_leaderboard(
 
     Raises StoreError if there is none, or it cannot be opened.
     """
-    named = location if location is not None else os.environ.get("CSE_STORE") or "runs"
+    of_environment = os.environ.get("CSE_STORE")
+    named = location if location is not None else of_environment or "runs"
     url = expand_url(str(named))
     if "://" not in url:
         url = sqlite_url(Path(url) if Path(url).is_file() else Path(url) / "leaderboard.db")
-    return Leaderboard(open_for_reading(url), published=published)
+    try:
+        return Leaderboard(open_for_reading(url), published=published)
+    except NoStoreError:
+        if location is None or not of_environment or expand_url(of_environment) == url:
+            raise
+        raise NoStoreError(
+            f"no leaderboard at {mask_url(url)}; CSE_STORE names another, which cse-sweep fills "
+            "and open_leaderboard() reads"
+        ) from None

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from itertools import pairwise
+from itertools import combinations, pairwise
 from operator import itemgetter
 from typing import Any, NamedTuple, TypeVar
 
@@ -28,7 +28,7 @@ from cse_platform.leaderboard.families import (
 from cse_platform.leaderboard.filters import EVERY_ROW, Filters
 from cse_platform.leaderboard.ranking import build_contenders, common_seeds
 from cse_platform.leaderboard.records import LeaderboardRow, mean_change
-from cse_platform.leaderboard.row_names import find_row, name_pair, named_rows
+from cse_platform.leaderboard.row_names import find_row, find_row_beside, name_pair, named_rows
 from cse_platform.leaderboard.seed_scores import read_evaluations
 from cse_platform.leaderboard.statistics.compare import (
     AllRows,
@@ -36,6 +36,7 @@ from cse_platform.leaderboard.statistics.compare import (
     Comparison,
     Matrix,
     ReadingDifference,
+    SharedConfiguration,
     compare,
     compare_all,
     join_comparisons,
@@ -106,8 +107,9 @@ def compare_named(
     Each is a name, or a name and its row, as `row` returns them. Raises QueryError if a name
     does not mean exactly one row, or the two cannot be compared.
     """
-    find = partial(find_row, session, filters=filters, tasks=tasks, scored=True)
-    rows = [find(row) if isinstance(row, str) else row for row in (a, b)]
+    named = [row for row in (a, b) if isinstance(row, str)]
+    find = partial(find_row_beside, beside=named, filters=filters, tasks=tasks, scored=True)
+    rows = [find(session, row) if isinstance(row, str) else row for row in (a, b)]
     return compare_rows(session, name_pair(rows), family=tasks, progress=progress)
 
 
@@ -208,7 +210,24 @@ def _add_rows(
     )
     opened = tuple(name for name, row in rows.items() if row.test_opened)
     limits |= {"chosen": tuple(chosen), "opened": opened, **_compare_training(rows)}
+    limits["one_configuration"] = _find_shared_configurations(rows, tasks, seeds)
     return replace(compared, limits=replace(compared.limits, **limits), rows=tuple(sides))
+
+
+def _find_shared_configurations(
+    rows: Mapping[str, LeaderboardRow], tasks: Sequence[str], seeds: Sequence[Sequence[int]]
+) -> tuple[SharedConfiguration, ...]:
+    """Find the rows that are one configuration, scored alike on the tasks."""
+    keys = {
+        name: {row.keys[seed] for seed in of_row}
+        for (name, row), of_row in zip(rows.items(), seeds, strict=True)
+    }
+    return tuple(
+        SharedConfiguration(a, b, len(keys[a] & keys[b]))
+        for (a, one), (b, other) in combinations(rows.items(), 2)
+        if one.configuration == other.configuration
+        and all(one.scores[task].identity == other.scores[task].identity for task in tasks)
+    )
 
 
 def _compare_training(rows: Mapping[str, LeaderboardRow]) -> dict[str, Any]:
@@ -426,14 +445,17 @@ def compare_dev_rows(
             f"{dev.search} ({dev.source}, identity {dev.identity[:HASH_DIGITS]})"
             for dev in (first.dev, second.dev)
         )
-        if UNCHECKED_DATA & {first.dev.source, second.dev.source}:
+        is_unchecked = bool(UNCHECKED_DATA & {first.dev.source, second.dev.source})
+        if is_unchecked and first.dev.search == second.dev.search:
             raise ComparisonError(
                 f"{a} and {b} were judged on dev sets that are not known to be the same: "
                 f"{' and '.join(sets)}; import the scores of both under one sweep"
             )
         raise ComparisonError(
             f"{a} and {b} were judged on different dev sets: {' and '.join(sets)}; select "
-            "rows with --identity, or run one of them on the dev sets of the other"
+            "rows with --identity"
+            + ", or run one of them on the dev sets of the other"
+            * (not is_unchecked)
         )
     task, contenders, without_pairs = f"dev {first.dev.search}", list[Contender](), {}
     for name, row in rows.items():
@@ -453,8 +475,13 @@ def compare_dev_rows(
         progress=progress,
     )
     chosen = tuple(name for name, row in rows.items() if row.counts_choice_in(row.dev_score))
+    shared = _find_shared_configurations(rows, (), [row.seeds for row in rows.values()])
     limits = replace(
-        comparison.limits, chosen=chosen, without_pairs=without_pairs, **_compare_training(rows)
+        comparison.limits,
+        chosen=chosen,
+        one_configuration=shared,
+        without_pairs=without_pairs,
+        **_compare_training(rows),
     )
     sides = tuple(summarize_row(row, name) for name, row in rows.items())
     return replace(comparison, limits=limits, rows=sides)

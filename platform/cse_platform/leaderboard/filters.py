@@ -13,6 +13,7 @@ class Filters:
     them pass too.
     """
     method: str | None = None
+    """One method; of several, choose among all rows by their `method`."""
     sweep: str | None = None
     tag: str | None = None
     """Only trials that have this tag, or whose configuration or sweep has it."""

@@ -358,7 +358,7 @@ def sort_rows(rows: Sequence[LeaderboardRow], column: str | None = None) -> list
     column = column or next((row.headline for row in rows if row.headline), DEV)
     if column not in {*ORDERS, *scored} and rows and not is_of_mteb(column):
         names = dict.fromkeys([*ORDERS, *scored])
-        hint = f"{did_you_mean(column, names)}; expected {', '.join(names)}"
+        hint = f"; expected {', '.join(names)}{did_you_mean(column, names)}"
         raise NotFoundError(f"there is no column {column!r} to sort by{hint}")
     by_dev = order_by_dev(rows)
     sets = list(dict.fromkeys(row.dev.identity for row in by_dev))

@@ -36,24 +36,46 @@ def find_row(
     refuses a row that has none. Raises NotFoundError if there is no such row, AmbiguousError if
     there are several.
     """
+    return find_row_beside(session, reference, (), filters, tasks=tasks, scored=scored)
+
+
+def find_row_beside(
+    session: Session,
+    reference: str,
+    beside: Sequence[str],
+    filters: Filters,
+    *,
+    tasks: FamilyName | None,
+    scored: bool,
+) -> tuple[str, LeaderboardRow]:
+    """Find a row as `find_row` does, to compare it with those that `beside` names.
+
+    A refusal for lack of scores offers only families of which those have scores, too.
+    """
     name, rows = find_candidates(session, reference, filters, tasks=tasks, scored=scored)
     if not rows:
         raise NotFoundError(
             f"{reference!r} is not a complete configuration that matches the filters; "
             "cse-leaderboard --all lists them"
         )
-    lacking = [row.reference for row in rows if not row.scores]
+    lacking = [row for row in rows if not row.scores]
+    wait = _find_running_sweep(session, lacking) if scored else None
     if scored and len(lacking) == len(rows):
-        way_out, others = _find_way_to_scores(session, rows), list[str]()
-        for family in FAMILIES:
-            _, candidates = find_candidates(session, reference, filters, tasks=family, scored=True)
+
+        def is_scored(name: str, family: FamilyName) -> bool:
+            _, candidates = find_candidates(session, name, filters, tasks=family, scored=True)
             columns = family_named(family, candidates).columns
-            is_scored = any(column in row.scores for row in candidates for column in columns)
-            others += [f"--tasks {family}"] * is_scored
+            return any(column in row.scores for row in candidates for column in columns)
+
+        others = [
+            f"--tasks {family}"
+            for family in FAMILIES
+            if all(is_scored(name, family) for name in (reference, *beside))
+        ]
         raise NotFoundError(
             f"{reference!r} has no test scores of {tasks}; "
             + f"choose {' or '.join(others)}, or " * bool(others)
-            + way_out
+            + (wait or "add them with `evaluate:` in its sweep file or cse-evaluate on its trials")
         )
     if len(rows) > 1:
         listed = "; ".join(
@@ -66,16 +88,19 @@ def find_row(
         )
         of_tasks = f" with scores of {tasks}" * (not lacking)
         if scored and lacking:
-            of_tasks = f"; the best on dev, {', '.join(lacking)}, has none of {tasks}; scored"
+            best = ", ".join(row.reference for row in lacking)
+            of_tasks = f"; the best on dev, {best}, has none of {tasks}; scored"
         raise AmbiguousError(
             f"{reference!r} matches several rows{of_tasks}: {listed}; "
             "choose one with --backbone, --identity or METHOD@CONFIGURATION"
+            + f", or {wait}"
+            * bool(wait)
         )
     return name, rows[0]
 
 
-def _find_way_to_scores(session: Session, rows: Sequence[LeaderboardRow]) -> str:
-    """Say how rows get test scores: from their sweep, if one runs that scores its best trials."""
+def _find_running_sweep(session: Session, rows: Sequence[LeaderboardRow]) -> str | None:
+    """Say to wait for the sweep of rows, if one runs that scores its best trials at its end."""
     for name in dict.fromkeys(row.sweep for row in rows):
         scores = find_sweep(session, name).spec.get("evaluate") is not None
         if scores and read_sweep(session, name).state == "RUNNING":
@@ -83,7 +108,7 @@ def _find_way_to_scores(session: Session, rows: Sequence[LeaderboardRow]) -> str
                 f"wait for sweep {name!r}, which is still running and scores its best on the test "
                 "sets of its file at the end; cse-evaluate on its trials adds others"
             )
-    return "add them with `evaluate:` in its sweep file or cse-evaluate on its trials"
+    return None
 
 
 def find_candidates(

@@ -336,6 +336,8 @@ def refuse_unknown_names(
         names = known[kind if kind == "hardware" else f"{kind}s"]
         if name not in {*names, *others}:
             meant = did_you_mean(name.lower(), names) or did_you_mean(name.lower(), sorted(others))
+            if "," in name:
+                meant = f"; name one {kind}, as only backbones can be several"
             raise NotFoundError(
                 f"there is no {kind} {name!r} (on this leaderboard: "
                 f"{', '.join(names) or 'none yet'}){meant}"

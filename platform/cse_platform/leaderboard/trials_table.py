@@ -343,6 +343,6 @@ def _check_names(
             every = [*known, *OWN_COLUMNS]
             kind = "hyperparameter or metric" if metrics else "hyperparameter"
             raise NotFoundError(
-                f"{sweep.name} has no {kind} {name!r}"
-                f"{did_you_mean(name, every)}; expected one of {', '.join(every)}"
+                f"{sweep.name} has no {kind} {name!r}; "
+                f"expected one of {', '.join(every)}{did_you_mean(name, every)}"
             )

@@ -123,6 +123,12 @@ def _describe_choice(compared: Comparison | Matrix) -> Iterator[str]:
             f"The value that chose {name} as the best of its search counts here, so its mean is "
             f"too high and this comparison looks surer than it is; {way_out}."
         )
+    for shared in compared.limits.one_configuration:
+        yield (
+            f"{shared.a} and {shared.b} are one configuration, so they have no true difference"
+            + f"; {shared.trials} of their trials are the same" * bool(shared.trials)
+            + "."
+        )
     for name in compared.limits.opened:
         yield (
             f"{name} was chosen after such test sets had been opened for its method and backbone, "

@@ -152,7 +152,9 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     close = [ours] if ours in known else nearest_names(name, known)
     if close:
         return f"; did you mean {close[0]!r}?"
-    if ours in ("hyperband", "successive_halving"):  # where the sampler stands
+    if "tpe" not in known:  # no sampler is expected
+        return ""
+    if ours in ("hyperband", "successive_halving"):
         return f"; it stops trials: 'pruner: {ours}'"
     return _INSTEAD.get(name, "")
 
@@ -278,12 +280,12 @@ def _translate_error(detail: ErrorDetails, model: type[BaseModel] | None) -> lis
         names = f"; known: {', '.join(known)}" if known else ""
         if "kind" in known and not any(i.is_required() for n, i in fields if n != "kind"):
             names += f"; --set {dotted_path((*path[:-1],))}={path[-1]} drops all other keys"
-        hint = _INSTEAD.get(dotted_path((*path[-1:], key))) or did_you_mean(str(key), known)
+        hint = _INSTEAD.get(f"{path[-1]}.{key}" if path else "") or did_you_mean(str(key), known)
         ours = SAME_THING.get(str(key).lower(), str(key))
         if "checkpoint" in known and key in OwnPairs.model_fields:
             setting = "" if key == "file" else f", {key}: …"
             hint = f"; write checkpoint: {{file: …{setting}}}"
-        elif "search" in known and (block := _BLOCKS.get(ours)):
+        elif {"search", "space"}.issubset(known) and (block := _BLOCKS.get(ours)):
             hint = f"; write {block}: {{{ours}: …}}"
             if ours in TableSettings.model_fields:
                 hint += f", or {{file: …, {ours}: …}} of a dev or test set"

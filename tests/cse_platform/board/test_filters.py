@@ -125,7 +125,7 @@ def test_sorting(reader) -> None:
         assert values == sorted(values, reverse=True)
         assert sort_rows(rows, column)[-1].method == "simcse"
     with pytest.raises(
-        NotFoundError, match=r"by; did you mean 'finished'\?; expected method, .*sts12"
+        NotFoundError, match=r"by; expected method, .*sts12.*; did you mean 'finished'\?$"
     ):
         reader.rows(sort="finishd")
 

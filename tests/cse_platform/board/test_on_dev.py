@@ -126,6 +126,9 @@ def test_unlike_dev_sets_are_refused_and_models_that_score_otherwise(lab) -> Non
         taken = replace(row, dev=replace(row.dev, identity="other", source="imported"))
         with pytest.raises(ComparisonError, match=r"not known to be the same: .* under one sweep"):
             compare_dev_rows({name: row, "taken": taken}, pairs_of(reader))
+        taken = replace(taken, dev=replace(taken.dev, search="stsb"))
+        with pytest.raises(ComparisonError, match=r"on different dev sets: .* with --identity$"):
+            compare_dev_rows({name: row, "taken": taken}, pairs_of(reader))
 
         def other(key: str) -> DevPairs:
             pairs = pairs_of(reader)(key)
@@ -158,6 +161,7 @@ def test_without_a_model_it_is_over_seeds_and_says_why(lab) -> None:
     assert task.examples is None
     assert task.interval is not None and task.interval.over == "seeds"
     assert "is gone" in found.limits.without_pairs["simcse (A)"]
+    assert any("one configuration" in s and "2 of their" in s for s in describe_limits(found))
 
 
 GUARDED = """

@@ -172,3 +172,8 @@ def test_a_sweep_with_own_scores_alone_names_the_board_of_own_sets(board) -> Non
     assert "--tasks own" in command
     with pytest.raises(NotFoundError, match=r"'simcse' has no .* of sts; choose --tasks own, or"):
         Leaderboard(board).compare("simcse", "simcse")
+    life = trial_life(0, {9: 0.7}, sweep="other", method="rankcse", trial="c" * 64)
+    other = scored("c" * 64, noise=1).model_copy(update={"sweep": "other"})
+    apply_events(board, [sweep_started("other"), *life, other], journal="other")
+    with pytest.raises(NotFoundError, match=r"'simcse' has no test scores of sts; add them with"):
+        Leaderboard(board).compare("simcse", "other")

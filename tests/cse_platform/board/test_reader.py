@@ -130,6 +130,11 @@ def test_a_trial_is_one_seed_and_seeds_without_a_score_are_told(reader, board) -
     assert (itself.a, itself.b) == ("hicl (A)", "hicl (B)")
     assert itself.average is not None and (itself.average.effect, itself.average.p) == (0, 1)
     assert itself.limits.pairs_seeds
+    one = "are one configuration, so they have no true difference; {} of their trials are the same."
+    assert f"hicl (A) and hicl (B) {one.format(3)}" in describe_limits(itself)
+    other_seed = reader.compare("0a0100", "hicl")
+    assert f"0a0100 and hicl {one.format(1)}" in describe_limits(other_seed)
+    assert not found.limits.one_configuration and not reader.compare_all().limits.one_configuration
     more = trial_life(
         7, {0: 0.5, 9: 0.6}, sweep="sncse", method="sncse", configuration="c" * 64, seed=7,
         trial="0c07" + "0" * 60,
@@ -253,10 +258,18 @@ def test_a_row_whose_sweep_still_runs_waits_for_its_test_scores(board, reader) -
         apply_events(board, [begun, *lives], journal=sweep)
     with pytest.raises(QueryError, match="'late' has no test scores of sts; wait for sweep 'late'"):
         reader.compare("late", "hicl")
+    more = trial_life(
+        1, {9: 0.4}, sweep="late", method="rankcse", configuration="older", trial="0f" * 32
+    )
+    older = scored("0f" * 32, noise=1.0).model_copy(update={"sweep": "late"})
+    apply_events(board, [*more, older], journal="late")
+    with pytest.raises(QueryError, match=r"several rows; .*CONFIGURATION, or wait for .*'late'"):
+        reader.compare("late", "hicl")
     apply_events(board, [SweepFinished(sweep="late", state="COMPLETE")], journal="late")
-    for sweep in ("late", "bare"):
-        with pytest.raises(QueryError, match=f"'{sweep}' has no test scores of sts; add them"):
-            reader.compare(sweep, "hicl")
+    with pytest.raises(QueryError, match=r"'late' matches several .* METHOD@CONFIGURATION$"):
+        reader.compare("late", "hicl")
+    with pytest.raises(QueryError, match="'bare' has no test scores of sts; add them"):
+        reader.compare("bare", "hicl")
     with pytest.raises(QueryError, match=r"did you mean 'late'\?$"):
         reader.compare("laet", "hicl")
 
@@ -345,6 +358,7 @@ def test_filters_that_name_nothing_known_are_refused(reader, ask) -> None:
         Filters(
             method="simce"
         ): r"there is no method 'simce' \(on this leaderboard: hicl, simcse, ",
+        Filters(method="hicl,simcse"): "name one method, as only backbones can be several$",
         Filters(sweep="hcl"): r"there is no sweep 'hcl' \(on this .*\); did you mean 'hicl'",
         Filters(
             tag="of-snce"

@@ -171,6 +171,7 @@ def test_overrides_replace_and_add_and_say_which_stage(tmp_path: Path) -> None:
         "  --set search.trials=5: the file has stages; write --set stages.N.search.trials=…, with "
         "N from 0"
     )
+    assert refusal(path, ["stages.0.epochs=2"]).endswith("; write --set stages.0.fixed.epochs=2")
     with pytest.raises(SweepFileError, match=r"\n  --trials 5: the file has .* --set stages\.N\.s"):
         read_draft(path, trials=5).finish()
 

@@ -120,6 +120,14 @@ def test_a_new_start_leaves_no_old_points_and_an_interruption_nothing_running(ur
     assert {run.info.status for run in runs_in(uri).values()} == {"KILLED"}
 
 
+def test_a_sweep_that_ends_without_a_complete_trial_has_failed(uri) -> None:
+    failed = [sweep_started(), trial_started(1), finished(2, state="FAIL"), sweep_finished(3)]
+    again = [sweep_started(4), trial_started(5), finished(6), sweep_finished(7)]
+    for events, status in ((failed, "FAILED"), ([*failed, *again], "FINISHED")):
+        MLflowMirror(uri).apply(JOURNAL, numbered(events))
+        assert contents(uri)["s1"]["times"][2] == status
+
+
 def test_a_trial_that_resumes_keeps_its_points(uri) -> None:
     events = [
         *(sweep_started(), trial_started(1), point(2, 0, 0.5), point(3, 10, 0.75)),

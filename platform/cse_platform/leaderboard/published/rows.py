@@ -423,8 +423,8 @@ def rows_of_table(paper: str, table: str, rows: Sequence[PublishedRow]) -> list[
     if not matching:
         tables = sorted({row.table for row in of_paper}, key=lambda name: (len(name), name))
         raise PublishedError(
-            f"no table {table!r} of {paper} is known{did_you_mean(table, tables)}; "
-            f"there are {', '.join(tables)}"
+            f"no table {table!r} of {paper} is known; there are "
+            f"{', '.join(tables)}{did_you_mean(table, tables)}"
         )
     return matching
 
@@ -437,10 +437,12 @@ def rows_of_paper(paper: str, rows: Sequence[PublishedRow]) -> list[PublishedRow
         having = dict.fromkeys(
             row.paper for row in rows if name in (row.method.lower(), row.system.lower())
         )
-        hint = did_you_mean(paper, papers)
+        hint = f"; known: {', '.join(papers)}"
         if having:
-            hint = f"; its numbers are in those of {', '.join(having)}"
-        raise PublishedError(f"no tables of a paper {paper!r}{hint}; known: {', '.join(papers)}")
+            hint = f"; its numbers are in those of {', '.join(having)}{hint}"
+        else:
+            hint += did_you_mean(paper, papers)
+        raise PublishedError(f"no tables of a paper {paper!r}{hint}")
     return of_paper
 
 

@@ -80,6 +80,16 @@ class ComparedRow:
 
 
 @dataclass(frozen=True)
+class SharedConfiguration:
+    """Two rows that are one configuration."""
+
+    a: str
+    b: str
+    trials: int
+    """The number of trials that count in both."""
+
+
+@dataclass(frozen=True)
 class ReadingDifference:
     """How two encoders read their texts differently, such as in length or prompt."""
 
@@ -118,6 +128,7 @@ class Limits:
     """Names of rows that a search chose by a score that counts here."""
     opened: tuple[str, ...] = ()
     """Names of rows that were chosen after such test sets had been opened."""
+    one_configuration: tuple[SharedConfiguration, ...] = ()
     other_code: tuple[str, ...] = ()
     """Names of rows whose code is not that of the newest trials of their method, backbone and dev
     sets.

@@ -279,7 +279,11 @@ class RunWriter:
         for run in self._search_runs(of_sweep):
             self._client.set_terminated(run.info.run_id, "KILLED", end_time=end)
         self._log_estimate(sweep, event.time)
-        self._client.set_terminated(run_id, _STATUS[event.state], end_time=end)
+        status = _STATUS[event.state]
+        complete = f"attributes.status = 'FINISHED' AND tags.`{tags.PARENT}` = '{run_id}'"
+        if status == "FINISHED" and not self._search_runs(complete, view=ViewType.ALL):
+            status = "FAILED"
+        self._client.set_terminated(run_id, status, end_time=end)
 
     def _log_estimate(self, sweep: Any, time: datetime) -> None:
         """Log the mean of the best configuration over its further seeds, which did not choose it.
