@@ -117,6 +117,8 @@ def test_where_nothing_chose_all_seeds_count(uri) -> None:
     for number, (seed, role) in enumerate(((42, "search"), (0, "confirm"), (1, "confirm"))):
         start, *rest = trial(number, 0.5 + number / 10)
         events += [start.model_copy(update={"seed": seed, "role": role}), *rest]
+    start, *rest = trial(3, 0.9, state="FAIL")  # another configuration, without a value
+    events += [start.model_copy(update={"configuration": "b"}), *rest]
     mirrored(uri, sweep_started(spec=SPEC), *events, sweep_finished(500))
     known = runs_in(uri)["s1"].data.metrics
     assert known["confirmed/stsb_spearman"] == pytest.approx(0.6)

@@ -16,7 +16,7 @@ from typing import Any
 
 from mlflow.entities import Metric, Param, RunTag, ViewType
 
-from cse_platform.counting_seeds import LEAST_FURTHER
+from cse_platform.counting_seeds import LEAST_FURTHER, RIVALS
 from cse_platform.errors import OtherSweepError, StoreError
 from cse_platform.numbers import HASH_DIGITS
 from cse_platform.secrets import mask_url
@@ -294,8 +294,10 @@ class RunWriter:
         score, of_sweep = best_metric(dev_search), f"tags.`{tags.PARENT}` = '{run_id}'"
         ended = f"attributes.status = 'FINISHED' AND {of_sweep}"
         searched = self._search_runs(f"{of_sweep} AND tags.role = 'search'")
-        tried = {run.data.tags["configuration"] for run in searched}
-        chooses = len(tried) > max(1, int(sweep.data.tags.get(tags.CONFIRMED, 0)))
+        tried = [(run.data.tags["configuration"], run.data.tags["state"]) for run in searched]
+        compared = {configuration for configuration, state in tried if state in RIVALS}
+        confirms_all = len(dict(tried)) <= int(sweep.data.tags.get(tags.CONFIRMED, 0))
+        chooses = len(compared) > 1 and not confirms_all
         seeds = defaultdict[str, dict[int, float]](dict)
         for run in self._search_runs(f"{ended} AND tags.role = 'confirm'" if chooses else ended):
             if score in run.data.metrics:
