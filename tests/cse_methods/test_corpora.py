@@ -176,7 +176,7 @@ BROKEN: list[tuple[str, str | bytes, dict[str, Any], str]] = [
     ("a.csv", "id,text\n1,a \\\"b\n", TEXT, "line 2: a backslash before a quote; write"),
     ("a.tsv", 'id\ttext\n1\t"a\n2\tb"\n', TEXT, "line 2: a quote that no other closes"),
     *(
-        (file, f'id{mark}text\n1{mark}"a" b\n', TEXT, f"; or state format: unquoted{also} besid")
+        (file, f'id{mark}text\n1{mark}"a" b\n', TEXT, f", format: unquoted{also}}} if quotes")
         for file, mark, also in (("a.tsv", "\t", ""), ("a.csv", ",", ', separator: ","'))
     ),
     ("a.csv", "id,text,text\n1,a,b\n", TEXT, "line 1: 2 columns are called 'text'; give each"),

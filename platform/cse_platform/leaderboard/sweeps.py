@@ -91,7 +91,9 @@ class SweepOverview:
     best: Trial | None
     """The complete trial with the highest dev score."""
     elapsed: float
-    """Seconds from the last start to the end, or until now."""
+    """Seconds from the last start to the end, or until now; until it last moved if its driver was
+    killed.
+    """
     left: float | None
     """Estimated seconds until its trials have ended, at the pace since the last start and within
     the budgets of time and GPU-hours; None unless it runs, a trial has ended since, its file limits
@@ -344,13 +346,15 @@ def _build_overviews(
         if state == "COMPLETE" and not counts["COMPLETE"]:
             state = "FAILED"
         runs = state == "RUNNING"
-        elapsed = ((now if runs else record.finished or restarted) - restarted).total_seconds()
-        ended, heard = _read_activity(session, record.id, since=restarted) if runs else (0, None)
+        ended, heard = 0, record.finished
+        if heard is None:  # it runs, or its driver was killed
+            ended, heard = _read_activity(session, record.id, since=restarted)
+        elapsed = ((now if runs else heard) - restarted).total_seconds()
         missing = None if planned is None else max(planned - trials, 0.0) + counts["RUNNING"]
-        pace = elapsed / max(ended, 1)
-        if ended:
+        pace, moves = elapsed / max(ended, 1), runs and ended > 0
+        if moves:
             missing = _estimate_missing_trials(session, record, missing, pace, now)
-        all_ended = ended > 0 and missing == 0 and not counts["RUNNING"]
+        all_ended = moves and missing == 0 and not counts["RUNNING"]
         has_models = counts["COMPLETE"] > 0
         scoring = all_ended and has_models and record.spec.get("evaluate") is not None
         at_most, limit = stored_at_most(record.spec), limits.get(record.name)
@@ -375,9 +379,9 @@ def _build_overviews(
             planned=trials if record.state == "COMPLETE" else max(planned or 0, trials),
             best=best.get(record.name),
             elapsed=elapsed,
-            left=None if missing is None or not ended or scoring else pace * missing,
+            left=None if missing is None or not moves or scoring else pace * missing,
             scoring=scoring,
-            quiet=(now - heard).total_seconds() if heard else None,
+            quiet=(now - heard).total_seconds() if runs else None,
         )
     return overviews
 

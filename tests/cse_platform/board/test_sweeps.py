@@ -13,11 +13,13 @@ from cse_platform.leaderboard import Leaderboard
 from cse_platform.leaderboard.sweeps import SweepOverview
 from cse_platform.leaderboard.trials_table import TrialChoice
 from cse_platform.presentation.sweeps import sweeps_table
+from cse_platform.stores.sql.lease import Lease
 from cse_platform.stores.sql.store import Store
 from cse_platform.sweep.conditions import parse_conditions
 from cse_platform.sweep.spec import SweepSpec
 from cse_platform.tracking.events import Event, SearchEnded, SweepFinished, TrialPoint
 from cse_platform.tracking.history import History
+from cse_platform.tracking.journal import Journal
 
 SPEC = {
     "sweep": "first", "method": "rankcse", "backbone": "mini", "corpus": [{"name": "builtin"}],
@@ -163,6 +165,18 @@ def test_only_a_running_sweep_has_time_left(board, half_way) -> None:
         found = seen(board, minutes=500)
         assert (found.state, found.planned) == (state, planned)
         assert (found.elapsed, found.left, found.quiet) == (minutes * 60, None, None)
+
+
+def test_a_sweep_whose_driver_was_killed_took_until_it_last_moved(
+    board, half_way, tmp_path
+) -> None:
+    with Journal(tmp_path / "journal.jsonl") as journal:
+        apply_events(board, half_way, journal=journal.id)
+        with Lease(board, "first", journal):
+            pass
+    found = seen(board, minutes=500)
+    assert (found.state, found.elapsed) == ("INTERRUPTED", 15 * 60)
+    assert (found.left, found.quiet, found.scoring) == (None, None, False)
 
 
 def test_sweeps_the_last_started_first_and_unknown_ones(board, half_way) -> None:
