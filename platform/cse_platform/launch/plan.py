@@ -18,6 +18,7 @@ from cse_platform.launch.outcome import format_counts
 from cse_platform.leaderboard.trials import past_trials
 from cse_platform.numbers import clock, format_count, short_settings
 from cse_platform.search.budgets import trials_left, trials_to_begin
+from cse_platform.search.confirmation import count_left_behind
 from cse_platform.search.study import SearchStudy
 from cse_platform.standard_streams import announce, echo
 from cse_platform.stores.sql.lease import (
@@ -220,7 +221,8 @@ class _PastStarts:
         # Cut-off trials go on, failed ones may be tried again, and further seeds are still to come.
         begun = len(self.history.unfinished()) + len(self.retried)
         confirmed = len(self.history.trials) - self.history.searched
-        return begun + max(self.spec.confirming - confirmed, 0)
+        left_behind = count_left_behind(self.history, self.spec)
+        return begun + max(self.spec.confirming + left_behind - confirmed, 0)
 
     @property
     def planned_trials(self) -> int | None:

@@ -20,6 +20,7 @@ from cse_platform.numbers import clock, format_count, percent, short_settings, s
 from cse_platform.presentation.terminal import Silence, Terminal
 from cse_platform.runner.state import SweepState
 from cse_platform.search.budgets import trials_left
+from cse_platform.search.confirmation import count_left_behind
 from cse_platform.tracking.events import now
 from cse_platform.tracking.history import TrialHistory
 
@@ -253,7 +254,9 @@ class SweepProgress(SweepView):
         search = trials_left(state.spec, state.history, seconds=mean, at_once=at_once)
         if search is None:
             return None
-        further = state.spec.confirming - sum(trial.role == "confirm" for trial in trials)
+        confirmed = sum(trial.role == "confirm" for trial in trials)
+        left_behind = count_left_behind(state.history, state.spec)
+        further = state.spec.confirming + left_behind - confirmed
         running = sum(
             max(1 - live.trial.busy_until(now()) / mean, 0) for live in [*state.live.values()]
         )

@@ -9,11 +9,11 @@ from datetime import UTC, datetime
 from statistics import fmean
 from typing import Any
 
-from sqlalchemy import ColumnElement, Row, Select, case, exists, func, or_, select
+from sqlalchemy import ColumnElement, Row, Select, and_, case, exists, func, or_, select
 from sqlalchemy.orm import Session, selectinload
 
 from cse_platform.leaderboard.board import read_annotations
-from cse_platform.leaderboard.records import Annotations, Trial
+from cse_platform.leaderboard.records import Annotations, Trial, best_key
 from cse_platform.leaderboard.selection import best_first
 from cse_platform.leaderboard.trials import (
     LAST_VALUE,
@@ -340,7 +340,10 @@ def _build_overviews(
         written_here = written.get(record.name, Annotations())
         counts = {"RUNNING": 0, "COMPLETE": 0, "PRUNED": 0, "FAIL": 0} | states[record.id]
         trials = sum(counts.values())
-        planned = None if record.planned is None else record.planned + enqueued[record.name]
+        left_behind = 0 if record.state == "COMPLETE" else _count_left_behind(session, record)
+        planned = None
+        if record.planned is not None:
+            planned = record.planned + enqueued[record.name] + left_behind
         restarted = record.starts[-1].started if record.starts else record.started
         state = state_of(record.state, holders_by_sweep.get(record.name))
         if state == "COMPLETE" and not counts["COMPLETE"]:
@@ -353,7 +356,9 @@ def _build_overviews(
         missing = None if planned is None else max(planned - trials, 0.0) + counts["RUNNING"]
         pace, moves = elapsed / max(ended, 1), runs and ended > 0
         if moves:
-            missing = _estimate_missing_trials(session, record, missing, pace, now)
+            missing = _estimate_missing_trials(
+                session, record, missing, pace, now, left_behind=left_behind
+            )
         all_ended = moves and missing == 0 and not counts["RUNNING"]
         has_models = counts["COMPLETE"] > 0
         scoring = all_ended and has_models and record.spec.get("evaluate") is not None
@@ -469,13 +474,49 @@ def _read_activity(session: Session, sweep: int, *, since: datetime) -> tuple[in
     return ended, max(time for time in times if time is not None)
 
 
+def _count_left_behind(session: Session, sweep: SweepRecord) -> int:
+    """Count the further seeds of configurations that get none now, as the sweep's driver does."""
+    top = ((sweep.spec.get("seeds") or {}).get("confirm") or {}).get("top")
+    if not sweep.confirming or top is None:
+        return 0
+    is_further = SweepTrialRecord.role == "confirm"
+    is_searched = and_(~is_further, AttemptRecord.state == "COMPLETE")
+    query = (
+        select(
+            ConfigurationRecord.hash,
+            func.avg(case((is_searched, AttemptRecord.best_value))),
+            func.sum(case((is_further, 1), else_=0)),
+        )
+        .select_from(SweepTrialRecord)
+        .join(SweepTrialRecord.trial)
+        .join(SweepTrialRecord.sweep)
+        .join(TrialRecord.configuration)
+        .join(AttemptRecord, MADE_IN_SWEEP)
+        .where(SweepTrialRecord.sweep_id == sweep.id)
+        .group_by(ConfigurationRecord.hash)
+    )
+    further = {
+        best_key(standing=1, mean=mean, configuration=name): seeds
+        for name, mean, seeds in session.execute(query)
+        if mean is not None
+    }
+    return sum(further[key] for key in sorted(further, reverse=True)[top:])
+
+
 def _estimate_missing_trials(
-    session: Session, sweep: SweepRecord, missing: float | None, pace: float, now: datetime
+    session: Session,
+    sweep: SweepRecord,
+    missing: float | None,
+    pace: float,
+    now: datetime,
+    *,
+    left_behind: int,
 ) -> float | None:
     """Estimate how many trials are to end yet, if they end at this pace; None without a limit.
 
-    `missing` is the number without the budgets, which can end the search sooner, and then further
-    seeds follow. The GPU time of a trial is estimated from those that have ended.
+    `left_behind` are further seeds of configurations that get none now. `missing` is the number
+    without the budgets, which can end the search sooner, and then further seeds follow. The GPU
+    time of a trial is estimated from those that have ended.
     """
     if not sweep.budget:
         return missing
@@ -507,7 +548,7 @@ def _estimate_missing_trials(
         )
     if within is None:
         return missing
-    within += max(sweep.confirming - (len(rows) - len(searched)), 0)
+    within += max(sweep.confirming + left_behind - (len(rows) - len(searched)), 0)
     return within if missing is None else min(missing, within)
 
 

@@ -12,6 +12,7 @@ from cse_platform.runner.failures import End
 from cse_platform.runner.nodes import NodeChecks
 from cse_platform.runner.report_messages import RaisedError
 from cse_platform.search.budgets import trial_budget
+from cse_platform.search.confirmation import count_left_behind
 from cse_platform.search.study import SearchStudy
 from cse_platform.secrets import mask_text
 from cse_platform.signals import interrupt
@@ -125,7 +126,10 @@ class SweepState:
         """The largest possible number of trials, further seeds included; None if unknown."""
         if self.finished:
             return len(self.history.trials)
-        return None if self.budget is None else self.budget + self.spec.confirming
+        if self.budget is None:
+            return None
+        left_behind = count_left_behind(self.history, self.spec)
+        return self.budget + self.spec.confirming + left_behind
 
     def record(self, event: events.Event) -> None:
         """Write an event to the journal, and apply it to the history; returns once it is written.

@@ -58,6 +58,16 @@ def to_confirm(history: History, *, top: int) -> list[TrialHistory]:
     return [seeds[0] for seeds in sorted(filter(None, searched), key=key, reverse=True)[:top]]
 
 
+def count_left_behind(history: History, spec: SweepSpec) -> int:
+    """Count the further seeds of configurations that get none now: others became better since."""
+    confirm = spec.seeds.confirm
+    if confirm is None:
+        return 0
+    confirmed = {first.configuration for first in to_confirm(history, top=confirm.top)}
+    further = (trial for trial in history.trials.values() if trial.role == "confirm")
+    return sum(trial.configuration not in confirmed for trial in further)
+
+
 def choose_repeated(history: History) -> TrialHistory | None:
     """Choose the configuration that gets a further seed during the search, by its first trial.
 

@@ -13,6 +13,7 @@ from cse_platform.leaderboard import Leaderboard
 from cse_platform.leaderboard.sweeps import SweepOverview
 from cse_platform.leaderboard.trials_table import TrialChoice
 from cse_platform.presentation.sweeps import sweeps_table
+from cse_platform.search.confirmation import count_left_behind
 from cse_platform.stores.sql.lease import Lease
 from cse_platform.stores.sql.store import Store
 from cse_platform.sweep.conditions import parse_conditions
@@ -75,6 +76,23 @@ def test_half_way(board, half_way) -> None:
     assert (found.state, found.dev, found.tags) == ("RUNNING", "sickr", ("alpha", "word"))
     assert (found.method, found.backbone) == ("rankcse", "mini")
     assert Leaderboard(board).sweep_spec("first") == SPEC
+
+
+def test_further_seeds_of_a_configuration_that_was_overtaken_are_planned_besides(board) -> None:
+    """The seeds 0 and 1 of the first configuration ran before a better one was found."""
+    first, further = {"configuration": "c0"}, {"configuration": "c0", "role": "confirm"}
+    events = [
+        *at(0, sweep_started(spec=SPEC)),
+        *at(1, *trial_life(0, {5: 0.6}, **first)),
+        *at(2, *trial_life(1, {5: 0.9}, seed=0, **further)),
+        *at(3, *trial_life(2, {5: 0.9}, seed=1, **further)),
+    ]
+    better = at(4, *trial_life(3, {5: 0.7}))
+    for known, left_behind in ((events, 0), ([*events, *better], 2)):
+        history = History(known)
+        assert count_left_behind(history, SweepSpec.model_validate(SPEC)) == left_behind
+        apply_events(board, known[len(events) * bool(left_behind) :])
+        assert seen(board, minutes=5).planned == 4 + 2 + left_behind
 
 
 def test_no_view_reads_a_sweeps_file(board, half_way, monkeypatch) -> None:
