@@ -184,7 +184,8 @@ def _make_frame(
 ) -> "pd.DataFrame":
     """Make a frame of the columns of records, their hyperparameters, and their scores.
 
-    The scores in `always` have a column even if no record has one. A hyperparameter with the name of another column is in `values.NAME`.
+    A hyperparameter with the name of another column is in `values.NAME`. The scores in `always`
+    have a column even if no record has one.
     """
     import pandas as pd
 
