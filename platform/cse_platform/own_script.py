@@ -34,7 +34,7 @@ from cse_platform.sweep.stores import JOURNAL_FILE, sweep_folder
 from cse_platform.tracking import events
 from cse_platform.tracking.history import History
 from cse_platform.tracking.journal import read_journal_id, share_journal
-from cse_platform.tracking.our_names import refuse_other_spelling
+from cse_platform.tracking.our_names import find_task, refuse_other_spelling
 from cse_platform.tracking.provenance import code_diffs, installed_packages, sweep_provenance
 from cse_platform.tracking.recorded_runs import (
     RecordedRuns,
@@ -126,14 +126,16 @@ class Recording:
         They are fractions: Spearman's correlation, or accuracy for transfer tasks; the average of a
         family is added when all its tasks have one. The score of an unknown task, or another
         number, is left out, which stderr says: the run is trained by then. The function
-        `record_scores` adds it when the run is complete.
+        `record_scores` adds that of a known task when the run is complete.
         """
         numbers, problems = read_scores(scores, self.scores)
-        for problem in problems:
+        for problem in problems.values():
+            echo(f"{problem} (this score is left out)", err=True)
+        if any(find_task(str(task)) for task in problems):
             echo(
-                f"{problem} (this score is left out; when the run is complete, "
+                "when the run is complete, "
                 f"cse_platform.record_scores('{self.sweep}#{self.number}', {{task: score}}, "
-                f"runs={str(self.journal.parents[2])!r}) adds it)",
+                f"runs={str(self.journal.parents[2])!r}) adds scores",
                 err=True,
             )
         if numbers:

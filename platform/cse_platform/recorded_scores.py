@@ -43,7 +43,8 @@ def record_scores(trial: str, scores: Mapping[str, float], *, runs: Path | str =
     recorded, run = _find_run(trial, Path(expand_url(str(runs))).absolute())
     numbers, problems = read_scores(scores, recorded.scores[run.key])
     if problems or not numbers:
-        raise RecordingError("; ".join(problems) or "scores: got none, expected at least one")
+        told = "; ".join(problems.values())
+        raise RecordingError(told or "scores: got none, expected at least one")
     journal = recorded.journal
     with share_journal(journal) as append:
         recorded.read_on()  # others may have added scores
@@ -63,20 +64,20 @@ def record_scores(trial: str, scores: Mapping[str, float], *, runs: Path | str =
 
 def read_scores(
     scores: Mapping[str, float], earlier: Mapping[str, float]
-) -> tuple[dict[str, float], list[str]]:
+) -> tuple[dict[str, float], dict[str, str]]:
     """Read test scores by task, of a run with `earlier` ones.
 
     Returns them, and what is wrong with each of the others.
     """
-    numbers, problems = dict[str, float](), list[str]()
+    numbers, problems = dict[str, float](), dict[str, str]()
     for task, value in scores.items():
         try:
             numbers[task] = _read_score(task, value)
         except RecordingError as error:
-            problems.append(str(error))
+            problems[task] = str(error)
     for average, mean in average_families({**earlier, **numbers}).items():
         if abs(numbers.get(average, mean) - mean) > AVERAGE_ROUNDING:
-            problems.append(
+            problems[average] = (
                 f"{average}: got {numbers.pop(average):.12g}, and its tasks' mean is {mean:.4f}"
             )
     return numbers, problems

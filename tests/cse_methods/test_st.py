@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
+from importlib.resources import files
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -346,14 +347,16 @@ def test_labels_that_a_loss_does_not_read_are_refused(tmp_path: Path) -> None:
         load_corpus(configured(corpus=odd, loss="cosent").corpus, "builtin")
 
 
-def train_by_script(config: LibraryConfig, run: Run) -> dict[str, float]:
+def train_by_script(
+    config: LibraryConfig, run: Run, dtype: Any = "auto", max_steps: int | None = None
+) -> dict[str, float]:
     """A plain script of the library, but for its last line."""
-    model = SentenceTransformer(config.backbone, device="cpu")
+    model = SentenceTransformer(config.backbone, device="cpu", model_kwargs={"dtype": dtype})
     rows = {"a": TEXTS * 4, "b": TEXTS[::-1] * 4, "score": [n % 5 / 4 for n in range(24)]}
     arguments = SentenceTransformerTrainingArguments(
-        str(run.resume_from or "unused"), seed=run.seed, max_steps=config.max_steps, use_cpu=True,
+        str(run.resume_from or "unused"), seed=run.seed, max_steps=max_steps or config.max_steps,
         learning_rate=config.learning_rate, per_device_train_batch_size=config.batch_size,
-        report_to="none", save_strategy="no", disable_tqdm=True,
+        report_to="none", save_strategy="no", disable_tqdm=True, use_cpu=True,
     )  # fmt: skip
     trainer = SentenceTransformerTrainer(
         model, arguments, train_dataset=Dataset.from_dict(rows),
@@ -370,6 +373,21 @@ def test_a_plain_script_passes_the_checks(tiny, tmp_path: Path, monkeypatch) -> 
     lab, _ = write_lab(tmp_path, tiny("mpnet"), tiny("mpnet"))
     trained = train_once("script", lab | TWO_STEPS, folder=tmp_path / "run")
     assert failing(lambda check: check(trained), OF_ONE_SEED) == {}
+
+
+def test_a_script_that_trains_other_than_recorded_is_refused(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    mini = str(files("cse_methods") / "mini")  # its folder has float16
+    config = LibraryConfig(backbone=mini, corpus="builtin", data="builtin", **TWO_STEPS)
+    for dtype, max_steps, text in (
+        ("auto", 2, r"is trained in float16, .* model_kwargs=\{\"dtype\": torch.float32\}"),
+        (torch.bfloat16, 2, "is trained in bfloat16"),
+        (torch.float32, 3, "the trainer has max_steps 3, and the settings have 2"),
+    ):
+        run = RecordedRun(tmp_path, 1)
+        with pytest.raises(TrainingError, match=text):
+            train_by_script(config, run, dtype, max_steps)
+        assert run.curve == {}
 
 
 def waits_of_two_steps(train_on_gpu: Callable[[int], object]) -> int:

@@ -162,6 +162,8 @@ def test_a_seed_that_the_search_has_is_no_further_one(dry_run) -> None:
     result = dry_run(seeds=seeds, **NOT_HERE)
     assert result.output.splitlines()[0].endswith("4 trials and 1 seed of the best 1")
     assert told(result, "seeds") == "42 in the search, then 0"
+    assert "seeds.confirm has seed 42, which is also" in told(result, "note")
+    assert "get only 0 beside it" in told(result, "note")
     none = dry_run(seeds={"search": 42, "confirm": {"top": 1, "seeds": [42]}}, **NOT_HERE)
     assert told(none, "seeds") == "42 in the search"
     assert "seeds.confirm has only seed 42" in told(none, "note")

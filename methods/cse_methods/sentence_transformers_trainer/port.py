@@ -54,11 +54,13 @@ def report_to_cse(
         earliest on ties; empty if every dev score was NaN.
 
     Raises:
-        TrainingError: if the loss is not finite, or the data give no batch.
+        TrainingError: if what is trained is not float32, the trainer and `config` differ in
+            `max_steps`, the loss is not finite, or the data give no batch.
         CheckpointError: if `run.resume_from` is not a complete checkpoint of this configuration.
     """
     dev = DevSuite(config.dev, data=config.data, arithmetic=config.arithmetic, widths=widths)
     port = _Port(trainer, config, run, dev, at_test or partial(LibraryEncoder, trainer.model))
+    port.check(trainer.args.max_steps)
     trainer.add_callback(port)
     if run.resume_from is None:
         run.report(step=0, metrics=port.evaluate()[0])
@@ -105,6 +107,24 @@ class _Port(TrainerCallback):  # type: ignore[misc]
         """Of the step in progress."""
         self._batch_size = trainer.args.train_batch_size
         self._begin_interval(0)
+
+    def check(self, max_steps: int) -> None:
+        """Raise TrainingError if weights are trained in half precision, or for other steps.
+
+        `max_steps` are those of the trainer, -1 if it has none.
+        """
+        for name, weight in self._trained.named_parameters():
+            if weight.requires_grad and weight.dtype in (torch.float16, torch.bfloat16):
+                raise TrainingError(
+                    f"{name} is trained in {str(weight.dtype).removeprefix('torch.')}, and trials "
+                    "train weights in float32; load the encoder with "
+                    'model_kwargs={"dtype": torch.float32}'
+                )
+        if self.config.max_steps is not None and 0 < max_steps != self.config.max_steps:
+            raise TrainingError(
+                f"the trainer has max_steps {max_steps}, and the settings have "
+                f"{self.config.max_steps}; give the trainer max_steps=config.max_steps"
+            )
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **others: Any) -> None:
         warmup = args.get_warmup_steps(state.max_steps)

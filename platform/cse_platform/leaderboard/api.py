@@ -218,7 +218,8 @@ class Leaderboard:
         from cse_platform.leaderboard.frames import frame_rows
 
         return frame_rows(
-            self.rows(filters, tasks=tasks, per_configuration=per_configuration, sort=sort)
+            self.rows(filters, tasks=tasks, per_configuration=per_configuration, sort=sort),
+            averaged=tasks is None,
         )
 
     def trials(self, filters: Filters = EVERY_ROW) -> "pd.DataFrame":

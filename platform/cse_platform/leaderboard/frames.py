@@ -1,5 +1,6 @@
 """Frames of pandas for notebooks: rows of the leaderboard, trials, and points of dev curves."""
 
+import math
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from operator import attrgetter
@@ -75,13 +76,14 @@ def score_name(column: str) -> str:
     return f"{name} {metric if metric == 'clean' else metric.upper()}".rstrip()
 
 
-def frame_rows(rows: Sequence[LeaderboardRow]) -> "pd.DataFrame":
+def frame_rows(rows: Sequence[LeaderboardRow], *, averaged: bool = True) -> "pd.DataFrame":
     """Make a frame with a line for each row: its hyperparameters, dev and test scores, and costs.
 
     `dev`, `STS12`, … are means over seeds; each has its standard deviation, 95 % interval and
     number of seeds in `STS12 std`, `STS12 low`, `STS12 high` and `STS12 n`. `evaluation` is the
     identity of the test score that ranks the row, and `source` that of its data; the ranks are
-    among the `rank_among` rows of the same one.
+    among the `rank_among` rows of the same one. With `averaged`, the columns of `Avg.` are there
+    even if no row has this average.
     """
 
     def read_scores(row: LeaderboardRow) -> Iterator[tuple[str, Any]]:
@@ -90,14 +92,16 @@ def frame_rows(rows: Sequence[LeaderboardRow]) -> "pd.DataFrame":
             interval = score.interval
             yield name, score.mean
             yield f"{name} std", score.std
-            yield f"{name} low", None if interval is None else interval.low
-            yield f"{name} high", None if interval is None else interval.high
+            yield f"{name} low", math.nan if interval is None else interval.low
+            yield f"{name} high", math.nan if interval is None else interval.high
             yield f"{name} n", score.n
         yield from ((name, row.cost(name)) for name in COSTS if name in row.costs)
 
     scores = [dict(read_scores(row)) for row in rows]
     values = [row.configuration.values for row in rows]
-    return _make_frame(rows, ROW_COLUMNS, values, scores)
+    average = score_name(AVG_STS)
+    parts = (average, *(f"{average} {part}" for part in ("std", "low", "high", "n")))
+    return _make_frame(rows, ROW_COLUMNS, values, scores, always=parts if averaged else ())
 
 
 def frame_trials(session: Session, filters: Filters) -> "pd.DataFrame":
@@ -175,15 +179,19 @@ def _make_frame(
     columns: Mapping[str, Callable[[Any], Any]],
     values: Sequence[Mapping[str, Any]],
     scores: Sequence[Mapping[str, Any]],
+    *,
+    always: Sequence[str] = (),
 ) -> "pd.DataFrame":
     """Make a frame of the columns of records, their hyperparameters, and their scores.
 
-    A hyperparameter with the name of another column is in `values.NAME`.
+    A hyperparameter with the name of another column is in `values.NAME`. The scores in `always`
+    have a column even if no record has one.
     """
     import pandas as pd
 
     base = pd.DataFrame({name: list(map(read, records)) for name, read in columns.items()})
-    tested, own = pd.DataFrame(list(scores)), pd.DataFrame(list(values))
+    names = dict.fromkeys([*(name for each in scores for name in each), *always])
+    tested, own = pd.DataFrame(list(scores), columns=[*names]), pd.DataFrame(list(values))
     taken = {*base, *tested}
     own = own.rename(columns=lambda name: f"values.{name}" if name in taken else name)
     return pd.concat([base, own, tested], axis=1)

@@ -16,6 +16,7 @@ from cse_platform.runner.report_messages import Report, checkpoint_location
 from cse_platform.runner.state import LiveTrial, SweepState, needs_checkpoint
 from cse_platform.search.pruning import Pruning
 from cse_platform.secrets import mask_text, mask_url
+from cse_platform.sweep.rehearsal import BRIEF, SMOKE
 from cse_platform.sweep.stores import SweepStores
 from cse_platform.tracking.events import TrialCheckpoint, TrialPoint, TrialState
 from cse_platform.tracking.history import TrialHistory, costs_of_report
@@ -36,6 +37,7 @@ class ReportReceiver:
         self.pruning = Pruning(
             state.search, state.history, state.leaderboard, dev=state.identity.dev
         )
+        self._unread_told = False
         last = [t.checkpoint for t in state.history.trials.values() if needs_checkpoint(t)]
         needed = [path for _, path in filter(None, last)]
         state.folders.delete_stale_checkpoints(needed=needed)
@@ -145,20 +147,35 @@ class ReportReceiver:
             self.record_end(live)
 
     def _warn_unread(self, trial: TrialHistory, unread: Collection[str]) -> None:
-        """Warn of searched settings that the method never read, at the end of the first trial only.
+        """Warn once of settings of the file that the method never read, at a first trial's end.
 
-        `unread` are all of its hyperparameters that were not read.
+        `unread` are all of its hyperparameters that were not read. Of those in 'fixed', `epochs`
+        does not count beside `max_steps`, nor what a rehearsal sets by itself.
         """
-        trials = self.state.history.trials.values()
-        if any(t.state == "COMPLETE" and t.reused_from is None for t in trials):
+        trials, spec = self.state.history.trials.values(), self.state.spec
+        if self._unread_told or any(
+            t.state == "COMPLETE" and t.reused_from is None for t in trials
+        ):
             return
-        if names := [name for name in trial.searched if name in unread]:
+        excused = {"epochs"} if trial.values.get("max_steps") is not None else set()
+        excused |= BRIEF.keys() if SMOKE in spec.tags else set()
+        searched = [name for name in trial.searched if name in unread]
+        fixed = [name for name in spec.fixed if name in unread and name not in excused]
+        self._unread_told = bool(searched or fixed)
+        if searched:
             _log.warning(
                 "trial %d never read %s, which is in 'space': trials that differ only in it are "
                 "the same; remove it from 'space', or add a condition (`when`) if another "
                 "setting decides whether it has an effect",
                 trial.number,
-                " and ".join(names),
+                " and ".join(searched),
+            )
+        if fixed:
+            _log.warning(
+                "trial %d never read %s, which is in 'fixed': it had no effect; remove it from "
+                "'fixed', or let the method read it",
+                trial.number,
+                " and ".join(fixed),
             )
 
     def record_end(self, live: LiveTrial) -> None:

@@ -191,15 +191,16 @@ def rule_problems(spec: SweepSpec, method: Method, *, known: Collection[Problem]
         if not path or path[0] not in wrong:
             # A rule can refuse many values of a setting; its first problem is enough.
             blamed.setdefault((path, "" if path else text), Problem(path, text))
-    if blamed or refused:
+    if blamed or refused or wrong.intersection(METHOD_WIDE):
         return list(blamed.values())
     rng, accepted = random.Random(spec.search.seed), 0
     for _ in range(MOST_SAMPLED):
         accepted += spec.accepts(spec.space.random_point({}, rng))
         if accepted * 100 >= MOST_SAMPLED:
             return []
+    share = f"all but {accepted} of" if accepted else "all"
     text = (
-        f"{method.name} refuses all but {accepted} of {MOST_SAMPLED:,} random points, which is "
+        f"{method.name} refuses {share} {MOST_SAMPLED:,} random points, which is "
         "too few for a search; narrow the ranges to what it accepts"
     )
     return [Problem(("space",), text)]

@@ -158,7 +158,12 @@ def describe_doubts(
             f"seeds.confirm has only seed {spec.seeds.search}, which is also the seed of the "
             "search, so no configuration gets a second one"
         )
-    elif spec.seeds.confirm and len(spec.seeds.further) < LEAST_FURTHER and not spec.confirmed:
+    elif spec.seeds.confirm and spec.seeds.search in spec.seeds.confirm.seeds:
+        doubts.append(
+            f"seeds.confirm has seed {spec.seeds.search}, which is also the seed of the search, so "
+            f"the best configurations get only {', '.join(map(str, spec.seeds.further))} beside it"
+        )
+    if 0 < len(spec.seeds.further) < LEAST_FURTHER and not spec.confirmed:
         (seed,) = spec.seeds.further
         doubts.append(
             f"seeds.confirm gives one further seed, {seed}, so the value that chose a "

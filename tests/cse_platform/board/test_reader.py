@@ -299,6 +299,16 @@ def test_a_frame_has_a_line_a_row(reader) -> None:
         *rows[0].configuration.values.values()
     ]
     assert reader.frame(Filters(backbone="bert-base"))["method"].empty
+    assert "Avg." not in reader.frame(tasks="own")
+
+
+@pytest.mark.parametrize("rows", [[], [row({})], [row({"sts12": estimate(0.7)})]])
+def test_a_frame_without_the_papers_average_has_its_columns(rows) -> None:
+    """And all are numbers, also where no interval is known."""
+    frame = frame_rows(rows)
+    up, down = frame["Avg. high"] - frame["Avg."], frame["Avg."] - frame["Avg. low"]
+    dev = frame["dev high"] - frame["dev"] if rows else up
+    assert up.isna().all() and down.isna().all() and dev.isna().all()
 
 
 def test_a_frame_says_what_each_rank_is_among() -> None:

@@ -144,6 +144,27 @@ def test_a_repeated_step_changes_nothing_and_is_said_once(one, caplog) -> None:
     drive.assert_sound()
 
 
+@pytest.mark.parametrize("tags", [(), ("smoke",)])
+def test_what_the_file_sets_and_the_method_never_reads_is_told_once(start, caplog, tags) -> None:
+    unread = ("learning_rate", "weight_decay", "epochs", "eval_steps", "temperature")
+    drive = start(
+        method="st",
+        space={"learning_rate": [1e-5, 3e-5]},
+        fixed={"max_steps": 4, "epochs": 3, "eval_steps": 2, "weight_decay": 0.1, "batch_size": 8},
+        tags=tags,
+        search={"trials": 2},
+    )
+    for _ in range(2):
+        key = begun(drive)
+        points(drive, key, {0: 0.1, 2: 0.5})
+        drive.results.receive(drive.state.live[key], Report(attempt="a", unread=unread))
+        drive.complete(key)
+    searched, fixed = [record.getMessage() for record in caplog.records]
+    assert searched.startswith("trial 0 never read learning_rate, which is in 'space': ")
+    of_rehearsal = "" if tags else "eval_steps and "  # which a rehearsal sets
+    assert fixed.startswith(f"trial 0 never read {of_rehearsal}weight_decay, which is in 'fixed': ")
+
+
 def test_a_checkpoint_that_is_told_later_is_gone_on_from(one, start) -> None:
     drive, key = one
     first, left, *further = [

@@ -180,10 +180,15 @@ def test_what_the_method_refuses_is_left_out_of_the_examples_or_told(tmp_path: P
     # A choice that goes with nothing is told by its reason, a space by the share of it.
     (line,) = problems(tmp_path, RULED.replace("{low: 0.05, high: 0.3}", "[0.1, 0.7]"))
     assert line.startswith("line 7, space.light_mask_rate: light_mask_rate=0.7 is not below ")
-    few = RULED.replace("0.05, high: 0.3", "0.3, high: 0.9").replace("high: 0.6", "high: 0.305")
+    few = RULED.replace("0.05, high: 0.3", "0.3, high: 0.9").replace("high: 0.6", "high: 0.33")
     (line,) = problems(tmp_path, few)
     assert line.startswith("line 6, space: arccse refuses all but ")
     assert "too few for a search" in line
+    (line,) = problems(tmp_path, few.replace("high: 0.33", "high: 0.305"))
+    assert line.startswith("line 6, space: arccse refuses all 2,000 random points, ")
+    # Without sound corpora, no share is told.
+    (line,) = problems(tmp_path, few.replace("builtin", "{name: a.csv, columns: [1, 2]}"))
+    assert line.startswith("line 4, corpus")
 
 
 def test_a_choice_that_goes_with_something_is_not_refused(tmp_path: Path) -> None:

@@ -310,24 +310,29 @@ def test_a_score_of_an_unknown_task_or_scale_is_left_out_of_a_run_that_is_traine
         run.report(step=2, metrics={DEV: 0.5})
         run.record_scores({"sts12": 0.6, "ours": 0.7, "sts13": 70.12, "sts14": "good"})
         run.record_scores({"sts15": math.nan, "sts-16": 0.5})
+        run.record_scores({"nonsense": 0.5})  # which can never be added
     events = [event for _, event in read_journal(runs / "sweeps" / SWEEP / "journal.jsonl")]
     evaluated, finished, _ = events[-3:]
     assert [(score.task, score.value) for score in evaluated.scores] == [("sts12", 0.6)]
     assert finished.state == "COMPLETE"
     told = capsys.readouterr().err.splitlines()
-    way_out = f"cse_platform.record_scores('{SWEEP}#0', {{task: score}}, runs='{runs}') adds it)"
+    way_out = f"cse_platform.record_scores('{SWEEP}#0', {{task: score}}, runs='{runs}') adds scores"
+    left_out = " (this score is left out)"
     for line, problem in zip(
         told,
         (
             "no task 'ours' is known; expected one of sts12, ",
             "sts13: got 70.12, expected a fraction from -1 to 1; did you mean 0.7012?",
             "scores['sts14']: got 'good', expected a number",
-            "sts15: got nan, expected a fraction from -1 to 1 (this score is left out",
+            "",
+            "sts15: got nan, expected a fraction from -1 to 1",
             "no task 'sts-16' is known; did you mean 'sts16'?",
+            "",
+            "no task 'nonsense' is known; expected one of sts12, ",
         ),
         strict=True,
     ):
-        assert problem in line and line.endswith(way_out)
+        assert problem in line and line.endswith(left_out if problem else way_out)
 
 
 def test_test_scores_are_added_to_a_complete_run_from_other_processes(runs, tmp_path, monkeypatch):
