@@ -118,8 +118,8 @@ class _Port(TrainerCallback):  # type: ignore[misc]
                 raise TrainingError(
                     f"{name} is trained in {str(weight.dtype).removeprefix('torch.')}, and trials "
                     "train weights in float32; load the encoder with "
-                    'model_kwargs={"dtype": torch.float32}, or turn what is trained into it, as the '
-                    "adapters of frozen weights: weight.data = weight.data.float()"
+                    'model_kwargs={"dtype": torch.float32}, or turn what is trained into it, as '
+                    "the adapters of frozen weights: weight.data = weight.data.float()"
                 )
         if self.config.max_steps is not None and 0 < max_steps != self.config.max_steps:
             raise TrainingError(
