@@ -66,6 +66,17 @@ def evaluation_page(evaluation: "Evaluation") -> Page:
     ]
 
 
+def describe_missing(evaluation: "Evaluation") -> str:
+    """Describe which metrics have no value, and why that can be; empty if all have one."""
+    if not evaluation.without_value:
+        return ""
+    listed = ", ".join(f"{task} {metric}" for task, _, metric in evaluation.without_value)
+    return (
+        f"{listed} (all similarities or labels are equal, or no sentence stands in more than three "
+        "pairs)"
+    )
+
+
 def evaluation_record(model: str, evaluation: "Evaluation") -> dict[str, Any]:
     """Build a record for programs: scores as fractions, and what each identity is the hash of."""
     return {
@@ -146,12 +157,8 @@ def _count_histogram(evaluation: "Evaluation") -> dict[str, list[int]]:
 
 def _describe_reading(evaluation: "Evaluation") -> Iterator[Block]:
     """Describe what has no value, how the encoder read its texts, and how long each part took."""
-    if evaluation.without_value:
-        listed = ", ".join(f"{task} {metric}" for task, _, metric in evaluation.without_value)
-        yield Paragraph(
-            f"No value: {listed} (all similarities or labels are equal, or no sentence stands in "
-            "more than three pairs)"
-        )
+    if missing := describe_missing(evaluation):
+        yield Paragraph(f"No value: {missing}")
     readings = [parts["reading"] for parts in evaluation.identities.values() if "reading" in parts]
     if readings:
         listed = ", ".join(
