@@ -16,6 +16,7 @@ from cse_methods.tasks import (
 )
 from cse_platform.numbers import percent
 from cse_platform.presentation.tables import Block, Heading, Page, Paragraph, bars, text_table
+from cse_platform.values import group_by
 
 if TYPE_CHECKING:
     from cse_methods.evaluation.results import Evaluation
@@ -70,7 +71,9 @@ def describe_missing(evaluation: "Evaluation") -> str:
     """Describe which metrics have no value, and why that can be; empty if all have one."""
     if not evaluation.without_value:
         return ""
-    listed = ", ".join(f"{task} {metric}" for task, _, metric in evaluation.without_value)
+    by_task = group_by(evaluation.without_value, lambda names: names[0])
+    alike = group_by(by_task, lambda task: ", ".join(metric for *_, metric in by_task[task]))
+    listed = "; ".join(f"{metrics} of {', '.join(tasks)}" for metrics, tasks in alike.items())
     return (
         f"{listed} (all similarities or labels are equal, or no sentence stands in more than three "
         "pairs)"
