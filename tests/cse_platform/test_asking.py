@@ -114,8 +114,8 @@ def test_a_trial_is_named_as_in_every_command(asks, held, board) -> None:
 def test_a_cut_off_trial_of_an_interrupted_sweep_needs_no_retry(asks) -> None:
     refused = asks("retry", "2", code=1)
     assert refused.stderr == (
-        "Error: trial 2 of sweep 'first' was cut off; it goes on when the sweep's command runs "
-        "again\n"
+        "Error: trial 2 of sweep 'first' is unfinished, to go on at the next start; retry takes a "
+        "trial that is FAIL or PRUNED\n"
     )
 
 
@@ -153,6 +153,7 @@ def test_a_configuration_that_the_sweep_has_or_awaits_is_not_enqueued(
         ({"kind": "a", "depth": 1}, "COMPLETE"),  # depth is inactive
         ({"kind": "b", "depth": 1}, "FAIL"),
         ({"kind": "b"}, "COMPLETE"),  # its depth is null
+        ({"temperature": 0.75, "kind": "a"}, None),
     ]
     events = [
         event
@@ -167,6 +168,7 @@ def test_a_configuration_that_the_sweep_has_or_awaits_is_not_enqueued(
         ("temperature=0.25 kind=a", has.format(0, "COMPLETE") + "seeds.confirm in its file"),
         ("temperature=0.25 kind=b depth=1", has.format(1, "FAIL") + "cse-sweep retry first 1 "),
         ("temperature=0.25 kind=b depth=null", has.format(2, "COMPLETE") + "seeds.confirm in its"),
+        ("temperature=0.75 kind=a", has.format(3, "unfinished, to go on at the next start")),
         ("temperature=0.25 kind=b depth=2", ""),
         ("temperature=0.25 kind=b depth=2", "waits already; sweep 'first' tries it next"),
         ("temperature=0.25 kind=b", ""),  # the sampler draws depth

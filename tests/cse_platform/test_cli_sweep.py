@@ -90,6 +90,9 @@ def test_what_is_wrong_is_one_message_and_exit_code_1(typed, write, tmp_path) ->
             assert result.stderr.startswith("Error: ") and told in result.stderr, changes
             assert all(line.endswith("…") for line in result.stdout.splitlines())
     assert [path.name for path in tmp_path.iterdir()] == [file]
+    for store in (["--store", "sqlite:///a.db"], ["--store=a"]):
+        refused = " ".join(typed(file, *store, code=2).stderr.split())
+        assert "name its leaderboard by CSE_STORE or, in FILE, stores: {leaderboard: " in refused
     assert typed("nowhere.yaml", code=1).stderr.startswith("Error: nowhere.yaml: ")
 
 

@@ -270,6 +270,17 @@ def test_of_a_sweep_that_has_begun_it_plans_what_is_left(dry_run, tmp_path) -> N
     assert told(extended, "begun") == "3 trials (3 complete); what follows is left"
     assert drawn(extended) == whole[3:]
     assert told(extended, "time").startswith("2 trials, ")
+    gate = {"gate": {"best": {"method": "cheap", "backbone": "mini"}}}
+    taught = cheap | {"sweep": "taught", "fixed": gate}
+    (named,) = re.findall(r"\n  (the best cheap on mini is tiny#.*)\n", dry_run(**taught).output)
+    (draft,) = load_sweep(tmp_path / "sweep.yaml").stages
+    drive_sweep(
+        with_data_source(draft, Inspection()),
+        sweep_stores(draft, runs=tmp_path / "runs"),
+        InProcessExecutor(score=lambda *of: 0.9),
+    )
+    longer = dry_run(**taught, search=SWEEP["search"] | {"trials": 5})
+    assert f"\n  {named}\n" in longer.output  # the first start's, though others are better now
     invoke(main, "enqueue", "tiny", "--set", "temperature=0.5")
     requested = plan(3)
     (line,) = drawn(requested)

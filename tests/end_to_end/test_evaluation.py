@@ -13,7 +13,7 @@ from cse_platform.cli.evaluate import main as evaluate
 from cse_platform.cli.leaderboard import main as cse_leaderboard
 from cse_platform.leaderboard.api import Leaderboard
 from cse_platform.stores.sql.store import open_store
-from cse_platform.tracking.events import TestAccessed, TrialEvaluated, TrialStarted
+from cse_platform.tracking.events import DriverMessage, TestAccessed, TrialEvaluated, TrialStarted
 
 
 def leaderboard(sweep: Sweep, *arguments: str) -> Any:
@@ -83,12 +83,18 @@ def test_sql_and_mlflow_hold_the_scores_and_two_seeds_are_compared_by_the_pairs_
 @pytest.mark.slow
 def test_other_settings_are_another_evaluation(swept: Sweep, run_here, tmp_path: Path) -> None:
     sweep, before = swept.copied(tmp_path), swept.events(TrialEvaluated)
-    evaluate = {"top": 1, "tasks": ["stsb"], "slicing_length": 8}
+    evaluate = {"top": 1, "tasks": ["stsb", "ranking"], "slicing_length": 8}
     sweep.change(evaluate=evaluate, resources={"at_most": 1})
     run_here(sweep)
     new = sweep.events(TrialEvaluated)[len(before) :]
     told = [e for e in sweep.events() if isinstance(e, TestAccessed | TrialEvaluated)]
     assert [type(e) for e in told[2 * len(before) :]] == [TestAccessed, TrialEvaluated] * 3
+    (said,) = [e.text for e in sweep.events(DriverMessage) if "no value: " in e.text]
+    assert (
+        said.startswith("evaluate, trials ")
+        and ": no value: kcc, ndcg, ndcg_exponential of sts12, " in said
+    )
+    assert "no sentence stands in more than three pairs" in said
     known, again = (
         {one.identity for event in events for one in event.scores if one.metric not in DATA_METRICS}
         for events in (before, new)

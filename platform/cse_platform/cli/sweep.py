@@ -76,6 +76,16 @@ def override_options(command: Callable[..., None]) -> Callable[..., None]:
     return values(budget(command))
 
 
+def refuse_store(context: click.Context, option: click.Parameter, url: str | None) -> None:
+    """Raise UsageError if `--store` was typed, which the commands that read a leaderboard have."""
+    if url is not None:
+        raise click.UsageError(
+            "a sweep takes no --store: name its leaderboard by CSE_STORE or, in FILE, stores: "
+            "{leaderboard: …}",
+            context,
+        )
+
+
 @main.command()
 @click.argument("file", type=UserPath())
 @click.option("--dry-run", is_flag=True, help="Check everything, but start nothing.")
@@ -99,6 +109,7 @@ def override_options(command: Callable[..., None]) -> Callable[..., None]:
     show_default=True,
     help="Folder for journals, checkpoints and databases.",
 )
+@click.option("--store", hidden=True, expose_value=False, callback=refuse_store)
 @click.option("--no-reuse", is_flag=True, help="Run also the trials that another sweep completed.")
 def run(
     file: Path,

@@ -24,6 +24,7 @@ from cse_platform.leaderboard.trials import (
     read_trials,
     select_trials,
 )
+from cse_platform.presentation.sweeps import GOES_ON
 from cse_platform.stores.sql.lease import add_request, waiting_requests
 from cse_platform.stores.sql.store import HANG_SECONDS, Store, open_store
 from cse_platform.stores.sql.tables import (
@@ -104,7 +105,7 @@ def send_request(
         if settings:
             spec, values = _read_values(stored, settings)
             with board.session() as session:
-                _refuse_repetition(session, stored, spec, values)
+                _refuse_repetition(session, stored, spec, values, is_run=holder is not None)
         request = SweepRequested(
             sweep=sweep,
             request=str(uuid4()),
@@ -134,22 +135,23 @@ def _refuse_other_trials(
     for number in numbers:
         if number not in states:
             raise SweepRefusedError(f"sweep {sweep!r} has no trial {number}")
-        if states[number] == "RUNNING" and not is_run:
-            raise SweepRefusedError(
-                f"trial {number} of sweep {sweep!r} was cut off; it goes on when the sweep's "
-                "command runs again"
-            )
         if states[number] not in _TAKES[action]:
             expected = " or ".join(_TAKES[action])
             raise SweepRefusedError(
-                f"trial {number} of sweep {sweep!r} is {states[number]}; {action} takes a trial "
-                f"that is {expected}"
+                f"trial {number} of sweep {sweep!r} is "
+                f"{_name_state(states[number], is_run=is_run)}; {action} takes a trial that is "
+                f"{expected}"
             )
     if action == "retry" and not numbers and "FAIL" not in states.values():
         raise SweepRefusedError(
             f"no trial of sweep {sweep!r} has failed; cse-sweep retry {sweep} NUMBER tries a "
             "pruned one again"
         )
+
+
+def _name_state(state: str, *, is_run: bool) -> str:
+    """Name the state of a trial of a sweep that a driver runs now, or not, as `status` does."""
+    return GOES_ON if state == "RUNNING" and not is_run else state
 
 
 def _refuse_repeated_retry(
@@ -187,7 +189,12 @@ def _read_values(stored: SweepRecord, settings: Sequence[str]) -> tuple[SweepSpe
 
 
 def _refuse_repetition(
-    session: Session, stored: SweepRecord, spec: SweepSpec, values: Mapping[str, Any]
+    session: Session,
+    stored: SweepRecord,
+    spec: SweepSpec,
+    values: Mapping[str, Any],
+    *,
+    is_run: bool,
 ) -> None:
     """Raise SweepRefusedError if the sweep has or awaits the configuration that the values make.
 
@@ -206,7 +213,7 @@ def _refuse_repetition(
                 way_out = f"cse-sweep retry {stored.name} {trial.number} tries it again"
             raise SweepRefusedError(
                 f"trial {trial.number} of sweep {stored.name!r} has this configuration, and is "
-                f"{trial.state}; {way_out}"
+                f"{_name_state(trial.state, is_run=is_run)}; {way_out}"
             )
     query = select(SweepRequestRecord.event).where(SweepRequestRecord.sweep == stored.name)
     for event in session.scalars(query):

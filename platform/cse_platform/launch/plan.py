@@ -150,11 +150,13 @@ def print_plans(
         with naming_stage(stage.steps):
             past = _check_past_starts(checked)
         earlier = [stage.spec for stage in stages[:index]]
-        if wanted := preflight.find_unresolved_references(checked.spec, earlier):
-            from cse_platform.search.prior_results import best_folders
+        wanted = preflight.find_unresolved_references(checked.spec, earlier)
+        if wanted or past.history.best:
+            from cse_platform.search.prior_results import best_folders, name_best
 
             with open_for_reading(checked.stores.leaderboard) as leaderboard:
-                best_folders(checked.spec, DevData(checked.spec), leaderboard, wanted)
+                found = best_folders(checked.spec, DevData(checked.spec), leaderboard, wanted)
+                values += name_best(checked.spec, past.history.best or found, leaderboard)
         _print_plan(checked, past, values, earlier, at_once=at_once)
 
 

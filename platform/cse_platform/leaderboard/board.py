@@ -171,15 +171,18 @@ Opened = Mapping[tuple[str, str, bool], datetime]
 """When test sets were first opened, by method, backbone and whether they are built-in."""
 
 
-def _read_first_test_accesses(session: Session) -> Opened:
-    """Find when test sets were first opened; see `LeaderboardRow.test_opened`."""
+def read_first_test_accesses(session: Session, *conditions: ColumnElement[bool]) -> Opened:
+    """Find when test sets were first opened for trials that meet the conditions.
+
+    See `LeaderboardRow.test_opened`.
+    """
     first = func.min(TestAccessRecord.opened)
     query = (
         select(GroupRecord.method, GroupRecord.backbone, TestAccessRecord.source, first)
         .join(GroupRecord.configurations)
         .join(ConfigurationRecord.seeds)
         .join(TrialRecord.test_accesses)
-        .where(TestAccessRecord.source.in_(TEST_SOURCES))
+        .where(TestAccessRecord.source.in_(TEST_SOURCES), *conditions)
         .group_by(GroupRecord.method, GroupRecord.backbone, TestAccessRecord.source)
         .order_by(first.desc())
     )
@@ -208,7 +211,7 @@ def board_rows(
     in_sql = limit if filters.identity is None else None  # identities are compared afterwards
     selected = selected_configurations(filters, per_configuration=per_configuration, limit=in_sql)
     effort = {line.id: line for line in session.execute(select(selected)) if line.id is not None}
-    opened = _read_first_test_accesses(session)
+    opened = read_first_test_accesses(session)
     written = read_annotations(session, "configuration") | read_annotations(session, "trial")
     ids = list(effort) if among is None else _filter_configurations(session, list(effort), among)
     best = set[int]()

@@ -531,6 +531,11 @@ def best_kept_trial(
     return next(iter(best), None)
 
 
+def trial_of_model(session: Session, model: str) -> Trial | None:
+    """Find the trial that kept its model at this location; None if it is not stored."""
+    return next(iter(read_trials(session, FIRST_LINK, AttemptRecord.model == model)), None)
+
+
 def find_kept_models(session: Session, trials: Iterable[str]) -> set[str]:
     """Find those of these trials, by their keys, that kept their model."""
     query = select(TrialRecord.key).join(TrialRecord.shown).where(AttemptRecord.model.is_not(None))

@@ -197,7 +197,6 @@ def _make_entry_table(
     standings = [entry.standing for entry in group.listed]
     below = standings == sorted(standings)  # all published entries stand below ours
     builtin = ", on built-in data" if group.builtin else ""
-    hint = "compare only rows with the same one (JSON shows it)."
     table = to_table(
         [*keys, *shown],
         group_by(group.listed, lambda e: e.standing if below else e.standing == APART).values(),
@@ -206,7 +205,7 @@ def _make_entry_table(
             *note_rows(group),
             *(note_ranking(board, group) if group.headline else ()),
             *note_fewer_seeds([column.name for column in shown], group),
-            *note_identities(columns, mixed, hint),
+            *note_identities(columns, mixed),
         ],
         legend=explain_marks(board, ranked=bool(group.headline)),
         apart=lambda entry: entry.standing,

@@ -65,13 +65,14 @@ def count_identities(columns: Sequence[EntryColumn], group: Group) -> dict[str, 
     return counts
 
 
-def note_identities(
-    columns: Sequence[EntryColumn], mixed: Mapping[str, int], advice: str
-) -> Iterator[str]:
+def note_identities(columns: Sequence[EntryColumn], mixed: Mapping[str, int]) -> Iterator[str]:
     """Name the score columns that have several evaluation identities, as their heads do."""
     heads = {column.name: column.head.name for column in columns}
     for count, names in group_by(mixed, mixed.get).items():
-        yield f"{', '.join(map(heads.__getitem__, names))}: {count} evaluation identities; {advice}"
+        yield (
+            f"{', '.join(map(heads.__getitem__, names))}: {count} evaluation identities, which are "
+            "not ranked together; cse-leaderboard compare says how two rows differ."
+        )
 
 
 def describe_clean_change(rows: Sequence[LeaderboardRow], headline: str) -> Iterator[str]:

@@ -74,7 +74,7 @@ def _make_paper_table(board: Board, block: Sequence[str], group: Group) -> Table
             *_note_seeds(block, group),
             *([f"Published: {'; '.join(listed)}."] if marks else ()),
             *describe_clean_change(rows, board.headline),
-            *note_identities(columns, mixed, "only rows with the same one are comparable."),
+            *note_identities(columns, mixed),
         ],
         legend=explain_marks(board),
         compare_groups=True,

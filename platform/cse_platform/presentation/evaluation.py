@@ -16,6 +16,7 @@ from cse_methods.tasks import (
 )
 from cse_platform.numbers import percent
 from cse_platform.presentation.tables import Block, Heading, Page, Paragraph, bars, text_table
+from cse_platform.values import group_by
 
 if TYPE_CHECKING:
     from cse_methods.evaluation.results import Evaluation
@@ -64,6 +65,19 @@ def evaluation_page(evaluation: "Evaluation") -> Page:
         *_make_table("Sentences that it has seen, of 100", values, SEEN, tests),
         *_describe_reading(evaluation),
     ]
+
+
+def describe_missing(evaluation: "Evaluation") -> str:
+    """Describe which metrics have no value, and why that can be; empty if all have one."""
+    if not evaluation.without_value:
+        return ""
+    by_task = group_by(evaluation.without_value, lambda names: names[0])
+    alike = group_by(by_task, lambda task: ", ".join(metric for *_, metric in by_task[task]))
+    listed = "; ".join(f"{metrics} of {', '.join(tasks)}" for metrics, tasks in alike.items())
+    return (
+        f"{listed} (all similarities or labels are equal, or no sentence stands in more than three "
+        "pairs)"
+    )
 
 
 def evaluation_record(model: str, evaluation: "Evaluation") -> dict[str, Any]:
@@ -146,12 +160,8 @@ def _count_histogram(evaluation: "Evaluation") -> dict[str, list[int]]:
 
 def _describe_reading(evaluation: "Evaluation") -> Iterator[Block]:
     """Describe what has no value, how the encoder read its texts, and how long each part took."""
-    if evaluation.without_value:
-        listed = ", ".join(f"{task} {metric}" for task, _, metric in evaluation.without_value)
-        yield Paragraph(
-            f"No value: {listed} (all similarities or labels are equal, or no sentence stands in "
-            "more than three pairs)"
-        )
+    if missing := describe_missing(evaluation):
+        yield Paragraph(f"No value: {missing}")
     readings = [parts["reading"] for parts in evaluation.identities.values() if "reading" in parts]
     if readings:
         listed = ", ".join(

@@ -17,6 +17,8 @@ _HEADS = (
 _UNFINISHED = ("trial", "key", "started", "step", "dev", "best", "seed", "settings")
 
 
+GOES_ON = "unfinished, to go on at the next start"
+"""The state of a trial that has not ended, of a sweep that no driver runs."""
 SHOWN_MESSAGES = 5
 """The number of the latest messages since the last start that are shown."""
 
@@ -55,7 +57,7 @@ def sweep_page(
     groups = {
         "": [trial for trial in unfinished if is_on and not trial.why],
         "cut off, waiting to go on:": [trial for trial in unfinished if is_on and trial.why],
-        "unfinished, to go on at the next start:": [] if is_on else unfinished,
+        f"{GOES_ON}:": [] if is_on else unfinished,
     }
     for title, trials in groups.items():
         if trials:

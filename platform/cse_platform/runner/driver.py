@@ -20,7 +20,7 @@ from cse_platform.runner.prior_results import (
     refuse_other_content,
 )
 from cse_platform.runner.state import SweepState
-from cse_platform.search.prior_results import best_folders, gather_prior_results
+from cse_platform.search.prior_results import best_folders, gather_prior_results, name_best
 from cse_platform.search.study import SearchStudy
 from cse_platform.signals import interrupts_deferred
 from cse_platform.standard_streams import EchoHandler
@@ -249,7 +249,11 @@ class SweepDriver:
             provenance=sweep_provenance(outside) | kept | stage_origins,
             diffs=code_diffs(outside),
         )
-        self.notes = [*self.stage_values.notes(), *prior.notes(self.resolved)]
+        self.notes = [
+            *self.stage_values.notes(),
+            *name_best(spec, self.best, self.leaderboard),
+            *prior.notes(self.resolved),
+        ]
         if self.to_retry:
             self.notes.insert(0, f"trying {format_count(len(self.to_retry), 'failed trial')} again")
 

@@ -1,6 +1,7 @@
 """Score the trials that `evaluate:` selects on dev; test sets are opened only here."""
 
 import json
+from collections import defaultdict
 from collections.abc import Callable
 from typing import Any
 
@@ -9,6 +10,7 @@ import ray
 from cse_methods.data.source import source_name
 from cse_methods.referenced_tasks.snapshots import with_snapshots
 from cse_platform.errors import SweepRefusedError
+from cse_platform.presentation.evaluation import describe_missing
 from cse_platform.runner.failures import one_line
 from cse_platform.runner.model_tasks import score_kept_model
 from cse_platform.runner.ray_process import OwnRayLost, check_own
@@ -23,7 +25,7 @@ def evaluate_selected(state: SweepState, *, apply_requests: Callable[[], None]) 
     """Score the trials selected on dev, in processes that train nothing, and record the scores.
 
     `apply_requests` is called every second. Trials that are already scored are skipped. Each
-    opening of a test set is recorded before it happens.
+    opening of a test set is recorded before it happens. A message says what got no value.
 
     Raises SweepRefusedError if a trial could not be scored, after all others have been scored, and
     if a Ray that this process started dies.
@@ -46,6 +48,7 @@ def evaluate_selected(state: SweepState, *, apply_requests: Callable[[], None]) 
     slot = spec.resources
     task = ray.remote(num_cpus=slot.cpu, num_gpus=slot.gpu, **placement)(score_kept_model)
     slicing_length, problems = spec.evaluate.slicing_length, list[str]()
+    missing = defaultdict[str, list[int]](list)
     for trial in waiting:
         if trial.model is None:
             why = "its model was not kept"
@@ -90,7 +93,12 @@ def evaluate_selected(state: SweepState, *, apply_requests: Callable[[], None]) 
                 settings=settings_key,
             )
             state.record(event)
+            missing[describe_missing(evaluation)].append(trial.number)
             state.scored = (state.scored[0] + 1, state.scored[1])
+    for text, numbers in missing.items():
+        if text:
+            shown = f"trial{'s' * (len(numbers) > 1)} {' '.join(map(str, sorted(numbers)))}"
+            state.send_message(f"evaluate, {shown}: no value: {text}")
     if problems:
         raise SweepRefusedError(
             f"sweep {spec.sweep!r} could not be scored on its test sets: {'; '.join(problems)}; "

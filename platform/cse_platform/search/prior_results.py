@@ -11,7 +11,7 @@ from cse_platform.errors import SweepRefusedError
 from cse_platform.kept_models import NOT_ITS_MODEL, holds_other_model, refuse_links
 from cse_platform.leaderboard.records import Trial
 from cse_platform.leaderboard.sweeps import leading_configurations
-from cse_platform.leaderboard.trials import best_kept_trial, complete_trials
+from cse_platform.leaderboard.trials import best_kept_trial, complete_trials, trial_of_model
 from cse_platform.numbers import format_count, percent
 from cse_platform.search.learning import pick_evenly_with_ends
 from cse_platform.secrets import mask_url
@@ -20,7 +20,7 @@ from cse_platform.stores.sql.tables import find_sweep
 from cse_platform.sweep.identity import DevData, code_hash
 from cse_platform.sweep.references import BestReference
 from cse_platform.sweep.space.space import find_value
-from cse_platform.sweep.spec import SweepSpec
+from cse_platform.sweep.spec import SweepSpec, best_references
 from cse_platform.sweep.start_points import Leaders, leader_notes
 from cse_platform.tracking.events import MODEL_DIGITS, LearnedTrial
 from cse_platform.tracking.history import History
@@ -195,3 +195,20 @@ def best_folders(
         refuse_links(best.model)
         folders[reference.placeholder] = best.model
     return folders
+
+
+def name_best(spec: SweepSpec, folders: Mapping[str, str], leaderboard: Store) -> list[str]:
+    """Name the trials of these best encoders, given by placeholder, one line for each of a sweep.
+
+    One that the leaderboard no longer has is named by its folder.
+    """
+    lines = []
+    for reference in best_references(spec):
+        if (folder := folders.get(reference.placeholder)) is not None:
+            with leaderboard.session() as session:
+                trial = trial_of_model(session, folder)
+            named = mask_url(folder)
+            if trial is not None:
+                named = f"{trial.sweep}#{trial.number} (dev {percent(trial.best_value)})"
+            lines.append(f"the best {reference.method} on {reference.backbone} is {named}")
+    return lines

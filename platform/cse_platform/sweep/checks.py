@@ -114,7 +114,7 @@ def _check_value(method: Method, name: str, value: Any, path: Steps) -> list[Pro
         method.config.model_validate({name: given})
     except ValidationError as error:
         # The other settings are missing here, so problems of theirs are ignored.
-        raised = problems_in(error, {name: value})
+        raised = problems_in(error, {name: value}, model=method.config)
         problems = [Problem(p.path[1:], p.text) for p in raised if p.path[:1] == (name,)]
     if not problems:
         with suppress(ValidationError):

@@ -169,6 +169,8 @@ def describe_doubts(
             f"seeds.confirm gives one further seed, {seed}, so the value that chose a "
             f"configuration counts in its mean, which is too high; give at least {LEAST_FURTHER}"
         )
+    if spec.evaluate:
+        doubts += _find_unrankable(spec.evaluate.parsed_tasks.ranking, spec.data)
     if sizes:
         doubts += corpus_doubts(sizes.corpus, backbone=spec.backbone)
     doubts += published_notes(spec, method)
@@ -185,6 +187,21 @@ def describe_doubts(
             "only dropout makes them differ; set dropout: 0.1"
         )
     return doubts
+
+
+def _find_unrankable(tasks: Sequence[str], data: str | None) -> Iterator[str]:
+    """Find out whether the built-in sets among these have something to rank; real ones have."""
+    if not tasks or data_source(data) != "builtin":
+        return
+    from cse_methods.evaluation.measures.ranking import MORE_THAN, queries
+    from cse_methods.evaluation.test_sets.pairs import load_pair_set
+
+    sets = [load_pair_set(task, data) for task in tasks]
+    if not any(queries(pairs.first, pairs.second) for pairs in sets):
+        yield (
+            "evaluate: ranking gets no score, because no sentence of the built-in test sets stands "
+            f"in more than {MORE_THAN} pairs"
+        )
 
 
 def _compare_trials(spec: SweepSpec, method: Method) -> Iterator[str]:

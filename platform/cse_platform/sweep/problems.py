@@ -285,6 +285,8 @@ def _translate_error(detail: ErrorDetails, model: type[BaseModel] | None) -> lis
         if "checkpoint" in known and key in OwnPairs.model_fields:
             setting = "" if key == "file" else f", {key}: …"
             hint = f"; write checkpoint: {{file: …{setting}}}"
+        elif key == "best_of" and {"model", "pooler"}.issubset(known):
+            hint = "; write {best: {method: …, backbone: …}} for a model of an earlier stage"
         elif {"search", "space"}.issubset(known) and (block := _BLOCKS.get(ours)):
             hint = f"; write {block}: {{{ours}: …}}"
             if ours in TableSettings.model_fields:

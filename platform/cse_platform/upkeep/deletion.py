@@ -19,7 +19,7 @@ from cse_platform.control.annotations import remove_annotations
 from cse_platform.errors import JournalError, SweepRefusedError
 from cse_platform.kept_models import exists, holds_other_model
 from cse_platform.leaderboard.trials import find_sweep_and_number
-from cse_platform.numbers import format_count, format_size
+from cse_platform.numbers import format_count, format_size, utc
 from cse_platform.own_folders import OwnFolders
 from cse_platform.safe_paths import delete_below, find_below, resolve_links
 from cse_platform.secrets import mask_url
@@ -146,10 +146,12 @@ class Deletion:
                 f"MLflow names {mask_url(location)} for artifacts of {format_count(runs, 'run')}; "
                 "they stay, because anyone who writes to MLflow can name any place"
             )
-        if self.content.tested:
+        if later := self.content.opened_later:
+            times = [time for time in later if time is not None]
+            until = f" from before {utc(max(times))}" if len(times) == len(later) else ""
             yield (
                 f"test sets were opened for {format_count(self.content.tested, 'trial')} of it; "
-                "later rows of its method and backbone lose their mark *"
+                f"later rows of its method and backbone{until} lose their mark *"
             )
         if self.studied is None and not self.is_import:
             yield (

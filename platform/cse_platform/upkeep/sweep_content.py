@@ -2,11 +2,13 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
 
 from sqlalchemy import ColumnElement, func, literal, select
 from sqlalchemy.orm import Session, aliased
 
+from cse_platform.leaderboard.board import read_first_test_accesses
 from cse_platform.leaderboard.records import TEST_SOURCES
 from cse_platform.leaderboard.trials import used_elsewhere
 from cse_platform.numbers import format_size
@@ -31,6 +33,10 @@ class SweepContent:
     """Keys of the trials to keep, by the other sweep that holds them."""
     tested: int = 0
     """Number of trials to delete for which test sets were opened."""
+    opened_later: tuple[datetime | None, ...] = ()
+    """When test sets were opened first for other trials of a method, backbone and kind of data, of
+    which it was first for a trial to delete; None for never.
+    """
 
 
 def find_left_over(session: Session, name: str, trials: Sequence[str]) -> SweepContent:
@@ -87,6 +93,7 @@ def find_content(session: Session, sweep: tables.SweepRecord) -> SweepContent:
     tested = select(func.count(opened.trial_id.distinct())).where(
         opened.trial_id.in_(going), opened.source.in_(TEST_SOURCES)
     )
+    left = read_first_test_accesses(session, tables.TrialRecord.id.not_in(going))
     return SweepContent(
         trials,
         used_elsewhere(session, trials, sweep=sweep.name),
@@ -94,6 +101,11 @@ def find_content(session: Session, sweep: tables.SweepRecord) -> SweepContent:
         annotated=annotated,
         shared=shared,
         tested=session.scalar(tested) or 0,
+        opened_later=tuple(
+            left.get(kind)
+            for kind, first in read_first_test_accesses(session).items()
+            if left.get(kind) != first
+        ),
     )
 
 

@@ -126,7 +126,9 @@ def test_old_code_opened_tests_and_what_keeps_rows_from_comparing_are_told(lines
         for identity, method, pooler in (("e1", "simcse", "cls"), ("e2", "rankcse", "avg"))
     ]  # fmt: skip
     told = lines(Board(rows))
-    assert any(note.startswith("avg sts: 2 evaluation identities; ") for note in told)
+    assert any(
+        note.startswith("avg sts: 2 evaluation identities, which are not ranked") for note in told
+    )
     assert any("cls: simcse; avg: rankcse" in note for note in told)
     library = replace(
         rows[0], method="st", configuration=Configuration("s", {"pooler": "mean"}, [])

@@ -12,6 +12,7 @@ from sweep_events import trial_life
 
 from cse_platform.errors import NotFoundError, SweepRefusedError
 from cse_platform.leaderboard.sweeps import leading_configurations
+from cse_platform.numbers import percent
 from cse_platform.runner.prior_results import StageValues, fill_in_stage_values
 from cse_platform.search.confirmation import chosen_trials
 from cse_platform.stores.sql.store import open_store
@@ -19,7 +20,7 @@ from cse_platform.stores.sql.tables import ConfigurationRecord
 from cse_platform.sweep.spec import SweepSpec
 from cse_platform.sweep.start_points import leader_notes
 from cse_platform.sweep.stores import SweepStores, sweep_stores
-from cse_platform.tracking.events import SweepFinished, SweepStarted
+from cse_platform.tracking.events import DriverMessage, SweepFinished, SweepStarted
 from cse_platform.tracking.history import History
 from cse_platform.tracking.journal import read_journal
 
@@ -106,6 +107,21 @@ def test_which_configurations_lead(start, earlier) -> None:
 
 
 LEARNING = {"sampler": "tpe", "trials": 8, "learn_from": ["earlier"]}
+
+
+def test_the_best_encoder_that_a_sweep_takes_is_named_and_kept(start, earlier) -> None:
+    """It is chosen at the first start, though the sweep's own trials are better at the next."""
+    best = max(earlier.trials, key=lambda trial: trial.best_value)
+    said = f"the best cheap on mini is earlier#{best.number} (dev {percent(best.best_value)})"
+    gate = {"best": {"method": "cheap", "backbone": "mini"}}
+    for trials in (2, 4):
+        late = start(
+            sweep="late", folder="late", leaderboard="", fixed={"gate": gate}, reuse=False,
+            search={"trials": trials}, score=lambda *of: 0.9,
+        )  # fmt: skip
+        notes = [event.text for event in late.events() if isinstance(event, DriverMessage)]
+        assert notes == [said] * (trials // 2)
+        late.run().close()
 
 
 @pytest.fixture

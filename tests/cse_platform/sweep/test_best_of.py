@@ -87,6 +87,12 @@ def test_what_is_wrong_has_its_line(tmp_path: Path, reference: str, place: str, 
     assert problems(tmp_path, file) == [f"line {line}, stages.{stage}.fixed.views{place}: {text}"]
 
 
+def test_a_stage_named_for_a_teacher_is_told_how_one_is_taken(tmp_path: Path) -> None:
+    file = stages(later("{temperature: 1, teachers: [{best_of: first}]}"))
+    [told] = [text for text in problems(tmp_path, file) if ".best_of: " in text]
+    assert "no such key; write {best: {method: …, backbone: …}} for a model" in told
+
+
 def test_what_some_values_break_is_told_once_with_the_value(tmp_path: Path) -> None:
     """`tau3` has no effect beside listmle, which the first stage may find the better loss."""
     losses = later("{temperature: 1}", name="losses", space="{rank_loss: [listnet, listmle]}")

@@ -381,6 +381,11 @@ def test_what_does_nothing_is_doubted(spec: Callable[..., SweepSpec]) -> None:
             },
             ["search.start_from has 2 points and search.trials is 1", "raise search.trials"],
         ),
+        (
+            {"evaluate": {"top": 1, "tasks": ["ranking", "stsb"]}},
+            ["ranking gets no score", "built-in test sets stands in more than 3 pairs"],
+        ),
+        ({"evaluate": {"top": 1, "tasks": ["stsb"]}}, []),
         ({"pruner": {"kind": "median", "min_step": 9}}, []),
         ({"pruner": {"kind": "median", "min_step": 10}}, ["pruner.min_step is 10", "10 steps"]),
     ):

@@ -234,18 +234,27 @@ def test_the_opening_of_test_sets_for_a_shared_trial_outlives_the_sweep(lab) -> 
     assert lab.ask("SELECT who FROM test_accesses") == ["ada@lab"]
 
 
-def test_only_openings_of_the_package_s_test_sets_gave_a_mark(lab) -> None:
-    [key] = lab.ask(
+def test_only_openings_of_the_package_s_test_sets_that_were_the_first_gave_a_mark(lab) -> None:
+    own_trial = (
         "SELECT key FROM trials JOIN sweep_trials ON trial_id = trials.id JOIN sweeps ON "
         "sweeps.id = sweep_id WHERE key NOT IN (SELECT key FROM trials JOIN sweep_trials ON "
-        "trial_id = trials.id GROUP BY key HAVING count(*) > 1) AND name = 'small' LIMIT 1"
+        "trial_id = trials.id GROUP BY key HAVING count(*) > 1) AND name = '{}' LIMIT 1"
     )
-    for source, is_told in (("file", False), ("hub", True)):
-        with lab.board() as board, Journal(lab.folder("small") / "journal.jsonl") as journal:
-            journal.append(opening(key, sweep="small", source=source))
+    until = " from before 2030-01-01 13:00:00 UTC"
+    for sweep, source, hours, when in (
+        ("small", "file", 0, None),
+        ("small", "hub", 0, ""),
+        ("third", "builtin", -1, ""),  # of another kind of data
+        ("third", "senteval", 1, until),
+        ("third", "hub", -1, None),
+    ):
+        [key] = lab.ask(own_trial.format(sweep))
+        with lab.board() as board, Journal(lab.folder(sweep) / "journal.jsonl") as journal:
+            journal.append(opening(key, sweep=sweep, source=source, hours=hours))
             LeaderboardSink(board).apply(journal.id, list(journal.read())[-1:])
-        told = delete("small", "--runs", lab.runs, "--dry-run").output
-        assert ("test sets were opened for 1 trial of it; later rows" in told) == is_told, told
+        told = " ".join(delete("small", "--runs", lab.runs, "--dry-run").output.split())
+        lost = f"for 1 trial of it; later rows of its method and backbone{when} lose their mark *"
+        assert (lost in told) == (when is not None) == ("test sets were opened" in told), told
 
 
 def test_a_sweep_that_a_driver_holds_is_not_deleted(lab) -> None:
