@@ -210,5 +210,8 @@ def name_best(spec: SweepSpec, folders: Mapping[str, str], leaderboard: Store) -
             named = mask_url(folder)
             if trial is not None:
                 named = f"{trial.sweep}#{trial.number} (dev {percent(trial.best_value)})"
-            lines.append(f"the best {reference.method} on {reference.backbone} is {named}")
+            lines.append(
+                f"the best {reference.method} on {reference.backbone}, chosen at the first start, "
+                f"is {named}"
+            )
     return lines

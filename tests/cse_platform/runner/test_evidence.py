@@ -112,7 +112,8 @@ LEARNING = {"sampler": "tpe", "trials": 8, "learn_from": ["earlier"]}
 def test_the_best_encoder_that_a_sweep_takes_is_named_and_kept(start, earlier) -> None:
     """It is chosen at the first start, though the sweep's own trials are better at the next."""
     best = max(earlier.trials, key=lambda trial: trial.best_value)
-    said = f"the best cheap on mini is earlier#{best.number} (dev {percent(best.best_value)})"
+    trial = f"earlier#{best.number} (dev {percent(best.best_value)})"
+    said = f"the best cheap on mini, chosen at the first start, is {trial}"
     gate = {"best": {"method": "cheap", "backbone": "mini"}}
     for trials in (2, 4):
         late = start(
