@@ -349,8 +349,8 @@ def _build_overviews(
         if state == "COMPLETE" and not counts["COMPLETE"]:
             state = "FAILED"
         runs = state == "RUNNING"
-        ended, heard = 0, record.finished
-        if heard is None:  # it runs, or its driver was killed
+        ended, heard = 0, record.finished or restarted
+        if record.state == "RUNNING":  # or its driver was killed
             ended, heard = _read_activity(session, record.id, since=restarted)
         elapsed = ((now if runs else heard) - restarted).total_seconds()
         missing = None if planned is None else max(planned - trials, 0.0) + counts["RUNNING"]
