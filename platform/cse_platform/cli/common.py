@@ -88,7 +88,8 @@ def shows_errors(command: Callable[_P, _R]) -> Callable[_P, _R]:
             raise click.UsageError(mask_text(error.format_message()), error.ctx) from error
         except KeyboardInterrupt:
             ignore_both()  # only cleanup remains
-            echo(INTERRUPTED, err=True)
+            goes_on = click.get_current_context().find_root().info_name == "cse-sweep"
+            echo(INTERRUPTED if goes_on else "Interrupted; run the same command again.", err=True)
             raise click.exceptions.Exit(exit_code()) from None
 
     return run

@@ -65,7 +65,9 @@ def outcome_lines(
                 "of its similarities; try a higher learning_rate or more steps"
             )
     entries = Group(list_all_entries(Board(rows))).ours
-    lines += [line for entry in entries for line in _describe_tests(entry)]
+    evaluations = Counter(column for row in rows for column in row.scores)
+    several = {column for column, count in evaluations.items() if count > 1}
+    lines += [line for entry in entries for line in _describe_tests(entry, several)]
     for other, shown in group_by(trials, lambda trial: trial.results_of).items():
         if other is not None:
             lines.append(
@@ -168,16 +170,17 @@ def _format_settings(trial: Trial) -> str:
     return ", " * bool(trial.searched_values) + short_settings(trial.searched_values)
 
 
-def _describe_tests(entry: OurEntry) -> Iterator[str]:
+def _describe_tests(entry: OurEntry, several: Collection[str]) -> Iterator[str]:
     """Describe the test scores of each family: its averages before their tasks, or each task with
-    its own spread. Scores with other notes, as of fewer seeds, have a line of their own.
+    its own spread. Scores with other notes, as of fewer seeds, have a line of their own, and those
+    of which there are `several` evaluations name theirs.
     """
     scores = entry.row.scores
     for name in FAMILIES:
         family = family_named(name, [entry.row])
         shown = [n for n in (*family.averages, *family.columns) if n in scores]
         marks = entry.row.seen_on(family.columns).marks
-        by_notes = group_by(dict.fromkeys(shown), partial(_note_score, entry, marks))
+        by_notes = group_by(dict.fromkeys(shown), partial(_note_score, entry, marks, several))
         for notes, columns in by_notes.items():
             has_average = columns[0] in family.averages
             texts = {n: f"{n} {percent(scores[n].mean)}" for n in columns}
@@ -190,7 +193,9 @@ def _describe_tests(entry: OurEntry) -> Iterator[str]:
             yield f"test {text}" + f" ({', '.join(notes)})" * bool(notes)
 
 
-def _note_score(entry: OurEntry, marks: Sequence[str], column: str) -> tuple[str, ...]:
+def _note_score(
+    entry: OurEntry, marks: Sequence[str], several: Collection[str], column: str
+) -> tuple[str, ...]:
     """Note what a reader must know of a test score: that it is over fewer seeds than the row has,
     how these were trained, on which data it is, and that a seed counts which chose the row.
     """
@@ -198,6 +203,8 @@ def _note_score(entry: OurEntry, marks: Sequence[str], column: str) -> tuple[str
     score = row.scores[column]
     if score.n < (expected := len(row.seeds_for(score))):
         notes.append(f"{score.n} of {expected} seeds")
+    if column in several:
+        notes.append(f"evaluation {score.identity[:HASH_DIGITS]}")
     notes += [*marks, *["built-in data"] * (column in entry.builtin)]
     if column in entry.counting_choice:
         others = ": cse-evaluate scores the others" * (not row.dev_score.counts_choice)

@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING
 from cse_methods.config import MethodConfig
 from cse_methods.encoders.backbones import locate_backbone, resolve_backbone, weight_bytes
 from cse_methods.errors import DataError
+from cse_methods.referenced_tasks.snapshots import with_snapshots
 from cse_platform.errors import JournalError, NoStoreError, StoreError, SweepRefusedError
 from cse_platform.launch.check import CheckedSweep, check_stages, naming_stage
 from cse_platform.launch.outcome import format_counts
 from cse_platform.leaderboard.trials import past_trials
 from cse_platform.numbers import clock, format_count, short_settings
 from cse_platform.search.budgets import trials_left, trials_to_begin
-from cse_platform.search.confirmation import count_left_behind
+from cse_platform.search.confirmation import count_left_behind, plan_scoring
 from cse_platform.search.study import SearchStudy
 from cse_platform.standard_streams import announce, echo
 from cse_platform.stores.sql.lease import (
@@ -294,6 +295,10 @@ def _print_plan(
         if is_complete:
             what = "nothing" if past.is_complete else "no trial"
             echo(f"  time: none, because {what} is left to run; a larger --trials extends it")
+            if spec.evaluate is not None and not checked.missing:
+                tasks = with_snapshots(spec.evaluate.parsed_tasks)
+                for note in plan_scoring(history, spec, tasks).notes():
+                    echo(f"  note: {note}")
             return
     prior = _gather_prior_results(checked, earlier)
     search = SearchStudy(

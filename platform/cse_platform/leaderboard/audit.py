@@ -292,4 +292,8 @@ def _find_spread(
         mine = row.settings.items()
         most = max(same, key=lambda other: (len(other.settings.items() & mine), other.seeds or 0))
         return most.std[column], f"{most.paper} {most.table}, {most.seeds} seeds"
-    return median(other.std[column] for other in printed), f"median of {len(printed)} printed"
+    unused = ", its own std has no seeds=N in its settings" * (column in row.std)
+    return (
+        median(other.std[column] for other in printed),
+        f"median of {len(printed)} printed{unused}",
+    )

@@ -451,11 +451,11 @@ def compare_dev_rows(
                 f"{a} and {b} were judged on dev sets that are not known to be the same: "
                 f"{' and '.join(sets)}; import the scores of both under one sweep"
             )
+        way_out = "; select rows with --identity, or run one of them on the dev sets of the other"
+        if is_unchecked:
+            way_out = ", so no comparison on dev is possible"
         raise ComparisonError(
-            f"{a} and {b} were judged on different dev sets: {' and '.join(sets)}; select "
-            "rows with --identity"
-            + ", or run one of them on the dev sets of the other"
-            * (not is_unchecked)
+            f"{a} and {b} were judged on different dev sets: {' and '.join(sets)}{way_out}"
         )
     task, contenders, without_pairs = f"dev {first.dev.search}", list[Contender](), {}
     for name, row in rows.items():

@@ -92,11 +92,17 @@ def find_row_beside(
             of_tasks = f"; the best on dev, {best}, has none of {tasks}; scored"
         raise AmbiguousError(
             f"{reference!r} matches several rows{of_tasks}: {listed}; "
-            "choose one with --backbone, --identity or METHOD@CONFIGURATION"
-            + f", or {wait}"
-            * bool(wait)
+            + f"choose one with {_list_ways(rows)}"
+            + f", or {wait}" * bool(wait)
         )
     return name, rows[0]
+
+
+def _list_ways(rows: Sequence[LeaderboardRow]) -> str:
+    """List what can tell rows apart."""
+    ways = ["--backbone"] * (len({row.backbone for row in rows}) > 1) + ["--identity"]
+    ways += ["METHOD@CONFIGURATION"] * (len({row.reference for row in rows}) > 1)
+    return " or ".join(filter(None, (", ".join(ways[:-1]), ways[-1])))
 
 
 def _find_running_sweep(session: Session, rows: Sequence[LeaderboardRow]) -> str | None:

@@ -8,7 +8,7 @@ from cse_platform.leaderboard.families import OWN, FamilyName, is_clean, task_of
 from cse_platform.leaderboard.records import CLAIMED, DEV, LeaderboardRow, mean_change
 from cse_platform.leaderboard.statistics.compare import expected_maximum
 from cse_platform.numbers import signed_percent
-from cse_platform.presentation.board_columns import ALPHA
+from cse_platform.presentation.board_columns import ALPHA, short_digits
 from cse_platform.presentation.board_entries import (
     ABOVE,
     APART,
@@ -46,7 +46,7 @@ def _explain_choice(board: Board, *, ranked: bool) -> Iterator[str]:
     scores = [entry.scores[name] for entry in chosen for name in entry.counting_choice]
     has_interval = ranked and any(score.interval for score in scores)
     interval = ", and its interval covers less than 95 %" * has_interval
-    yield f"The value that chose this row counts in its mean, so the mean is too high{interval}."
+    yield f"The value that chose this row counts in its mean, so it tends to be too high{interval}."
     sources = {entry.row.dev.source for entry in chosen}
     if sources - UNCHECKED_DATA:
         yield "Scores of two further seeds give an honest estimate."
@@ -134,11 +134,12 @@ def note_ranking(board: Board, group: Group) -> Iterator[str]:
         poolers = "; ".join(f"{pooler}: {', '.join(of)}" for pooler, of in by_pooler.items())
         yield f"The rows use different poolers ({poolers})."
     yield from describe_clean_change(rows, board.headline)
-    lacking = sum(board.headline not in row.scores for row in rows)
+    trained = [row for row in rows if row.dev.source not in UNCHECKED_DATA]
+    lacking = sum(board.headline not in row.scores for row in trained)
     if is_clean(board.headline) and lacking:
         yield (
-            f"{lacking} of {len(rows)} rows have no clean scores; cse-evaluate TRIAL --tasks sts "
-            "computes those of a trial."
+            f"{lacking} of {len(trained)} trained rows have no clean scores; cse-evaluate TRIAL "
+            "--tasks sts computes those of a trial."
         )
 
 
@@ -229,14 +230,16 @@ def _note_ties(rows: Sequence[LeaderboardRow], family: FamilyName) -> Iterator[s
     test sets its examples.
     """
     first = [row for row in rows if row.rank and row.rank.best == 1 < row.rank.worst]
-    for tied in group_by(
-        first, lambda row: row.ranked_score and row.ranked_score.identity
-    ).values():
+    identities = {row.ranked_score.identity for row in rows if row.ranked_score}
+    for identity, tied in group_by(
+        first, lambda row: row.ranked_score.identity if row.ranked_score else ""
+    ).items():
         if len(tied) < 2:
             continue
+        of = f" of evaluation {short_digits(identity)}" * (len(identities) > 1)
         names = _name_rows(tied, rows)
         named = ", ".join(names) if len(names) <= MOST_NAMED else f"{len(names)} rows"
         others = "seeds"
         if tied[0].headline is not None:
             others += f" or test {_EXAMPLES.get(family, 'examples')}"
-        yield f"Tied for first: {named}. With other {others}, any of them may be the best."
+        yield f"Tied for first{of}: {named}. With other {others}, any of them may be the best."

@@ -99,8 +99,9 @@ def _name_as_papers(
 ) -> dict[Entry, Cell]:
     """Name methods as papers do: SimCSE, or SimCSE-BERT-base beside other backbones.
 
-    Imported and recorded rows say so in brackets. Rows of one name have the configuration or the
-    paper's settings in brackets. `marks` are those of published rows, by source.
+    Imported and recorded rows say so in brackets. Rows of one name have the configuration in
+    brackets, and of one configuration the evaluation; published ones have the paper's settings.
+    `marks` are those of published rows, by source.
     """
     names, cells = dict[Entry, str](), dict[Entry, Cell]()
     for entry in group.listed:
@@ -111,8 +112,14 @@ def _name_as_papers(
             names[ours] += f" ({source})"
     alike = Counter(names[ours] for ours in group.ours)
     for ours in group.ours:
-        digits = f" ({short_digits(ours.row.configuration.hash)})" * (alike[names[ours]] > 1)
-        cells[ours] = Cell(names[ours] + digits, mark=ours.mark)
+        if alike[names[ours]] > 1:
+            names[ours] += f" ({short_digits(ours.row.configuration.hash)})"
+    alike = Counter(names[ours] for ours in group.ours)
+    for ours in group.ours:
+        score = ours.row.ranked_score
+        if alike[names[ours]] > 1 and score is not None:
+            names[ours] += f" (evaluation {short_digits(score.identity)})"
+        cells[ours] = Cell(names[ours], mark=ours.mark)
     times = Counter((names[printed], printed.backbone) for printed in group.published)
     for printed in group.published:
         name, label = names[printed], printed.row.label

@@ -120,8 +120,8 @@ def _describe_choice(compared: Comparison | Matrix) -> Iterator[str]:
         if name in unchecked:
             way_out = "all runs that were imported or recorded count as those of a search"
         yield (
-            f"The value that chose {name} as the best of its search counts here, so its mean is "
-            f"too high and this comparison looks surer than it is; {way_out}."
+            f"The value that chose {name} as the best of its search counts here, so its mean tends "
+            f"to be too high and this comparison looks surer than it is; {way_out}."
         )
     for shared in compared.limits.one_configuration:
         yield (
@@ -218,8 +218,8 @@ def matrix_table(matrix: Matrix) -> Table:
             p = matrix.p_holm[row][other]
             sure = (mark for mark, limit in SIGNIFICANT.items() if p is not None and p < limit)
             names = {matrix.names[row], matrix.names[other]}
-            single = not names.isdisjoint(matrix.limits.single)
-            mark = join_marks(next(sure, ""), OVER_EXAMPLES if single else "")
+            single = p is not None and not names.isdisjoint(matrix.limits.single)
+            mark = join_marks(next(sure, ""), OVER_EXAMPLES * single)
             return Cell(signed_percent(matrix.effects[row][other]), mark=mark)
 
         return Column(str(other + 1), effect, align="right")

@@ -1,6 +1,5 @@
 """Score the trials that `evaluate:` selects on dev; test sets are opened only here."""
 
-import json
 from collections import defaultdict
 from collections.abc import Callable
 from typing import Any
@@ -15,7 +14,7 @@ from cse_platform.runner.failures import one_line
 from cse_platform.runner.model_tasks import score_kept_model
 from cse_platform.runner.ray_process import OwnRayLost, check_own
 from cse_platform.runner.state import SweepState
-from cse_platform.search.confirmation import chosen_trials
+from cse_platform.search.confirmation import plan_scoring
 from cse_platform.sweep.identity import training_data
 from cse_platform.tracking.history import TrialHistory
 from cse_platform.tracking.packing import evaluation_event
@@ -33,14 +32,13 @@ def evaluate_selected(state: SweepState, *, apply_requests: Callable[[], None]) 
     spec = state.spec
     if spec.evaluate is None:
         return
-    if not (chosen := chosen_trials(state.history, top=spec.evaluate.top)):
+    tasks = with_snapshots(spec.evaluate.parsed_tasks)
+    scoring = plan_scoring(state.history, spec, tasks)
+    if not (chosen := scoring.chosen):
         return  # no trial is complete
-    # What scores depend on besides the trial and the tasks.
-    settings = {"data": spec.data, "slicing_length": spec.evaluate.slicing_length}
-    tasks, settings_key = with_snapshots(spec.evaluate.parsed_tasks), json.dumps(settings)
-    waiting = [
-        trial for trial in chosen if not tasks.parts <= trial.evaluated.get(settings_key, set())
-    ]
+    waiting = scoring.waiting
+    for note in scoring.notes():
+        state.send_message(note)
     state.scored = (len(chosen) - len(waiting), len(chosen))
     # Never in a trial's process, where test sets are closed. Ray ends a process that had a GPU
     # after its task, which frees the memory; without one the next evaluation reuses it.
@@ -90,7 +88,7 @@ def evaluate_selected(state: SweepState, *, apply_requests: Callable[[], None]) 
                 trial=trial.key,
                 evaluation=evaluation,
                 source=source_name(spec.data),
-                settings=settings_key,
+                settings=scoring.settings,
             )
             state.record(event)
             missing[describe_missing(evaluation)].append(trial.number)

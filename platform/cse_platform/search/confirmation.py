@@ -1,8 +1,11 @@
 """Choose which configurations get further seeds, and rank those that a sweep can choose."""
 
-from collections.abc import Collection, Iterable, Iterator
+import json
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from statistics import fmean
 
+from cse_methods.tasks import Tasks
 from cse_platform.counting_seeds import (
     find_choosing_trials,
     rate_seeds,
@@ -10,6 +13,7 @@ from cse_platform.counting_seeds import (
 )
 from cse_platform.leaderboard.records import BestKey, best_key
 from cse_platform.leaderboard.statistics.searches import find_survivors
+from cse_platform.numbers import format_count
 from cse_platform.search.repeats import choose_repeat
 from cse_platform.sweep.spec import SweepSpec
 from cse_platform.tracking.history import History, TrialHistory
@@ -127,3 +131,42 @@ def chosen_trials(history: History, *, top: int) -> list[TrialHistory]:
     chose = find_choosing_trials(history.trials.values(), confirms_all=history.confirms_all)
     best = best_configurations(configurations, chose=chose)
     return [trial for seeds in best[:top] for trial in seeds]
+
+
+@dataclass(frozen=True)
+class Scoring:
+    """What `evaluate:` of a sweep scores."""
+
+    settings: str
+    """What scores depend on besides the trial and the tasks."""
+    chosen: Sequence[TrialHistory]
+    """The complete trials of its best configurations."""
+    waiting: Sequence[TrialHistory]
+    """Those that lack a score on one of the tasks."""
+    changed: Sequence[str]
+    """The own test sets of which these are scored on rows that have changed since."""
+
+    def notes(self) -> Iterator[str]:
+        """Say which test sets are opened again, because they have changed."""
+        if self.changed:
+            trials = format_count(len(self.waiting), "trial")
+            yield (
+                f"{', '.join(self.changed)} changed after trials were scored on it: {trials} will "
+                "be scored on it as it is now, which opens it again, and the earlier scores stay "
+                "as another evaluation"
+            )
+
+
+def plan_scoring(history: History, spec: SweepSpec, tasks: Tasks) -> Scoring:
+    """Find the trials that a sweep scores on test sets, given as `with_snapshots` returns them."""
+    evaluate = spec.evaluate
+    if evaluate is None:
+        return Scoring("", (), (), ())
+    settings = json.dumps({"data": spec.data, "slicing_length": evaluate.slicing_length})
+    chosen = chosen_trials(history, top=evaluate.top)
+    scored = {trial.key: trial.evaluated.get(settings, set()) for trial in chosen}
+    waiting = [trial for trial in chosen if not tasks.parts <= scored[trial.key]]
+    lacking = set[str]().union(*(tasks.parts - scored[trial.key] for trial in waiting))
+    before = {part.rpartition(" ")[0] for trial in waiting for part in scored[trial.key]}
+    changed = sorted({part.rpartition(" ")[0] for part in lacking} & before - {""})
+    return Scoring(settings, chosen, waiting, changed)

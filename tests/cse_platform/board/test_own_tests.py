@@ -12,11 +12,14 @@ from cse_dashboards.report import chapters, rows_of
 from cse_methods.evaluation.identity import settings_of_groups
 from cse_methods.tasks import SENTENCE_GROUPS, STS_TASKS
 from cse_platform.cli.leaderboard import main as cse_leaderboard
-from cse_platform.errors import NotFoundError
+from cse_platform.errors import NotFoundError, QueryError
 from cse_platform.launch.outcome import outcome_lines
 from cse_platform.leaderboard.api import Leaderboard
 from cse_platform.leaderboard.families import is_clean, task_of
 from cse_platform.leaderboard.records import Estimate
+from cse_platform.presentation.board_entries import Board
+from cse_platform.presentation.board_printed import paper_board
+from cse_platform.presentation.formats import to_latex
 from cse_platform.stores.sql.store import open_store
 from cse_platform.tracking.events import Event, SweepFinished, TrialEvaluated
 
@@ -170,6 +173,22 @@ def test_a_sweep_with_own_scores_alone_names_the_board_of_own_sets(board) -> Non
     assert re.fullmatch(rf"test law {score}, two_clean {score} \(built-in data\)", scores)
     [command] = [line for line in lines if line.endswith("# all methods")]
     assert "--tasks own" in command
+    with Leaderboard(board) as reader:
+        apply_events(
+            board,
+            [
+                scored(key, noise=1, seed=seed, tasks=OWN, reading="avg").model_copy(
+                    update={"sweep": "simcse"}
+                )
+                for seed, key in enumerate(("a" * 64, "b" * 64))
+            ],
+        )
+        twice = [line for line in outcome_lines(reader, "simcse") if line.startswith("test ")]
+        assert len({re.findall("evaluation ([^,)]+)", line)[0] for line in twice}) == len(twice) > 1
+        with pytest.raises(QueryError, match=r"several rows .*; choose one with --identity$"):
+            reader.compare("simcse", "simcse", tasks="own")
+        latex = to_latex(paper_board(Board(reader.rows(tasks="own"), family="own")))
+        assert len(set(re.findall(r"SimCSE [^&]*evaluation [^&]*", latex))) == 2
     with pytest.raises(NotFoundError, match=r"'simcse' has no .* of sts; choose --tasks own, or"):
         Leaderboard(board).compare("simcse", "simcse")
     life = trial_life(0, {9: 0.7}, sweep="other", method="rankcse", trial="c" * 64)
