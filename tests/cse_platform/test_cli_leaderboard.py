@@ -301,6 +301,19 @@ def test_an_audit_without_a_leaderboard_is_of_what_papers_print(tmp_path) -> Non
         assert all(f"{100 * one['best_score']:.2f}" in text for one in records), form
 
 
+def test_an_audit_without_a_claim_says_why(tmp_path) -> None:
+    file = tmp_path / "lab.csv"
+    words = ("audit", "--published-file", file, "--paper", "OurLab", "--json", "--runs", tmp_path)
+    for method, reason in (
+        ("simcse", "none of its rows is of a method named ourlab"),
+        ("ourlab", "no table has avg_sts or avg_transfer of ourlab and of another method"),
+    ):
+        head = "paper,table,backbone,method,task,split,metric,value\n"
+        file.write_text(f"{head}ourlab,1,bert-base,{method},avg_sts,test,spearman,78\n")
+        result = run(*words)
+        assert (f"no claim of ourlab: {reason}" in result.stderr, result.stdout) == (True, "[]\n")
+
+
 def test_in_an_audit_our_own_seeds_come_before_printed_ones(paper_file) -> None:
     result = run("audit", "--paper", "whitenedcse", "--json", *of(paper_file))
     assert result.stderr == ""
