@@ -12,6 +12,7 @@ from commands import invoke
 from stored_trials import fill_store
 from sweep_events import sweep_started, trial_life
 
+from cse_methods.tasks import STS_TASKS
 from cse_platform.cli.leaderboard import main
 from cse_platform.cli.sweep import main as sweep
 from cse_platform.tracking.events import Event
@@ -71,6 +72,11 @@ def test_one_table_of_a_paper_is_chosen(runs, tmp_path) -> None:
     assert sources("rankcse:5,compcse:1", runs) == {"rankcse table5", "compcse table1"}
     for tables, nearest in (("rankcs:2", "'rankcse'"), ("rankcse:table22", "'table2'")):
         assert f"did you mean {nearest}" in ask(tables, code=1).stderr
+    for told in (
+        ask("rankcse:Figure 3", code=1).stderr.lower(),
+        run("paper", "rankcse", "figure3", "--runs", runs, code=1).stderr,
+    ):
+        assert "of rankcse is known, but has no numbers that a table can show; there are" in told
     for words, is_unshown in (((), True), (("--tasks", "transfer"), False)):
         told = ask("rankcse:3", *words).stderr
         assert ("No published row of rankcse:3 has" in told) == is_unshown
@@ -91,7 +97,30 @@ def test_a_file_of_published_numbers(runs, tmp_path) -> None:
         assert shown == [["ours table1"]]
     file.write_text(head + "ours,table1,bert-base,simcse,,avg_sts,test,spearman,high,\n")
     refused = run("--runs", runs, "--published-file", file, code=1)
-    assert "line 2" in refused.stderr
+    assert "line 2" in refused.stderr and "note: " not in refused.stderr
+
+
+def test_likely_mistakes_in_a_file_of_published_numbers_are_noted(runs, tmp_path) -> None:
+    file = tmp_path / "lab.csv"
+
+    def noted(average: str, *scores: str) -> str:
+        numbers = {"avg_sts": average, **dict(zip(STS_TASKS, scores, strict=True))}
+        head = "paper,table,backbone,method,settings,task,split,metric,value\n"
+        lines = [f"ours,t,b,m,,{task},test,spearman,{n}\n" for task, n in numbers.items()]
+        file.write_text(head + "".join(lines))
+        shown = run("--runs", runs, "--published-file", file, "--json")
+        [row] = [row for row in json.loads(shown.stdout) if row["published"]]
+        assert row["scores"]["avg_sts"] == pytest.approx(float(average) / 100)
+        return shown.stderr
+
+    scores = ("70.1", *["80.04"] * 5, "80")
+    assert noted("78.62", *scores) == noted("78.6", *scores) == noted("79", *scores) == ""
+    told = f"note: {file}, line 2: avg_sts is 78.7, and the mean of its tasks 78.61\n"
+    assert noted("78.7", *scores) == told
+    told = f"note: {file}, line 2: avg_sts is 80, and the mean of its tasks 68.67 (and 1 more)\n"
+    assert noted("80", "0.461", *scores[1:]) == told
+    told = f"note: {file}, line 9: sickr is -0.5, and the file is in percent\n"
+    assert noted("68.5", *["80"] * 6, "-0.5") == told
 
 
 def test_misuse() -> None:
@@ -270,6 +299,19 @@ def test_an_audit_without_a_leaderboard_is_of_what_papers_print(tmp_path) -> Non
     for form in ("markdown", "latex", "html"):
         text = told("--format", form)
         assert all(f"{100 * one['best_score']:.2f}" in text for one in records), form
+
+
+def test_an_audit_without_a_claim_says_why(tmp_path) -> None:
+    file = tmp_path / "lab.csv"
+    words = ("audit", "--published-file", file, "--paper", "OurLab", "--json", "--runs", tmp_path)
+    for method, reason in (
+        ("simcse", "none of its rows is of a method named ourlab"),
+        ("ourlab", "no table has avg_sts or avg_transfer of ourlab and of another method"),
+    ):
+        head = "paper,table,backbone,method,task,split,metric,value\n"
+        file.write_text(f"{head}ourlab,1,bert-base,{method},avg_sts,test,spearman,78\n")
+        result = run(*words)
+        assert (f"no claim of ourlab: {reason}" in result.stderr, result.stdout) == (True, "[]\n")
 
 
 def test_in_an_audit_our_own_seeds_come_before_printed_ones(paper_file) -> None:

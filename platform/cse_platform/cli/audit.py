@@ -46,7 +46,7 @@ def audit_command(
     """
     from cse_platform.errors import NoStoreError
     from cse_platform.leaderboard.api import open_leaderboard
-    from cse_platform.leaderboard.audit import audit_claims
+    from cse_platform.leaderboard.audit import audit_claims, explain_no_claim
     from cse_platform.presentation.audit import audit_document
 
     try:
@@ -55,4 +55,6 @@ def audit_command(
     except NoStoreError as error:
         echo(f"{error}; using the spreads over seeds that the papers print", err=True)
         audit = audit_claims(paper, files=published_files)
+    if paper is not None and not audit:
+        echo(explain_no_claim(paper, files=published_files), err=True)
     print_document(audit_document(audit), format=format)

@@ -18,6 +18,7 @@ from click.types import StringParamType
 
 from cse_methods.errors import CseError, DataError
 from cse_platform.databases import expand_url, sqlite_url
+from cse_platform.errors import PublishedError
 from cse_platform.gc_settings import collect_rarely
 from cse_platform.launch import RUNS
 from cse_platform.secrets import mask_text, mask_url
@@ -376,9 +377,10 @@ def format_options(command: Callable[..., _R]) -> Callable[..., _R]:
     return call
 
 
-def published_option(command: Callable[_P, _R]) -> Callable[_P, _R]:
-    """Add `--published-file`, which can be given several times."""
-    return click.option(
+def published_option(command: Callable[..., _R]) -> Callable[..., _R]:
+    """Add `--published-file`, which can be given several times; note what is doubtful in it."""
+
+    @click.option(
         "--published-file",
         "published_files",
         type=UserPath(exists=True, dir_okay=False),
@@ -386,4 +388,20 @@ def published_option(command: Callable[_P, _R]) -> Callable[_P, _R]:
         envvar="CSE_PUBLISHED",
         show_envvar=True,
         help="CSV file with more published numbers; can be repeated.",
-    )(command)
+    )
+    @wraps(command)
+    def call(*args: Any, published_files: tuple[Path, ...], **given: Any) -> _R:
+        for file in published_files:
+            _note_doubtful_numbers(file)
+        return command(*args, published_files=published_files, **given)
+
+    return call
+
+
+def _note_doubtful_numbers(file: Path) -> None:
+    from cse_platform.leaderboard.published.rows import find_doubtful_numbers
+
+    with suppress(PublishedError):  # which the command itself raises where it reads the file
+        if doubts := find_doubtful_numbers(file):
+            more = f" (and {len(doubts) - 1} more)" * (len(doubts) > 1)
+            echo(f"note: {file}, {doubts[0]}{more}", err=True)

@@ -13,6 +13,7 @@ from cse_methods.task_reference import is_reference, parse_reference
 from cse_platform.errors import NotFoundError, QueryError
 from cse_platform.export.folders import make_empty
 from cse_platform.leaderboard.api import Leaderboard, open_leaderboard
+from cse_platform.numbers import HASH_DIGITS
 from cse_platform.tracking.events import TrialScore
 
 
@@ -53,7 +54,11 @@ def write_mteb_results(
                     by_task[parse_reference(task).name][split][subset] = named
                 left_out += [] if values else [task]
     if not by_task:
-        raise NotFoundError(f"trial {details.key[:16]} has no scores of single tasks of mteb")
+        key = details.key[:HASH_DIGITS]
+        raise NotFoundError(
+            f"trial {key} has no scores of single tasks of mteb; cse-evaluate {key} --tasks "
+            "mteb:NAME adds some"
+        )
     tasks = {name: make_task(parse_reference(f"mteb:{name}")) for name in by_task}
     from mteb.cache import ResultCache
     from mteb.models.model_meta import ModelMeta

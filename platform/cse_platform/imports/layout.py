@@ -1,6 +1,7 @@
 """Reads tables in the layout of results from elsewhere, which docs/importing.md describes."""
 
 import json
+import math
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -20,7 +21,13 @@ from cse_methods.registry import get_method
 from cse_methods.reports import LAST_STEP
 from cse_methods.settings import Settings
 from cse_platform.numbers import format_count
-from cse_platform.sweep.problems import did_you_mean, dotted_path, format_value, problems_in
+from cse_platform.sweep.problems import (
+    decimal_hint,
+    did_you_mean,
+    dotted_path,
+    format_value,
+    problems_in,
+)
 from cse_platform.tracking.events import TASK_METRICS, TrialState
 from cse_platform.tracking.our_names import find_task, refuse_other_spelling
 from cse_platform.tracking.recorded_runs import AVERAGE_ROUNDING, average_families
@@ -188,8 +195,11 @@ class Layout:
                     metrics[dev_metric(name) if kind == "dev" else f"train/{name}"] = value
             step = row.get("step", NO_STEP)
             if step in points and step is not _WRONG:
-                way_out = "keep one: frame.drop_duplicates(['run', 'step'])"
-                self._note_refusal(label, f"step: {labels[step]} has this step, too; {way_out}")
+                text, keys = "step: {} has this step, too", "['run', 'step']"
+                if "step" not in self._readers:
+                    text, keys = "run: {} is of this run, too", "'run'"
+                way_out = f"keep one: frame.drop_duplicates({keys})"
+                self._note_refusal(label, f"{text.format(labels[step])}; {way_out}")
             points[step], labels[step] = metrics, label
         if NO_STEP in points and len(points) > 1:
             self._note_refusal(
@@ -312,7 +322,10 @@ def _read_number(
     number, (wanted, _, way_out) = _parse_text(cell), wanted.partition(";")
     is_number = isinstance(number, int | float) and not isinstance(number, bool)
     if not is_number or not low <= number <= high or ("whole" in wanted and number % 1):
-        raise ValueError(f"expected {wanted}, got {format_value(cell)}{way_out and ';' + way_out}")
+        hint = decimal_hint(str(cell).strip()) if "whole" not in wanted else ""
+        if way_out and not hint and number not in (math.inf, -math.inf):
+            hint = f";{way_out}"
+        raise ValueError(f"expected {wanted}, got {format_value(cell)}{hint}")
     return int(number) if "whole" in wanted else float(number)
 
 

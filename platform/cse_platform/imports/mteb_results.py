@@ -1,9 +1,12 @@
 """Attaches files of results that mteb has written to a trial, as scores of their own identity."""
 
+import json
 import os
 from pathlib import Path
 from statistics import fmean
 from typing import Any
+
+from pydantic import ValidationError
 
 from cse_methods.errors import EvaluationError
 from cse_methods.referenced_tasks.library import find_test_splits, import_mteb, make_task
@@ -16,6 +19,7 @@ from cse_platform.leaderboard.trials import find_one_trial
 from cse_platform.stores.sql.sink import LeaderboardSink, apply_journal
 from cse_platform.stores.sql.store import open_store
 from cse_platform.sweep.identity import canonical_hash
+from cse_platform.sweep.problems import joined_problems, problems_in
 from cse_platform.sweep.stores import evaluations_journal
 from cse_platform.tracking.events import IMPORTED, TrialEvaluated, TrialScore
 from cse_platform.tracking.journal import Journal, read_journal
@@ -42,11 +46,14 @@ def import_mteb_results(
         How many scores are new, how many were known, and whether they are claimed.
 
     Raises:
-        ImportRefusedError: if there are no results, or those of several revisions, or a file is
-            none of mteb's, or not about test splits of a task that mteb knows.
+        ImportRefusedError: if there is no such folder, or it has no results, or those of several
+            revisions, or a file is none of mteb's, or not about test splits of a task that mteb
+            knows.
         EvaluationError: if mteb is not installed.
     """
     import_mteb()
+    if not results.is_dir():
+        raise ImportRefusedError(f"{results}: there is no such folder")
     files = sorted(file for file in results.rglob("*.json") if file.name != _BESIDE)
     folders = sorted({str(file.parent) for file in files})
     if len(folders) != 1:
@@ -97,6 +104,12 @@ def _read_result(file: Path, source: str) -> tuple[TrialScore, dict[str, Any]]:
         task = make_task(parse_reference(f"mteb:{result.task_name}"))
     except (OSError, ValueError, LookupError, TypeError, AttributeError, EvaluationError) as error:
         reason = str(error).partition(os.linesep)[0]
+        if isinstance(error, KeyError | ValidationError):
+            data = json.loads(file.read_bytes())
+            try:  # KeyErrors are of the older form, which mteb tries where this one does not fit
+                TaskResult.model_validate(data)
+            except ValidationError as misfit:
+                reason = joined_problems(problems_in(misfit, data))
         raise ImportRefusedError(f"{file}: not a result of a task of mteb: {reason}") from error
     splits = [split for split in find_test_splits(task) if split in result.scores]
     entries = [entry for split in splits for entry in result.scores[split]]

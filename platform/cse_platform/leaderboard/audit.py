@@ -172,6 +172,16 @@ def audit_claims(
     ]
 
 
+def explain_no_claim(paper: str, *, files: Iterable[str | Path] = ()) -> str:
+    """Say why `audit_claims` finds no claim of a paper that has rows."""
+    rows = rows_of_paper(paper, published_rows(files=files, ablations=False))
+    name = rows[0].paper
+    reason = f"no table has {' or '.join(HEADLINES)} of {name} and of another method to compare"
+    if not any(row.is_own for row in rows):
+        reason = f"none of its rows is of a method named {name}"
+    return f"no claim of {name}: {reason}"
+
+
 def _find_others(column: str, in_table: Sequence[PublishedRow]) -> list[PublishedRow]:
     """Find the rows that a table's own ones are compared with."""
     others = [row for row in in_table if not row.is_own]

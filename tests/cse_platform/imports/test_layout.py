@@ -74,7 +74,7 @@ def test_all_that_is_wrong_is_told_at_once_by_row_and_column(tmp_path, monkeypat
         ("row 11 (h), method: expected text, got true", ""),
         ("row 11 (h), dev.stsb: there is no dev score of a trained step", ""),
         ("row 12 (i), seed: expected a whole number from 0, got 4294967296", ""),
-        ("row 12 (i), dev.sickr: expected a score from -1 to 1, got '0,7'", ""),
+        ("row 12 (i), dev.sickr: expected a score from -1 to 1, got '0,7'; write 0.7, ", "point"),
         (
             "row 12 (i), dev.stsb: a dev point lacks this score; ",
             "frame.dropna(subset=['dev.stsb'])",
@@ -112,6 +112,10 @@ REFUSED = {
     "no column dev.NAME, which names": [{"run": "a", **ENCODER, "seed": 1, "state": "failed"}],
     "there are no rows with runs": [],
     "x19'\n  and 2 more": [WHOLE | {"run": n, "seed": f"x{n}"} for n in range(22)],
+    "got Infinity\n": [WHOLE | {"dev.stsb": np.inf}, WHOLE | {"run": "b", "seed": "1,5"}],
+    "got '1,5'\n": [WHOLE | {"seed": "1,5", "dev.stsb": np.inf}],
+    "row 2 (a), run: row 1 (a) is of this run, too; keep one: frame.drop_duplicates('run')": [
+        WHOLE, WHOLE],
     "row 2 (a), dev.stsb: a dev point lacks this score": [WHOLE, {"run": "a", "dev.sickr": 0.6}],
     "no column 'param.lr ' is known": [WHOLE | {"param.lr ": 0.5}],
     "expected a name without blanks around it, got ' simcse'": [WHOLE | {"method": " simcse"}],

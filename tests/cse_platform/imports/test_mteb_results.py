@@ -113,6 +113,19 @@ def test_what_is_no_result_is_refused(scored_trial, tmp_path) -> None:
     assert "expected scores from -1 to 1 on test, got 50.0" in refused(folder)
     file.write_text(json.dumps(result | {"task_name": "NoSuchTask"}))
     assert "STS12.json: not a result of a task of mteb: no such task" in refused(folder)
+    for version in ({}, {"mteb_version": "2.1.0"}):  # without one, mteb takes it for an old file
+        file.write_text(json.dumps({"scores": result["scores"], "dataset_revision": "r"} | version))
+        assert "task of mteb: task_name: the key 'task_name' is missing" in refused(folder)
     file.write_text("[]")
     assert "STS12.json: not a result of a task of mteb" in refused(folder)
+    assert "nosuch: there is no such folder" in refused(tmp_path / "nosuch")
     invoke(cse_leaderboard, "import", folder, "--sweep", "lab", *attach, code=2)
+
+
+def test_a_trial_without_scores_of_mteb_is_told_what_adds_some(board, tmp_path) -> None:
+    pytest.importorskip("mteb", reason="mteb is not installed: pip install 'cse-platform[mteb]'")
+    apply_events(board, [sweep_started(), *trial_life(0, {0: 0.5, 9: 0.7}, trial=KEY)])
+    words = ("export", KEY, tmp_path / "cache", "--results", "a/b", "--store", url_of(board))
+    told = " ".join(invoke(cse_leaderboard, *words, code=1).output.split())
+    assert f"of mteb; cse-evaluate {KEY[:8]} --tasks mteb:NAME adds some" in told
+    assert not (tmp_path / "cache").exists()

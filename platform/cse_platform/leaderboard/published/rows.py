@@ -41,6 +41,7 @@ from cse_platform.sweep.problems import (
     format_value,
     problems_in,
 )
+from cse_platform.sweep.shipped import SHIPPED
 from cse_platform.tracking.history import COSTS, EPOCH_MINUTES, GPU_MEMORY, TRAIN_MINUTES
 
 PublishedSplit = Literal["test", "dev", "train"]
@@ -272,7 +273,40 @@ def read_rows(file: Path | Traversable) -> list[PublishedRow]:
     value and std form one row. Raises PublishedError, which names every problem of the file, with
     its line and column.
     """
-    lines: list[tuple[int, Line]] = []  # with their numbers in the file
+    return [_build_row(list(lines.values())) for lines in _read_lines(file)]
+
+
+def find_doubtful_numbers(file: Path) -> list[str]:
+    """List the numbers of a lab's file that are likely mistakes, each with its line.
+
+    They are scores from -1 to 1 in a file of percentages, and averages that are not the mean of
+    their tasks. Raises PublishedError as `read_rows` does.
+    """
+    doubts = dict[int, str]()
+    for lines in _read_lines(file):
+        scores = {line.column: (n, line.value) for n, line in lines.items()}
+        for task, (line_number, value) in scores.items():
+            if task not in COSTS and abs(value) <= 1:
+                doubts[line_number] = f"{task} is {value}, and the file is in percent"
+        for average, tasks in ((AVG_STS, STS_TASKS), (AVG_TRANSFER, TRANSFER_TASKS)):
+            if scores.keys() >= {average, *tasks}:
+                line_number, value = scores[average]
+                printed = [scores[task][1] for task in tasks]
+                mean = sum(printed, Decimal()) / len(printed)
+                if abs(value - mean) > (_unit_of(value) + min(map(_unit_of, printed))) / 2:
+                    text = f"{average} is {value}, and the mean of its tasks {mean:.2f}"
+                    doubts.setdefault(line_number, text)
+    return [f"line {line_number}: {text}" for line_number, text in sorted(doubts.items())]
+
+
+def _unit_of(number: Decimal) -> Decimal:
+    """Compute the unit of the last printed digit."""
+    return Decimal(1).scaleb(int(number.as_tuple().exponent))
+
+
+def _read_lines(file: Path | Traversable) -> list[dict[int, Line]]:
+    """Read the lines of each row, by their numbers in the file."""
+    lines: list[tuple[int, Line]] = []
     problems: list[Problem] = []
     for line_number, cells in _read_cells(file):
         try:
@@ -281,11 +315,11 @@ def read_rows(file: Path | Traversable) -> list[PublishedRow]:
             problems += [
                 replace(p, origin=line_number) for p in problems_in(error, cells, model=Line)
             ]
-    grouped: dict[str, list[Line]] = {}
+    grouped: dict[str, dict[int, Line]] = {}
     first: dict[tuple[str, str], int] = {}
     for line_number, line in lines:
         key = line.model_dump_json(exclude=OF_THE_NUMBER)
-        grouped.setdefault(key, []).append(line)
+        grouped.setdefault(key, {})[line_number] = line
         before = first.setdefault((key, line.column), line_number)
         if before != line_number:
             text = f"line {before} has {line.column} of this row already"
@@ -300,7 +334,7 @@ def read_rows(file: Path | Traversable) -> list[PublishedRow]:
         problems.append(Problem(("value",), text, line_number))
     if problems:
         raise _make_malformed_error(file, problems)
-    return list(map(_build_row, grouped.values()))
+    return list(grouped.values())
 
 
 def _build_row(lines: Sequence[Line]) -> PublishedRow:
@@ -422,9 +456,15 @@ def rows_of_table(paper: str, table: str, rows: Sequence[PublishedRow]) -> list[
     ]
     if not matching:
         tables = sorted({row.table for row in of_paper}, key=lambda name: (len(name), name))
+        there = f"; there are {', '.join(tables)}"
+        if f"{of_paper[0].paper}-{_normalize_table_name(table)}" in {
+            file.stem for file in SHIPPED.glob("papers/*.yaml")
+        }:
+            raise PublishedError(
+                f"{table} of {paper} is known, but has no numbers that a table can show{there}"
+            )
         raise PublishedError(
-            f"no table {table!r} of {paper} is known; there are "
-            f"{', '.join(tables)}{did_you_mean(table, tables)}"
+            f"no table {table!r} of {paper} is known{there}{did_you_mean(table, tables)}"
         )
     return matching
 
