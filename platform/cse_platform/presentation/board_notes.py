@@ -71,7 +71,7 @@ def note_identities(columns: Sequence[EntryColumn], mixed: Mapping[str, int]) ->
     for count, names in group_by(mixed, mixed.get).items():
         yield (
             f"{', '.join(map(heads.__getitem__, names))}: {count} evaluation identities, which are "
-            "not ranked together; cse-leaderboard compare says how two rows differ."
+            "not ranked together: texts are read differently, or data are not known to be the same."
         )
 
 
