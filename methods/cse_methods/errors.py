@@ -57,7 +57,11 @@ class CheckpointError(CseError):
 
 
 class TrainingError(CseError):
-    """Training cannot go on: a NaN loss, too few sentences for a batch."""
+    """Training cannot go on: too few sentences for a batch."""
+
+
+class DivergenceError(TrainingError):
+    """The loss of a configuration is no longer a number."""
 
 
 class EvaluationError(CseError):

@@ -35,7 +35,7 @@ from torch.utils.data import ConcatDataset
 from cse_methods.contract import BEST_FOLDER, Paper, Run
 from cse_methods.data.corpora import load_corpus
 from cse_methods.encoders.loading import load_sentence_encoder
-from cse_methods.errors import DataError, TrainingError
+from cse_methods.errors import DataError, DivergenceError, TrainingError
 from cse_methods.registry import get_method, register
 from cse_methods.sentence_transformers_trainer import library
 from cse_methods.sentence_transformers_trainer.datasets import WeightedBatchSampler, make_datasets
@@ -435,7 +435,7 @@ def test_a_diverged_loss_on_a_gpu_is_told_with_its_step_and_without_waits(
     changed = trained.config.model_dump() | diverging | {"max_steps": 40, "eval_steps": 40}
     with (
         device_ledger() as ledger,
-        pytest.raises(TrainingError, match=r"the loss is (nan|inf) at step [234], first in"),
+        pytest.raises(DivergenceError, match=r"the loss is (nan|inf) at step [234], first in"),
     ):
         trained.method.train(StConfig.model_validate(changed), RecordedRun(tmp_path, 1))
     assert not [wait for wait in ledger.waits if "_record_loss" in wait.functions]

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from cse_methods.config import TrainingConfig
-from cse_methods.errors import TrainingError
+from cse_methods.errors import DivergenceError
 from cse_methods.training.schedule import Schedule
 
 STEPS_A_LOOK = 10
@@ -96,7 +96,7 @@ class DivergenceWatch:
             parts = {name: value for _, name, value in row}
             loss = sum(parts.values())
             if not math.isfinite(loss):
-                raise TrainingError(self._explain_divergence(step, loss, parts))
+                raise DivergenceError(self._explain_divergence(step, loss, parts))
             self._finite = [*self._finite[:1], (step, loss)]
 
     def _explain_divergence(self, step: int, loss: float, parts: Mapping[str, float]) -> str:

@@ -252,6 +252,10 @@ def _check_past_starts(checked: CheckedSweep) -> _PastStarts:
         refuse_name_of_other_journal(session, spec.sweep, journal, folder)
         for request in waiting_requests(session, spec.sweep):  # which the start takes, as a retry
             history.apply(request)
+        if history.best:
+            from cse_platform.search.prior_results import refuse_lost_models
+
+            refuse_lost_models(spec, history.best, store)
         holder = lease_owners(session).get(spec.sweep)
         holder = holder if holder is not None and holder.lives else None
     dumped = spec.model_dump(mode="json")

@@ -361,6 +361,7 @@ def _build_row(
     machines = dict.fromkeys(f"{line.host} · {line.hardware}" for line in seeds if line.host)
     values = {line.seed: line.best_value for line in seeds}
     chose = {line.seed for line in seeds if line.chose}
+    chosen_by = {line.seed for line in seeds if line.chosen}
     repeats = {line.seed for line in seeds if line.repeats}
     dev_score = estimate_dev(values, chose, group, repeats)
     is_chosen = dev_score.counts_choice or dev_score.standing == ESTIMATED
@@ -382,7 +383,7 @@ def _build_row(
         keys=keys,
         dev=dev_set(group),
         dev_score=dev_score,
-        chosen_by={line.seed: line.best_value for line in seeds if line.chosen},
+        chosen_by={seed: values[seed] for seed in sorted(chosen_by | dev_score.left_out.keys())},
         best_of=int(effort.rivals) if is_chosen and not is_alone else 1,
         dev_untrained=math.fsum(starts) / len(starts) if starts else None,
         trials=int(effort.trials),
@@ -403,7 +404,7 @@ def _build_row(
         test_opened=min(before, default=None),
         starred=any(entry.star for entry in entries),
         notes=[entry.note.text for entry in entries if entry.note],
-        other_code=configuration.code != group.code,
+        other_code=configuration.code is not None and configuration.code != group.code,
         seen=seen,
     )
 

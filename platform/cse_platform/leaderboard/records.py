@@ -253,7 +253,7 @@ class LeaderboardRow(Trained):
     """Its own tags, those of its trials, and those of the sweeps that hold it."""
     chosen_by: dict[int, float] = field(default_factory=dict)
     """The dev scores, by seed, by which searches chose the configuration among others. If nothing
-    selected the row, these are only those that are the highest of a search.
+    selected the row, these are only those that are the highest of a search or that do not count.
     """
     best_of: int = 1
     """The number of estimates that its own is the best of: of configurations that seeds estimate

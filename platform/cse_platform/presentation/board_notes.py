@@ -49,7 +49,7 @@ def _explain_choice(board: Board, *, ranked: bool) -> Iterator[str]:
     yield f"The value that chose this row counts in its mean, so it tends to be too high{interval}."
     sources = {entry.row.dev.source for entry in chosen}
     if sources - UNCHECKED_DATA:
-        yield "Scores of two further seeds give an honest estimate."
+        yield "Scores of two further seeds in the row give an honest estimate."
     if sources & UNCHECKED_DATA:
         yield "All runs that were imported or recorded count as those of a search."
 

@@ -20,7 +20,12 @@ from cse_platform.runner.prior_results import (
     refuse_other_content,
 )
 from cse_platform.runner.state import SweepState
-from cse_platform.search.prior_results import best_folders, gather_prior_results, name_best
+from cse_platform.search.prior_results import (
+    best_folders,
+    gather_prior_results,
+    name_best,
+    refuse_lost_models,
+)
 from cse_platform.search.study import SearchStudy
 from cse_platform.signals import interrupts_deferred
 from cse_platform.standard_streams import EchoHandler
@@ -198,6 +203,7 @@ class SweepDriver:
         references = best_references(spec)
         best = self.stage_values.best | best_folders(spec, dev, self.leaderboard, references)
         self.best = self.history.best or best
+        refuse_lost_models(spec, self.history.best, self.leaderboard)
         self.method = spec.find_method()
         self.resolved = with_best(spec, {r: self.best[r.placeholder] for r in references})
         self.identity = Identity(self.resolved, self.method, dev)

@@ -8,12 +8,17 @@ from cse_platform.numbers import clock
 from cse_platform.runner.failures import End
 from cse_platform.runner.state import LiveTrial, SweepState
 from cse_platform.sweep.blocks import Resources
+from cse_platform.tracking.events import FailureCause
 from cse_platform.tracking.history import TrialHistory
 
 MAX_CRASHES = 3
-GOES_ON: dict[End, int] = {"error": 0, "crash": MAX_CRASHES, "limit": 1}
+GOES_ON: dict[End, int] = {"error": 0, "divergence": 0, "crash": MAX_CRASHES, "limit": 1}
 """How often a trial is resumed from its last checkpoint, by what ended it. A newer checkpoint
 resets the count of crashes, because it is not the trial's fault if its node is taken away."""
+CAUSES: dict[End, FailureCause] = {
+    "error": "error", "divergence": "trial", "crash": "machine", "limit": "trial"
+}  # fmt: skip
+"""Why a trial failed, by what ended it."""
 STOPPED = "it was stopped by hand"
 """The reason given for a trial that a person stopped, or its error if it had reported nothing."""
 

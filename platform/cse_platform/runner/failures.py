@@ -16,7 +16,7 @@ from typing import Literal
 from ray.exceptions import RayTaskError
 
 from cse_methods.contract import Method
-from cse_methods.errors import CseError
+from cse_methods.errors import CseError, DivergenceError
 from cse_platform.runner.report_messages import RaisedError
 from cse_platform.secrets import mask_text
 
@@ -37,9 +37,10 @@ _ATTEMPT = re.compile(r"^Failure # \d+ \(occurred at .*\)$", re.M)
 """The line that precedes each error in the file where Ray collects a trial's errors."""
 
 
-End = Literal["error", "crash", "limit"]
-"""What ended a trial: an error in its method, the death of its process, or a time limit, at which
-its process was killed. After the latter two it can resume elsewhere from its last checkpoint."""
+End = Literal["error", "divergence", "crash", "limit"]
+"""What ended a trial: an error in its method, a loss that is no longer a number, the death of its
+process, or a time limit, at which its process was killed. After the latter two it can resume
+elsewhere from its last checkpoint."""
 
 
 @dataclass(frozen=True)
@@ -74,6 +75,7 @@ def report_of(error: BaseException) -> RaisedError:
     return RaisedError(
         message=one_line(error),
         says_what_to_do=isinstance(error, CseError),
+        diverged=isinstance(error, DivergenceError),
         traceback=clean_text("".join(format_exception(error))),
     )
 
@@ -93,7 +95,7 @@ def failure_from_report(report: RaisedError, method: Method) -> Failure:
             shown = f"{file}:{line}" + f": {code}" * (not code.startswith("raise "))
             message += f", at {_cut_line(mask_text(shown))}"
             break
-    return Failure(message, traceback, end="error")
+    return Failure(message, traceback, end="divergence" if report.diverged else "error")
 
 
 def failure_without_report(text: str, printed: str, method: Method) -> Failure:

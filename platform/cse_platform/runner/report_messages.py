@@ -36,6 +36,8 @@ class RaisedError(Recorded):
 
     message: str
     says_what_to_do: bool
+    diverged: bool = False
+    """Whether it is that of a loss that is no longer a number, which no error of code need be."""
     traceback: str
 
 

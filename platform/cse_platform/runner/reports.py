@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping
 
 from cse_methods.data.dev_selection import dev_metric
 from cse_platform.kept_models import wait_for_room
-from cse_platform.runner.failure_policy import GOES_ON, STOPPED
+from cse_platform.runner.failure_policy import CAUSES, GOES_ON, STOPPED
 from cse_platform.runner.failures import Failure
 from cse_platform.runner.report_messages import Report, checkpoint_location
 from cse_platform.runner.state import LiveTrial, SweepState, needs_checkpoint
@@ -223,8 +223,7 @@ class ReportReceiver:
             )
             self.state.left_over.append(resumed)
         else:
-            cause = {"error": "error", "crash": "machine", "limit": "trial"}[failure.end]
-            self._finish_trial(live, "FAIL", error=failure.message, cause=cause)
+            self._finish_trial(live, "FAIL", error=failure.message, cause=CAUSES[failure.end])
 
     def _finish_trial(self, live: LiveTrial, state: TrialState, **reasons: str | None) -> None:
         trial, problem = live.trial, live.model_problem

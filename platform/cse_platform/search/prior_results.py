@@ -8,7 +8,7 @@ from typing import Any
 
 from cse_methods.config import MethodConfig
 from cse_platform.errors import SweepRefusedError
-from cse_platform.kept_models import NOT_ITS_MODEL, holds_other_model, refuse_links
+from cse_platform.kept_models import NOT_ITS_MODEL, exists, holds_other_model, refuse_links
 from cse_platform.leaderboard.records import Trial
 from cse_platform.leaderboard.sweeps import leading_configurations
 from cse_platform.leaderboard.trials import best_kept_trial, complete_trials, trial_of_model
@@ -167,8 +167,8 @@ def best_folders(
 ) -> dict[str, str]:
     """Find the folder of each best encoder, by placeholder.
 
-    Raises SweepRefusedError if one is missing; BackboneError if it is unreachable, or behind a
-    link.
+    Raises SweepRefusedError if one is missing or gone; BackboneError if it is unreachable, or
+    behind a link.
     """
     folders = {}
     for reference in references:
@@ -194,7 +194,31 @@ def best_folders(
             )
         refuse_links(best.model)
         folders[reference.placeholder] = best.model
+    refuse_lost_models(spec, folders, leaderboard)
     return folders
+
+
+def refuse_lost_models(spec: SweepSpec, folders: Mapping[str, str], leaderboard: Store) -> None:
+    """Raise SweepRefusedError if one of these best encoders, given by placeholder, is gone.
+
+    Raises BackboneError if one is unreachable.
+    """
+    for reference in best_references(spec):
+        folder = folders.get(reference.placeholder)
+        if folder is None or exists(folder):
+            continue
+        with leaderboard.session() as session:
+            trial = trial_of_model(session, folder)
+        whose, again = "", "train it again with its sweep"
+        if trial is not None:
+            whose = f", {trial.sweep}#{trial.number},"
+            key = trial.key[:MODEL_DIGITS]
+            again = f"cse-leaderboard reproduce {key} writes a folder that trains it again"
+        raise SweepRefusedError(
+            f"sweep {spec.sweep!r} needs the best {reference.method} on {reference.backbone}"
+            f"{whose} in {mask_url(folder)}, which is not there; put the model back there "
+            f"({again}), or run the file as another sweep: --set sweep=NEWNAME"
+        )
 
 
 def name_best(spec: SweepSpec, folders: Mapping[str, str], leaderboard: Store) -> list[str]:

@@ -195,6 +195,37 @@ def test_a_lowered_budget_does_not_make_the_value_that_chose_count(filled) -> No
     assert not History(added).confirms_all
 
 
+def test_a_confirmed_configuration_that_is_overtaken_still_names_its_left_out_value(filled) -> None:
+    """The values of the two change places at 0.80: one was confirmed, the other one is higher."""
+    found = {"a": ({42: 0.80}, {0: 0.70, 1: 0.72}), "b": ({42: 0.85}, {0: 0.84, 1: 0.83})}
+    with Leaderboard(filled(sweep(found))) as board:
+        rows = board.rows(per_configuration=True, ranked=False)
+    assert {row.configuration.hash: (row.n, row.chosen_by) for row in rows} == {
+        "b": (2, {42: 0.85}), "a": (2, {42: 0.80})
+    }  # fmt: skip
+
+
+def test_code_that_is_unknown_is_no_other_code(filled) -> None:
+    """Neither a trial without a hash nor the trials before it count as of another code."""
+
+    def of(code: str | None, configuration: str, number: int) -> list[Event]:
+        life = trial_life(number, {9: 0.5}, configuration=configuration, seed=1)
+        started, *rest = life
+        return [started.model_copy(update={"code": code}), *rest]
+
+    def told(*trials: list[Event]) -> dict[str, bool]:
+        events = [sweep_started("first"), *(event for life in trials for event in life)]
+        with Leaderboard(filled(events)) as board:
+            rows = board.rows(per_configuration=True, ranked=False)
+        return {row.configuration.hash: row.other_code for row in rows}
+
+    assert told(of("x", "a", 0), of(None, "b", 1)) == {"a": False, "b": False}
+    assert told(of("x", "a", 0), of("y", "b", 1)) == {"a": True, "b": False}
+    assert told(of("x", "a", 0), of("y", "b", 1), of(None, "c", 2)) == {
+        "a": True, "b": False, "c": False
+    }  # fmt: skip
+
+
 def test_what_to_export_is_a_model_of_the_row_whose_scores_stand_above(filled) -> None:
     """The configuration with the highest value is not the best one over further seeds."""
     found = {"a": ({42: 0.80}, {0: 0.70, 1: 0.70}), "b": ({42: 0.75}, {0: 0.72, 1: 0.72})}
@@ -260,7 +291,7 @@ def test_a_test_score_counts_the_same_seeds_as_dev(filled) -> None:
     assert only.counts_choice and not only.dev_score.counts_choice
     [table] = [t for t in board_tables(Board([only])) if "Ranking" in t.title]
     assert any("further seeds of rankcse lack test scores" in note for note in table.notes)
-    assert any("Scores of two further seeds give an honest" in note for note in table.notes)
+    assert any("two further seeds in the row give an honest" in note for note in table.notes)
 
 
 def test_a_sweep_says_as_its_row_which_seeds_a_test_score_is_over(filled) -> None:

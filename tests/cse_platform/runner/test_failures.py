@@ -13,9 +13,10 @@ from typing import Any
 import pytest
 
 from cse_methods.contract import Method
-from cse_methods.errors import CseError
+from cse_methods.errors import CseError, DivergenceError
 from cse_methods.registry import get_method
 from cse_platform.runner import output_capture
+from cse_platform.runner.failure_policy import CAUSES
 from cse_platform.runner.failures import (
     failure_from_report,
     failure_without_report,
@@ -59,6 +60,8 @@ def test_what_a_worker_tells_of_an_error_and_the_last_line_of_the_method() -> No
     failure = failure_from_report(report_of(raised(fail)), of_module(__name__))
     assert failure.message == "try a lower learning rate; mysql://ann:***@host/db"
     assert "secret" not in failure.traceback
+    diverged = failure_from_report(report_of(DivergenceError("nan")), of_module(__name__))
+    assert [CAUSES[one.end] for one in (failure, diverged)] == ["error", "trial"]
     for module, place in {
         "labcse.method": "labcse/parts/loss.py:41: z = first @ second",
         "cse_methods.papers.simcse": "cse_methods/training/loop.py:9: parts = objective(student",

@@ -1,3 +1,5 @@
+import re
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -16,7 +18,7 @@ from cse_platform.leaderboard.trials import used_elsewhere
 from cse_platform.presentation.trial import explain_missing_model
 from cse_platform.runner.model_retention import delete_surplus_models
 from cse_platform.runner.model_tasks import score_kept_model
-from cse_platform.search.prior_results import best_folders
+from cse_platform.search.prior_results import best_folders, refuse_lost_models
 from cse_platform.stores.sql.sink import LeaderboardSink, apply_journal
 from cse_platform.stores.sql.store import open_store
 from cse_platform.stores.sql.tables import ConfigurationRecord
@@ -114,6 +116,21 @@ def test_nothing_is_deleted_while_the_leaderboard_lacks_a_sweep(start, caplog) -
         apply_journal(LeaderboardSink(drive.state.leaderboard), journal)
         delete_surplus_models(drive.state)
     assert len(kept(drive)) == 1
+
+
+def test_a_best_encoder_that_is_gone_is_refused_with_its_trial(start) -> None:
+    drive = start(**ONE, score=hot).run().close()
+    best = max(drive.trials, key=value)
+    shutil.rmtree(best.model)
+    reference = BestReference("cheap", "mini")
+    gate = {"best": {"method": "cheap", "backbone": "mini"}}
+    later = drive.spec.model_copy(update={"sweep": "later", "fixed": {"gate": gate}})
+    board, named = drive.state.leaderboard, f"{drive.spec.sweep}#{best.number}, in {best.model}, "
+    said = f"{re.escape(named)}which is not there.*cse-leaderboard reproduce {best.key[:16]} "
+    with pytest.raises(SweepRefusedError, match=said):  # at the first start
+        best_folders(later, DevData(later), board, [reference])
+    with pytest.raises(SweepRefusedError, match=said):  # and at those that follow
+        refuse_lost_models(later, {reference.placeholder: best.model}, board)
 
 
 def test_a_model_that_was_reused_is_not_ours_to_delete(start) -> None:

@@ -436,8 +436,8 @@ def start_trial(session: Session, journal: str, event: events.TrialStarted) -> b
     if attempt.state == "COMPLETE":
         return new
     is_fresh = event.resumed_from is None
-    since = event.time, event.code or ""
-    if is_fresh and (group.code_since is None or (group.code_since, group.code or "") < since):
+    newest = group.code_since, group.code or ""
+    if is_fresh and event.code and (newest[0] is None or newest < (event.time, event.code)):
         group.code, group.code_since = event.code, event.time
     if take_new(session, tables.AttemptRecord, trial.id, journal):
         return new

@@ -95,12 +95,14 @@ def _recount_trials(
             session.execute(delete(GroupRecord).where(GroupRecord.id == group))
             continue
         newest = of_group.join(AttemptRecord, AttemptRecord.trial_id == TrialRecord.id)
-        newest = newest.where(AttemptRecord.started.is_not(None))
+        newest = newest.where(
+            AttemptRecord.started.is_not(None), ConfigurationRecord.code.is_not(None)
+        )
         newest = newest.order_by(AttemptRecord.started.desc()).limit(1)
         code = newest.with_only_columns(ConfigurationRecord.code, AttemptRecord.started)
         record = session.get_one(GroupRecord, group)
         record.trials, record.gpu_seconds = count, seconds
-        record.code, record.code_since = session.execute(code).one()
+        record.code, record.code_since = session.execute(code).first() or (None, None)
         session.flush()
 
 

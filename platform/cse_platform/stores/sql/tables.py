@@ -195,7 +195,7 @@ class GroupRecord(Base):
     dev_search: Mapped[str]
     dev_source: Mapped[str]
     code: Mapped[str | None]
-    """Hash of the method's code that the newest trial ran; NULL if unknown."""
+    """Hash of the method's code that the newest trial ran whose code is known; NULL if none is."""
     code_since: Mapped[datetime | None]
     """When that trial started."""
     trials: Mapped[int] = mapped_column(default=0)
