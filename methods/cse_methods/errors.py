@@ -52,6 +52,21 @@ class DataError(CseError):
     """A corpus or dev set is missing, damaged or of the wrong size."""
 
 
+class TableError(DataError):
+    """A table that is damaged, or that other settings would read.
+
+    Args:
+        problem: what is wrong with it, and how to mend the file.
+        setting: what else could be stated of it: its `format`, its `separator`, or that it is
+            `unquoted`.
+        advice: how a sweep file states that; empty where no sweep file names the table.
+    """
+
+    def __init__(self, problem: str, *, setting: str, advice: str) -> None:
+        super().__init__(problem + advice)
+        self.problem, self.setting = problem, setting
+
+
 class CheckpointError(CseError):
     """A checkpoint is not whole or belongs to another trial."""
 

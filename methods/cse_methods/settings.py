@@ -1,10 +1,11 @@
 """The base class of everything that is read from a file, and fields that cite the paper."""
 
 from abc import ABCMeta
+from collections.abc import Mapping
 from contextlib import suppress
 from copy import copy
 from functools import partial
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, ClassVar, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
@@ -24,6 +25,9 @@ class Settings(BaseModel):
     """Base of everything that is read from a file: frozen, without unknown keys or infinities."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+    elsewhere: ClassVar[Mapping[str, str]] = {}
+    """What to write instead of keys that people expect here, by key."""
 
 
 def setting(

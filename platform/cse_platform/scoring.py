@@ -155,7 +155,7 @@ def _find_reference(model: str, leaderboard: str) -> str | None:
         pass  # sentence-transformers may load it
     except BackboneError as error:
         if "/" in model:
-            raise BackboneError(str(error).replace("backbone", "model", 1)) from None
+            raise
         with (
             suppress(NoStoreError, NotFoundError),
             open_store(leaderboard, create=False) as board,

@@ -93,12 +93,12 @@ def test_an_unknown_name_is_refused_with_the_nearest_known_one(tmp_path: Path) -
     file = tmp_path / "model.bin"
     file.write_bytes(b"")
     for name, problem in (
-        ("brt-base", r"no backbone 'brt-base'\. Did you mean 'bert-base'\? Known: mini, bert-base"),
+        ("brt-base", r"no encoder 'brt-base'\. Did you mean 'bert-base'\? Known: mini, bert-base"),
         ("BERT-Large", r"Did you mean 'bert-large'\?"),
-        ("zzz", r"no backbone 'zzz'\. Known: mini"),
-        ("two words/x", r"no backbone 'two words/x'\. Known"),
-        ("a/b/c", r"backbone 'a/b/c': there is no such folder"),
-        ("./here", r"backbone '\./here': there is no such folder"),
+        ("zzz", r"no encoder 'zzz'\. Known: mini"),
+        ("two words/x", r"no encoder 'two words/x'\. Known"),
+        ("a/b/c", r"encoder 'a/b/c': there is no such folder"),
+        ("./here", r"encoder '\./here': there is no such folder"),
         (
             str(file),
             r"model\.bin': it is neither an encoder's folder nor a text file of word vectors",

@@ -104,11 +104,11 @@ def test_a_backbone_is_needed_only_where_something_is_cut(tiny_bert: Path, tmp_p
     cut_builtin = [CorpusSpec(name="builtin", split_at=8)]
     with pytest.raises(ValueError, match=r"'builtin' has split_at=8, .* pass backbone="):
         load_corpus(cut_builtin, "builtin")
-    with pytest.raises(BackboneError, match="no backbone 'no such'"):
+    with pytest.raises(BackboneError, match="no encoder 'no such'"):
         load_corpus(cut_builtin, "builtin", backbone="no such")
     folder = shutil.copytree(tiny_bert, tmp_path / "copy")
     (folder / "tokenizer.json").write_text("{")
-    with pytest.raises(BackboneError, match=r"backbone '.*' cannot be loaded from .*copy"):
+    with pytest.raises(BackboneError, match=r"encoder '.*' cannot be loaded from .*copy"):
         load_tokenizer(str(folder))
 
 

@@ -8,9 +8,7 @@ from urllib.parse import quote, urlencode
 
 from pydantic import (
     AfterValidator,
-    BaseModel,
     BeforeValidator,
-    ConfigDict,
     Field,
     ValidationError,
     field_validator,
@@ -19,6 +17,7 @@ from pydantic import (
 
 from cse_dashboards.errors import AddressError
 from cse_dashboards.figures.labels import Encoded
+from cse_methods.settings import Settings
 from cse_platform.leaderboard.families import BENCHMARK, FAMILIES, FamilyName
 from cse_platform.leaderboard.filters import Filters, parse_since
 from cse_platform.leaderboard.trials_table import TrialChoice
@@ -54,10 +53,9 @@ def check_family(name: str) -> str:
 Family = Annotated[FamilyName, AfterValidator(check_family)]
 
 
-class Address(BaseModel):
+class Address(Settings):
     """A view and its choices. Fields are query parameters or parts of the path."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
     PATH: ClassVar[str]
     """The path, with field names in braces."""
     LISTS: ClassVar[frozenset[str]] = frozenset()

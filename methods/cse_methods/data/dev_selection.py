@@ -2,12 +2,13 @@
 
 import re
 from collections.abc import Callable, Mapping
-from typing import Any, Literal, Self, get_args
+from typing import Any, ClassVar, Literal, Self, get_args
 
 from pydantic import ValidationInfo, field_validator, model_validator
 
 from cse_methods.data.own.naming import register_own_set
 from cse_methods.errors import nearest_hint
+from cse_methods.own_pairs import OwnPairs
 from cse_methods.settings import Settings, setting
 from cse_methods.task_reference import Reference
 from cse_methods.tasks import MAIN_SCORE, OwnSet
@@ -36,6 +37,10 @@ class DevSelection(Settings):
     criterion and the search criterion can each be the mean of several sets.
     """
 
+    elsewhere: ClassVar[Mapping[str, str]] = {
+        key: f"write checkpoint: {{file: …{'' if key == 'file' else f', {key}: …'}}}"
+        for key in OwnPairs.model_fields
+    }
     files: dict[str, OwnSet] = setting(
         {},
         "own dev sets and tasks by name, gathered from the others",

@@ -113,7 +113,7 @@ def resolve_backbone(name: str) -> Backbone:
         if packaged := packaged_folder(name):
             return Backbone(name, packaged, None, "avg")
         raise BackboneError(
-            f"backbone {name!r} comes with a package that is not installed here, or with other "
+            f"encoder {name!r} comes with a package that is not installed here, or with other "
             f"weights than are known: {ONLY_PACKAGED[name]}"
         )
     if is_remote(name):
@@ -123,7 +123,7 @@ def resolve_backbone(name: str) -> Backbone:
     written = name.startswith((".", "~")) or folder.is_absolute() or len(parts) > 2
     if folder.exists() or written or (len(parts) == 2 and folder.parent.is_dir()):
         if problem := _explain_incomplete(folder):
-            raise BackboneError(f"backbone {name!r}: {problem}")
+            raise BackboneError(f"encoder {name!r}: {problem}")
         pooling = None if explain_foreign(folder) else read_pooling(folder)
         return Backbone(name, folder, None, pooling.pooler if pooling else None)
     model, _, after = name.partition("@")
@@ -137,7 +137,7 @@ def resolve_backbone(name: str) -> Backbone:
     names = [*_KNOWN, *ONLY_PACKAGED]
     hint = nearest_hint(name.lower(), names)
     raise BackboneError(
-        f"no backbone {name!r}.{hint} Known: {', '.join(names)}; or a folder, or a hub id "
+        f"no encoder {name!r}.{hint} Known: {', '.join(names)}; or a folder, or a hub id "
         "owner/name or owner/name@REVISION"
     )
 
@@ -187,10 +187,10 @@ def fetch_backbone(source: Backbone) -> Path:
     except (OSError, ValueError) as problem:
         reason = explain_hub_error(problem, str(source.model), kind="models")
         raise BackboneError(
-            f"cannot fetch backbone {asked} from the hub: {reason}; or name a folder with its files"
+            f"cannot fetch encoder {asked} from the hub: {reason}; or name a folder with its files"
         ) from problem
     if lacking := _explain_incomplete(folder):
-        raise BackboneError(f"backbone {asked} cannot be used: {lacking}")
+        raise BackboneError(f"encoder {asked} cannot be used: {lacking}")
     return folder
 
 
@@ -287,7 +287,7 @@ def refuse_untrainable(name: str, folder: Path) -> None:
     """Raise UnknownModelError if sentence-transformers reads an encoder, which is not trained."""
     if foreign := explain_foreign(folder):
         raise UnknownModelError(
-            f"backbone {name!r} is read by sentence-transformers ({foreign}), so that nothing is "
+            f"encoder {name!r} is read by sentence-transformers ({foreign}), so that nothing is "
             "trained on it; the method untrained scores it as it is, and for this method take a "
             "pre-trained encoder such as bert-base"
         )
@@ -387,11 +387,11 @@ def _copy_remote(uri: str, copy: Callable[[str], Folder]) -> Folder:
     except (OSError, ValueError) as problem:
         line = str(problem).strip().partition("\n")[0].rstrip(".") or type(problem).__name__
         raise BackboneError(
-            f"cannot read backbone {uri!r}: {line}. Expected a folder of an object "
+            f"cannot read encoder {uri!r}: {line}. Expected a folder of an object "
             "store that this machine reaches, with the store's keys in its environment"
         ) from problem
     if folder is not None and (lacking := _explain_incomplete(folder)):
-        raise BackboneError(f"backbone {uri!r} cannot be used: {lacking}")
+        raise BackboneError(f"encoder {uri!r} cannot be used: {lacking}")
     return folder
 
 

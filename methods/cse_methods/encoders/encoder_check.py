@@ -81,7 +81,7 @@ def _check_weights(files: tuple[FileVersion, ...], rows: int, layers: int, name:
         names.add(tensor)
         if _TABLE.search(tensor) and len(values) != rows:
             raise BackboneError(
-                f"backbone {name!r}: {tensor} has {len(values)} rows, and vocab_size in its "
+                f"encoder {name!r}: {tensor} has {len(values)} rows, and vocab_size in its "
                 f"config.json is {rows}; write {len(values)} there"
             )
         if not _HEADS.search(tensor) and not is_finite(values):
@@ -89,7 +89,7 @@ def _check_weights(files: tuple[FileVersion, ...], rows: int, layers: int, name:
     present = {int(layer[1]) for layer in map(_LAYER.search, names) if layer}
     if present and (gone := sorted({*range(layers)} - present)):
         raise BackboneError(
-            f"backbone {name!r}: its weights lack layer {gone[0]}, and num_hidden_layers in its "
+            f"encoder {name!r}: its weights lack layer {gone[0]}, and num_hidden_layers in its "
             f"config.json is {layers}; is it the file of another model?"
         )
     index = files[0][0]
@@ -97,7 +97,7 @@ def _check_weights(files: tuple[FileVersion, ...], rows: int, layers: int, name:
         named = json.loads(index.read_text("utf-8"))["weight_map"].keys()
         if lacking := sorted(named - names):
             raise BackboneError(
-                f"backbone {name!r}: {index.name} names {lacking[0]}, which none of its "
+                f"encoder {name!r}: {index.name} names {lacking[0]}, which none of its "
                 f"{len(files) - 1} files holds; download them again"
             )
     return names

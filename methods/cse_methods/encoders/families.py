@@ -84,7 +84,7 @@ def refuse_other_families(stored: Mapping[str, Any], file: Path, name: str) -> N
         return
     if kind is None and "auto_map" not in stored:
         raise BackboneError(
-            f'backbone {name!r}: {file} names no family; add "model_type" to it, such as '
+            f'encoder {name!r}: {file} names no family; add "model_type" to it, such as '
             f'"model_type": "bert", one of {", ".join(FAMILIES)}'
         )
     reason = f"is of the family {kind!r}"
@@ -95,7 +95,7 @@ def refuse_other_families(stored: Mapping[str, Any], file: Path, name: str) -> N
     elif "auto_map" in stored:
         reason += ", whose code comes with the model and is not run here"
     raise UnknownModelError(
-        f"backbone {name!r} {reason}; encoders of these families are read: {', '.join(FAMILIES)}"
+        f"encoder {name!r} {reason}; encoders of these families are read: {', '.join(FAMILIES)}"
     )
 
 
@@ -105,7 +105,7 @@ def refuse_other_positions(stored: Mapping[str, Any], file: Path, name: str) -> 
     family = FAMILIES.get(stored.get("model_type") or "")
     if family and positions != "absolute" and not family.rotary:
         raise BackboneError(
-            f"backbone {name!r}: {file} asks for position_embedding_type {positions!r}, which is "
+            f"encoder {name!r}: {file} asks for position_embedding_type {positions!r}, which is "
             "not read here; take an encoder with absolute positions"
         )
 
@@ -114,7 +114,7 @@ def refuse_half_precision(config: Any, precision: str, name: str) -> None:
     """Raise BackboneError if a model with this configuration does not support the precision."""
     if precision != "fp32" and not encoder_family(config).half_precision:
         raise BackboneError(
-            f"backbone {name!r} is of the family {config.model_type!r}, which does not run in "
+            f"encoder {name!r} is of the family {config.model_type!r}, which does not run in "
             f"{precision}; set precision: fp32"
         )
 

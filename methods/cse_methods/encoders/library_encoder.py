@@ -153,7 +153,7 @@ def check_library_reading(source: Backbone, folder: Path, options: ReadingOption
         own = foreign_pooler(folder)
         remedy = f"set pooler: {own} instead of {asked}" if own else "leave pooler out"
         raise BackboneError(
-            f"backbone {name!r} is read by sentence-transformers, which has no other pooler or "
+            f"encoder {name!r} is read by sentence-transformers, which has no other pooler or "
             f"head for it ({explain_foreign(folder)}); {'leave head out' if head else remedy}"
         )
     if is_static(folder):
@@ -187,7 +187,7 @@ def _refuse_longer_texts(asked: int | None, limit: int | None, name: str) -> Non
     """Raise BackboneError for a length above what an encoder reads; None is no limit."""
     if asked is not None and limit is not None and asked > limit:
         raise BackboneError(
-            f"max_length {asked} is above the {limit} word pieces that backbone {name!r} "
+            f"max_length {asked} is above the {limit} word pieces that encoder {name!r} "
             f"reads, as its folder says; set max_length to {limit} or less"
         )
 
@@ -221,9 +221,9 @@ def load_library_encoder(
     except Exception as error:  # errors of unpickling and of others' modules have no common base
         reason = str(error).strip().partition("\n")[0] or type(error).__name__
         raise BackboneError(
-            f"backbone {source.name!r} is read by sentence-transformers, which says: {reason}"
+            f"encoder {source.name!r} is read by sentence-transformers, which says: {reason}"
         ) from error
     _refuse_longer_texts(options.get("max_length"), encoder.limit, source.name)
     if not encoder.encode(["A sentence of some words."]).isfinite().all():
-        raise BackboneError(f"backbone {source.name!r}: its vectors hold NaN; take another copy")
+        raise BackboneError(f"encoder {source.name!r}: its vectors hold NaN; take another copy")
     return encoder

@@ -118,7 +118,7 @@ def load_encoder(
             raise not_finite(name, tensor)
     if not encoder.encode(["A sentence of some words."]).isfinite().all():
         raise BackboneError(
-            f"backbone {name!r}: its vectors hold NaN, and its weights do not; look for a number "
+            f"encoder {name!r}: its vectors hold NaN, and its weights do not; look for a number "
             "in its config.json that no model can have, such as a rope_theta below 0"
         )
     return encoder
@@ -164,7 +164,7 @@ def _load_model(source: Backbone, folder: Path, *, head: bool, **options: Any) -
 def headless(name: str) -> BackboneError:
     """Make the error for an encoder whose weights have no dense layer on [CLS]."""
     return BackboneError(
-        f"backbone {name!r} has no head: its weights have no pooler.dense; leave head out"
+        f"encoder {name!r} has no head: its weights have no pooler.dense; leave head out"
     )
 
 
@@ -177,7 +177,7 @@ def is_finite(weights: Tensor) -> bool:
 def not_finite(name: str, tensor: str) -> BackboneError:
     """Make the error for weights with NaN, which no search over learning rates would mend."""
     return BackboneError(
-        f"backbone {name!r}: the weight {tensor} holds NaN or infinite values, so that its own "
+        f"encoder {name!r}: the weight {tensor} holds NaN or infinite values, so that its own "
         "vectors do; take another copy of the encoder"
     )
 

@@ -127,19 +127,19 @@ def read_encoder(source: Backbone, folder: Path, **options: Unpack[ReadingOption
     length, lower_cased = read_text_settings(folder)
     if lower_cased and not lower_cases(tokenizer):
         raise UnknownModelError(
-            f"backbone {name!r} wants every text in lower case, and its tokenizer keeps capitals"
+            f"encoder {name!r} wants every text in lower case, and its tokenizer keeps capitals"
         )
     template = _check_pooling(pooling, config, tokenizer, name)
     positions = config.max_position_embeddings - first_position(config.to_dict())
     if max_length is not None and max_length > positions:
         raise BackboneError(
-            f"max_length {max_length} is above the {positions} positions of backbone {name!r}; "
+            f"max_length {max_length} is above the {positions} positions of encoder {name!r}; "
             f"set max_length to {positions} or less"
         )
     limit = min(positions, length or tokenizer.model_max_length)
     if max_length is not None and max_length > limit:
         raise BackboneError(
-            f"max_length {max_length} is above the {limit} word pieces that backbone {name!r} "
+            f"max_length {max_length} is above the {limit} word pieces that encoder {name!r} "
             f"reads, as its folder says; set max_length to {limit} or less, or raise "
             f"max_seq_length in its sentence_bert_config.json, or else model_max_length in its "
             f"tokenizer_config.json, up to its {positions} positions"
@@ -160,26 +160,26 @@ def read_tokenizer(folder: Path, name: str) -> Any:
     tokenizer = open_tokenizer(transformer, name)
     if not tokenizer.is_fast:
         raise BackboneError(
-            f"the tokenizer of backbone {name!r} ({type(tokenizer).__name__}) does not give the "
+            f"the tokenizer of encoder {name!r} ({type(tokenizer).__name__}) does not give the "
             "places of its pieces; add a tokenizer.json to its folder, or take another backbone"
         )
     if lacking := [
         kind for kind in ("cls", "sep", "pad") if not getattr(tokenizer, f"{kind}_token")
     ]:
         raise UnknownModelError(
-            f"the tokenizer of backbone {name!r} has no {lacking[0]}_token, which stands around "
+            f"the tokenizer of encoder {name!r} has no {lacking[0]}_token, which stands around "
             "every sentence here; take an encoder whose tokenizer has one"
         )
     refuse_other_pieces(tokenizer, transformer / "tokenizer.json", name)
     around = [tokenizer.cls_token_id, tokenizer.sep_token_id]
     if tokenizer("")["input_ids"] != around:
         raise UnknownModelError(
-            f"the tokenizer of backbone {name!r} puts {tokenizer('')['input_ids']} around a "
+            f"the tokenizer of encoder {name!r} puts {tokenizer('')['input_ids']} around a "
             f"sentence, and read here are its cls_token and sep_token, {around}"
         )
     if any(types := tokenizer("a").get("token_type_ids", [])):
         raise UnknownModelError(
-            f"the tokenizer of backbone {name!r} gives the pieces of a sentence the types {types}, "
+            f"the tokenizer of encoder {name!r} gives the pieces of a sentence the types {types}, "
             "and read here is the type 0"
         )
     return tokenizer
@@ -191,7 +191,7 @@ def open_tokenizer(folder: Path, name: str) -> Any:
         tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
     if not isinstance(length := tokenizer.model_max_length, int | float) or length < 1:
         raise BackboneError(
-            f"the tokenizer of backbone {name!r} has model_max_length {length!r}; write a number "
+            f"the tokenizer of encoder {name!r} has model_max_length {length!r}; write a number "
             f"above 0 into {folder / 'tokenizer_config.json'}"
         )
     return tokenizer
@@ -230,7 +230,7 @@ def refuse_other_pieces(tokenizer: Any, file: Path, name: str) -> None:
         if ids != expected.ids:
             ours, theirs = tokenizer.convert_ids_to_tokens(ids), expected.tokens
             raise BackboneError(
-                f"the tokenizer of backbone {name!r}, a {type(tokenizer).__name__}, reads {text!r} "
+                f"the tokenizer of encoder {name!r}, a {type(tokenizer).__name__}, reads {text!r} "
                 f"as {' '.join(ours[:8])}, and its tokenizer.json as {' '.join(theirs[:8])}; if "
                 'the latter is right, write "tokenizer_class": "PreTrainedTokenizerFast" into its '
                 "tokenizer_config.json"
@@ -253,7 +253,7 @@ def refuse_pieces_without_vector(tokenizer: Any, rows: int, name: str) -> None:
     last = max(vocabulary, key=vocabulary.__getitem__)
     if vocabulary[last] >= rows:
         raise BackboneError(
-            f"the tokenizer of backbone {name!r} has {vocabulary[last] + 1} pieces and the weights "
+            f"the tokenizer of encoder {name!r} has {vocabulary[last] + 1} pieces and the weights "
             f"{rows} rows; {last!r} (id {vocabulary[last]}) has none; call resize_token_embeddings "
             "on the model and save it again, or remove the piece from the tokenizer"
         )
@@ -282,12 +282,12 @@ def load_model(name: str, folder: Path, **options: Any) -> tuple[Any, set[str]]:
     unread = ("pooler.", "decoder.") if has_decoder else ("pooler.",)
     if missing := [key for key in report["missing_keys"] if not key.startswith(unread)]:
         raise BackboneError(
-            f"backbone {name!r}: the weights in {folder} lack {len(missing)} of the model's "
+            f"encoder {name!r}: the weights in {folder} lack {len(missing)} of the model's "
             f"tensors, {min(missing)} the first; is it the file of another model?"
         )
     for tensor, shape, expected in sorted(report["mismatched_keys"]):
         raise BackboneError(
-            f"backbone {name!r}: the weight {tensor} has the shape {list(shape)}, and "
+            f"encoder {name!r}: the weight {tensor} has the shape {list(shape)}, and "
             f"{list(expected)} by config.json in {transformer}; is it the file of another model?"
         )
     return model, report["unexpected_keys"]
@@ -303,13 +303,13 @@ def naming_the_backbone(name: str, folder: Path) -> Iterator[None]:
         raise
     except UnpicklingError as problem:
         raise BackboneError(
-            f"backbone {name!r}: the weights in {folder} are a pickle with more than tensors in "
+            f"encoder {name!r}: the weights in {folder} are a pickle with more than tensors in "
             "it, which is not read because it could run code; save them as safetensors"
         ) from problem
     except Exception as problem:  # the libraries' errors have no common base
         reason = str(problem).strip().partition("\n")[0] or type(problem).__name__
         raise BackboneError(
-            f"backbone {name!r} cannot be loaded from {folder}: {reason}"
+            f"encoder {name!r} cannot be loaded from {folder}: {reason}"
         ) from problem
 
 
@@ -339,19 +339,19 @@ def _read_config(folder: Path, name: str) -> Any:
 
 def _check_pooling(pooling: Pooling, config: Any, tokenizer: Any, name: str) -> Template:
     if pooling.pooler == "mask" and pooling.prompt is None:
-        raise BackboneError(f"backbone {name!r}: the pooler mask needs a prompt with [MASK]")
+        raise BackboneError(f"encoder {name!r}: the pooler mask needs a prompt with [MASK]")
     if pooling.pooler == "mask" and tokenizer.mask_token_id is None:
         raise BackboneError(
-            f"backbone {name!r} has no mask token for the pooler mask; take another pooler"
+            f"encoder {name!r} has no mask token for the pooler mask; take another pooler"
         )
     template = make_template(pooling.prompt, tokenizer, masked=pooling.pooler == "mask")
     if pooling.pooler == "cls" and pooling.prompt and not pooling.include_prompt:
         raise UnknownModelError(
-            f"backbone {name!r} leaves its prompt out of the pooling, which the pooler cls cannot"
+            f"encoder {name!r} leaves its prompt out of the pooling, which the pooler cls cannot"
         )
     if pooling.first_layer > config.num_hidden_layers:
         raise BackboneError(
             f"first_layer {pooling.first_layer} is beyond the {config.num_hidden_layers} layers "
-            f"of backbone {name!r}"
+            f"of encoder {name!r}"
         )
     return template

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple, Self, get_args
 
-from cse_methods.errors import DataError, nearest_hint
+from cse_methods.errors import DataError, TableError, nearest_hint
 from cse_methods.files.named import TABLES
 from cse_methods.files.table_settings import SEPARATORS, ColumnName, TableFormat, TableSettings
 from cse_methods.files.text import decode_lines, read_content, refuse_other_content
@@ -113,12 +113,11 @@ def read_table(
     stated = settings or TableSettings()
     kind = stated.format_of(path)
     if kind is None:
-        way_out = "; save it as one of these"
-        if settings:
-            formats = ", ".join(get_args(TableFormat))
-            way_out = f", or state in a sweep file its format: {formats}"
-        raise DataError(
-            f"{path}: no table by the end of its name; expected {', '.join(TABLES)}{way_out}"
+        formats = ", ".join(get_args(TableFormat))
+        raise TableError(
+            f"{path}: no table by the end of its name; save it as {', '.join(TABLES)}",
+            setting="format",
+            advice=f"; or state in a sweep file its format: {formats}" if settings else "",
         )
     if kind == "parquet":
         return _read_parquet(path, only)
@@ -141,17 +140,19 @@ def read_table(
     other = next((one for one in _NAMES if one in first), None)
     if stated.separator is None and separator not in first and other is not None:
         advice = (
-            f"state separator: {json.dumps(other)} in a sweep file ({json.dumps(separator)} if it "
-            "is one cell), or "
+            f", or state separator: {json.dumps(other)} in a sweep file ({json.dumps(separator)} "
+            "if it is one cell)"
         )
-        raise DataError(
-            f"{path}, line {number}: {shorten(first)} is separated by {_NAMES[other]}; "
-            f"{advice if settings else ''}save it with {_NAMES[separator]}"
+        raise TableError(
+            f"{path}, line {number}: {shorten(first)} is separated by {_NAMES[other]}; save it "
+            f"with {_NAMES[separator]}",
+            setting="separator",
+            advice=advice if settings else "",
         )
     also = "" if separator == "\t" else f", separator: {json.dumps(separator)}"
     advice = f"; or write {{file: {path}, format: unquoted{also}}} if quotes are characters"
-    quoted, way_out = kind != "unquoted", advice if settings else ""
-    read = _read_records(path, lines, separator, quoted=quoted, way_out=way_out)
+    quoted, advice = kind != "unquoted", advice if settings else ""
+    read = _read_records(path, lines, separator, quoted=quoted, advice=advice)
     rows = [row for row in read if "".join(row.cells).strip()]
     width = len(rows[0].cells) if rows else 0
     if odd := next((row for row in rows if len(row.cells) != width), None):
@@ -164,9 +165,9 @@ def read_table(
 
 
 def _read_records(
-    path: Path, lines: Sequence[str], separator: str, *, quoted: bool, way_out: str
+    path: Path, lines: Sequence[str], separator: str, *, quoted: bool, advice: str
 ) -> Iterator[FileRow]:
-    """Read the rows one by one; if `quoted`, quotes enclose cells, or `way_out` ends the error."""
+    """Read the rows one by one; if `quoted`, quotes enclose cells, or `advice` ends the error."""
     csv.field_size_limit(2**31 - 1)  # of the whole process, whose default is 131,072 characters
     one = separator if len(separator) == 1 else _STAND_IN
     cell = rf'(?:"[^"]*+(?:""[^"]*+)*+"|[^"{re.escape(one)}]*+)'
@@ -187,12 +188,14 @@ def _read_records(
             parts = [part.replace(one, " ").replace(separator, one) for part in parts]
         text = "".join(parts)
         if not well_formed.fullmatch(text):  # the reader takes a quote inside a cell as it is
-            raise DataError(f"{location} {number}: {_describe_quotes(text, one)}{way_out}")
+            problem = f"{location} {number}: {_describe_quotes(text, one)}"
+            raise TableError(problem, setting="unquoted", advice=advice)
         pending.extend(parts)
         cells = next(reader)
         # In TSV, a cell of several lines with tabs is rows that stand between quotes by chance.
         if one == "\t" and any("\t" in cell and "\n" in cell for cell in cells):
-            raise DataError(f"{location} {number}: {_describe_quotes(text, one)}{way_out}")
+            problem = f"{location} {number}: {_describe_quotes(text, one)}"
+            raise TableError(problem, setting="unquoted", advice=advice)
         whole = cells if one == separator else [cell.replace(one, separator) for cell in cells]
         yield FileRow(f"{location} {number}", whole)
 

@@ -1,9 +1,9 @@
 """Vectors of frozen teachers, encoded once per machine and shared by all trials as files."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, ClassVar
 
 import numpy as np
 import torch
@@ -37,6 +37,9 @@ _log = logging.getLogger(__name__)
 class TeacherSpec(Settings):
     """A frozen encoder that provides similarities; a bare string stands for its `model`."""
 
+    elsewhere: ClassVar[Mapping[str, str]] = {
+        "best_of": "write {best: {method: …, backbone: …}} for a model of an earlier stage"
+    }
     model: str = setting(..., "short name, hub id or folder of an encoder", min_length=1)
     pooler: Pooler | None = setting(
         None, "how its token vectors become one; null is the teacher's own"

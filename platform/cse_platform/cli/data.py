@@ -1,6 +1,5 @@
 """cse-data: check or fill a data folder, count sentence lengths and overlaps, show the cache."""
 
-import re
 from collections import Counter
 from collections.abc import Sequence
 from math import isfinite
@@ -9,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from cse_methods.errors import DataError
+from cse_methods.errors import DataError, TableError
 from cse_platform.cli.common import CONTEXT, ShowingGroup, UserPath, print_table, version_option
 from cse_platform.standard_streams import echo
 
@@ -18,6 +17,11 @@ if TYPE_CHECKING:
     from cse_methods.files.table_settings import TableFormat
 
 _FOLDER = UserPath()
+_FORMAT_ADVICE = {
+    "format": "; or add --format",
+    "unquoted": "; or add --format unquoted if quotes are characters",
+}
+"""How `overlap` reads a table that it refuses, by what could be stated of it."""
 _NOTE = (
     "Other checksum: as many records, but not the known bytes, perhaps another tokenisation; "
     "scores may differ from those of others."
@@ -206,9 +210,8 @@ def overlap(files: tuple[Path, ...], table_format: "TableFormat | None") -> None
     settings = TableSettings(format=table_format)
     try:
         a, b = (read_keys(file, settings) for file in files)
-    except DataError as error:
-        advice = re.sub(r"write \{file: .*?\}", "add --format unquoted", str(error))
-        raise DataError(advice) from None
+    except TableError as error:
+        raise DataError(error.problem + _FORMAT_ADVICE.get(error.setting, "")) from None
     rows = []
     for kind, ours, theirs in zip(("sentences", "pairs"), a, b, strict=True):
         for name, keys, other_keys in ((files[0], ours, theirs), (files[1], theirs, ours)):

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Mapping
 from functools import lru_cache
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import (
     AfterValidator,
@@ -315,6 +315,17 @@ StartPoint = Annotated[
 class Search(Settings):
     """How configurations are proposed, and when the search ends."""
 
+    elsewhere: ClassVar[Mapping[str, str]] = {
+        "timeout": "write budget: {time: …}, such as {time: 2h}",
+        "objectives": (
+            "removed in 0.1.0: a search has one objective, which dev: {search: …} names; for "
+            "several, read search.db with Optuna's own tools"
+        ),
+        "constraints": (
+            "removed in 0.1.0: choose among the trials by their metrics, on the page, or read "
+            "search.db with Optuna's own tools"
+        ),
+    }
     sampler: Sampler = Tpe()
     trials: Positive | None = Field(
         default=None,

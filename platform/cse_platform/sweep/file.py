@@ -19,11 +19,13 @@ from cse_platform.sweep.checks import (
     value_problems,
 )
 from cse_platform.sweep.problems import (
+    BLOCKS,
     Inspection,
     Problem,
     Steps,
     did_you_mean,
     dotted_path,
+    find_our_word,
     format_value,
     problems_in,
 )
@@ -86,6 +88,9 @@ def _write_override(source: YamlDocument, steps: list[str], value: Any, option: 
             source.origins[path] = option
         parent = parent[key]
     key = _resolve_key(parent, steps[-1], path)
+    if (not path or path[:-1] == ("stages",)) and (ours := find_our_word(str(key))) in BLOCKS:
+        place = dotted_path((*path, BLOCKS[ours], ours))
+        raise OverrideError(f"no such key; write --set {place}={option.partition('=')[2]}")
     if value is None and isinstance(parent, dict) and path[-1:] == ("space",):
         if key not in parent:
             hint = did_you_mean(str(key), parent)

@@ -16,9 +16,9 @@ from pydantic import BaseModel, BeforeValidator, RootModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from cse_methods.errors import CseError, SettingError, nearest_names
-from cse_methods.files.table_settings import TableSettings
 from cse_methods.files.text import read_own_table
 from cse_methods.own_pairs import OwnPairs
+from cse_methods.settings import Settings
 from cse_platform.errors import NotInstalledError
 from cse_platform.secrets import mask_values
 
@@ -34,7 +34,7 @@ NULL_HINT = "; YAML writes None as null"
 _WORDS = read_own_table(Path(__file__).with_name("other_words.csv"))
 SAME_THING = {word: row["ours"] for row in _WORDS for word in row["theirs"].split()}
 """Our name for each word that other tools use."""
-_BLOCKS = {row["ours"]: row["block"] for row in _WORDS if row["block"]}
+BLOCKS = {row["ours"]: row["block"] for row in _WORDS if row["block"]}
 """The block of a key that is often written beside the blocks."""
 _EXPECTED = {
     row["type"]: row["expected"]
@@ -51,23 +51,18 @@ _FORMS = {
 }
 """How a block is written, by its path, and a value for it if the file has none that fits."""
 
-_INSTEAD = {
-    "search.timeout": "; write budget: {time: …}, such as {time: 2h}",
-    "search.objectives": (
-        "; removed in 0.1.0: a search has one objective, which dev: {search: …} names; for "
-        "several, read search.db with Optuna's own tools"
-    ),
-    "search.constraints": (
-        "; removed in 0.1.0: choose among the trials by their metrics, on the page, or read "
-        "search.db with Optuna's own tools"
-    ),
+_NO_SAMPLERS = {
+    **{
+        pruner: f"it stops trials: 'pruner: {pruner}'"
+        for pruner in ("hyperband", "successive_halving")
+    },
     **dict.fromkeys(
         ("nsgaii", "nsgaiii"),
-        "; removed in 0.1.0: a search has one objective, for which use 'tpe'; for several, read "
+        "removed in 0.1.0: a search has one objective, for which use 'tpe'; for several, read "
         "search.db with Optuna's own tools",
     ),
 }
-"""What to write instead of keys of other tools, and of keys and samplers of earlier versions."""
+"""What to do instead of naming as a sampler what is none."""
 
 
 @dataclass(frozen=True)
@@ -145,18 +140,17 @@ def joined_problems(problems: Iterable[Problem]) -> str:
     return "; ".join(f"{dotted_path(p.path)}: {p.text}".removeprefix(": ") for p in problems)
 
 
+def find_our_word(name: str) -> str:
+    """Find our word for one that other tools use, in any case; the name itself if there is none."""
+    return SAME_THING.get(name.lower(), name)
+
+
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """Suggest the known name that was meant, as the end of a sentence; empty if none is near."""
     known = list(known)
-    ours = SAME_THING.get(name.lower(), name.lower())
+    ours = find_our_word(name.lower())
     close = [ours] if ours in known else nearest_names(name, known)
-    if close:
-        return f"; did you mean {close[0]!r}?"
-    if "tpe" not in known:  # no sampler is expected
-        return ""
-    if ours in ("hyperband", "successive_halving"):
-        return f"; it stops trials: 'pruner: {ours}'"
-    return _INSTEAD.get(name, "")
+    return f"; did you mean {close[0]!r}?" if close else ""
 
 
 def decimal_hint(written: str) -> str:
@@ -211,7 +205,7 @@ def expanding_kind(*, default: str) -> BeforeValidator:
 
 
 def problems_in(
-    error: ValidationError, data: Any, *, model: type[BaseModel] | None = None
+    error: ValidationError, data: Any, *, model: type[Settings] | None = None
 ) -> list[Problem]:
     """List the problems in a validation error of `data`, plain values; paths start there.
 
@@ -244,6 +238,9 @@ def problems_in(
         if not isinstance(given, dict):
             text = got.strip("'")
             hint = did_you_mean(text, re.findall(r"'([^']+)'", wanted))
+            if not hint and "sampler" in path[-2:]:
+                instead = _NO_SAMPLERS.get(find_our_word(text.lower()))
+                hint = f"; {instead}" if instead else ""
             if given == PYTHON_NULL:
                 hint = NULL_HINT
             elif wanted in ("a list", "a mapping") and (part := unquoted_part(given)):
@@ -262,7 +259,7 @@ def problems_in(
     return list(dict.fromkeys(problems))
 
 
-def _translate_error(detail: ErrorDetails, model: type[BaseModel] | None) -> list[Problem]:
+def _translate_error(detail: ErrorDetails, model: type[Settings] | None) -> list[Problem]:
     cause = detail.get("ctx", {}).get("error")
     if isinstance(cause, ProblemsError):
         return list(cause.problems)
@@ -275,22 +272,15 @@ def _translate_error(detail: ErrorDetails, model: type[BaseModel] | None) -> lis
         return [Problem(steps, str(cause))]
     if detail["type"] == "extra_forbidden":
         *path, key = detail["loc"]
-        fields = [pair for part in _find_models(path, model) for pair in part.model_fields.items()]
+        parts = _find_models(path, model)
+        fields = [pair for part in parts for pair in part.model_fields.items()]
         known = sorted({name for name, info in fields if info.repr})  # others are not for files
         names = f"; known: {', '.join(known)}" if known else ""
         if "kind" in known and not any(i.is_required() for n, i in fields if n != "kind"):
             names += f"; --set {dotted_path((*path[:-1],))}={path[-1]} drops all other keys"
-        hint = _INSTEAD.get(f"{path[-1]}.{key}" if path else "") or did_you_mean(str(key), known)
-        ours = SAME_THING.get(str(key).lower(), str(key))
-        if "checkpoint" in known and key in OwnPairs.model_fields:
-            setting = "" if key == "file" else f", {key}: …"
-            hint = f"; write checkpoint: {{file: …{setting}}}"
-        elif key == "best_of" and {"model", "pooler"}.issubset(known):
-            hint = "; write {best: {method: …, backbone: …}} for a model of an earlier stage"
-        elif {"search", "space"}.issubset(known) and (block := _BLOCKS.get(ours)):
-            hint = f"; write {block}: {{{ours}: …}}"
-            if ours in TableSettings.model_fields:
-                hint += f", or {{file: …, {ours}: …}} of a dev or test set"
+        elsewhere = {k: text for part in parts for k, text in part.elsewhere.items()}
+        instead = elsewhere.get(str(key)) or elsewhere.get(find_our_word(str(key)))
+        hint = f"; {instead}" if instead else did_you_mean(str(key), known)
         if hint == "; did you mean 'sampler'?":
             kinds = [
                 kind
@@ -307,7 +297,7 @@ def _translate_error(detail: ErrorDetails, model: type[BaseModel] | None) -> lis
     return [Problem((), str(cause) if cause else detail["msg"])]
 
 
-def _find_models(loc: Sequence[str | int], model: type[BaseModel] | None) -> list[type[BaseModel]]:
+def _find_models(loc: Sequence[str | int], model: type[Settings] | None) -> list[type[Settings]]:
     """Find the models that can be at `loc`; a union tag in it, a name or a kind, selects one."""
     here = [model] if model else []
     for step in loc:
@@ -324,10 +314,10 @@ def _find_models(loc: Sequence[str | int], model: type[BaseModel] | None) -> lis
     return here
 
 
-def _iterate_models(annotation: Any) -> Iterator[type[BaseModel]]:
+def _iterate_models(annotation: Any) -> Iterator[type[Settings]]:
     if isinstance(annotation, type) and issubclass(annotation, RootModel):
         yield from _iterate_models(annotation.model_fields["root"].annotation)
-    elif isinstance(annotation, type) and issubclass(annotation, BaseModel):
+    elif isinstance(annotation, type) and issubclass(annotation, Settings):
         yield annotation
     else:
         for part in get_args(annotation):

@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 from pydantic import Field, ValidationError, ValidationInfo, model_validator
 
@@ -13,6 +13,7 @@ from cse_methods.config import MethodConfig
 from cse_methods.contract import Method
 from cse_methods.data.corpus_spec import Corpora
 from cse_methods.data.dev_selection import DevSelection
+from cse_methods.files.table_settings import TableSettings
 from cse_methods.precision import auto_precision
 from cse_methods.registry import get_method
 from cse_methods.settings import Settings
@@ -31,6 +32,7 @@ from cse_platform.sweep.blocks import (
 )
 from cse_platform.sweep.examples import MOST_DRAWN, Examples, find_examples
 from cse_platform.sweep.problems import (
+    BLOCKS,
     Problem,
     ProblemsError,
     format_value,
@@ -64,9 +66,18 @@ METHOD_WIDE = ("backbone", "corpus", "data", "dev")
 """Settings of every method that are top-level keys of a sweep and never searched."""
 
 
+def explain_place(block: str, key: str) -> str:
+    """Say how a key is written that belongs into a block."""
+    of_table = f", or {{file: …, {key}: …}} of a dev or test set"
+    return f"write {block}: {{{key}: …}}" + of_table * (key in TableSettings.model_fields)
+
+
 class SweepSpec(Settings):
     """One sweep: a method on a backbone, its fixed settings, its space and its search."""
 
+    elsewhere: ClassVar[Mapping[str, str]] = {
+        key: explain_place(block, key) for key, block in BLOCKS.items()
+    }
     sweep: Slug = Field(description="identity of the sweep")
     method: str = Field(min_length=1)
     backbone: PathOrUrl

@@ -373,16 +373,12 @@ def name_file(path: Path) -> str:
     return "standard input" if path == STANDARD_INPUT else str(path)
 
 
-_BLOCK_FORM = re.compile(r"no such key; write (\w+): \{(\w+): …\}")
-
-
 def format_problems(
     path: Path, what: str, problems: Sequence[Problem], source: YamlDocument
 ) -> str:
     """Format the problems of a file under a heading, one per line, in the order of the file.
 
-    A key that is misspelt is not called missing, too. For `--set`, the block of a key is written as
-    a path.
+    A key that is misspelt is not called missing, too.
     """
     misspelt = {
         (*problem.path[:-1], near[1])
@@ -398,10 +394,6 @@ def format_problems(
         label = f"line {origin}" if isinstance(origin, int) else origin
         name = f", {dotted_path(steps)}" if steps else ""
         order = (origin if isinstance(origin, int) else float("inf"), label, name)
-        option, _, value = str(label).partition("=")
-        text = problem.text
-        if option == f"--set {dotted_path(steps)}" and (form := _BLOCK_FORM.match(text)):
-            text = f"no such key; write --set {dotted_path((*steps[:-1], *form.groups()))}={value}"
-        lines.append((order, f"  {label}{name}: {text}"))
+        lines.append((order, f"  {label}{name}: {problem.text}"))
     texts = [text for _, text in sorted(dict.fromkeys(lines))]
     return "\n".join([f"{name_file(path)} {what}:", *texts])

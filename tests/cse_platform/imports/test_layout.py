@@ -227,7 +227,7 @@ def test_files_and_the_command(tmp_path, runs, stored) -> None:
     assert f"{tmp_path}/t.csv, line 2 (a), seed: expected a whole" in told
     words[1] = (tmp_path / "t.csv").rename(tmp_path / "t.xlsx")
     told = invoke(main, *words[:4], "--runs", tmp_path / "none", code=1).output
-    assert told.endswith("expected .csv, .tsv, .jsonl, .parquet; save it as one of these\n")
+    assert told.endswith("save it as .csv, .tsv, .jsonl, .parquet\n")
     assert not (tmp_path / "none").exists()
 
 

@@ -1,27 +1,16 @@
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 import pytest
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import Field, model_validator
 
 from cse_methods.config import TrainingConfig
 from cse_methods.contract import Method, Paper, PublishedSettings, Run
 from cse_methods.errors import SettingError
 from cse_methods.registry import get_method, register
-from cse_methods.settings import Settings
+from cse_methods.training.teachers import TeacherSpec
 from cse_platform.sweep.file import load_sweep
 from cse_platform.sweep.spec import SweepSpec
-
-
-class ToyTeacher(Settings):
-    """A teacher by name, and how its token vectors become one."""
-
-    model: str = Field(min_length=1)
-    pooler: Literal["cls", "avg"] = "cls"
-
-
-def _as_teacher(value: Any) -> Any:
-    return {"model": value} if isinstance(value, str) else value
 
 
 class ToyConfig(TrainingConfig):
@@ -31,7 +20,7 @@ class ToyConfig(TrainingConfig):
     rank_loss: Literal["listnet", "listmle"] = "listnet"
     tau3: float | None = Field(default=None, gt=0)
     views: int = Field(default=2, ge=1, le=8)
-    teachers: tuple[Annotated[ToyTeacher, BeforeValidator(_as_teacher)], ...] = ()
+    teachers: tuple[TeacherSpec, ...] = ()
     phrases: str | None = None
 
     def files(self) -> tuple[str, ...]:

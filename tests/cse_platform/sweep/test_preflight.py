@@ -197,7 +197,7 @@ def test_what_no_hub_has_is_refused(toy: Method, tmp_path: Path) -> None:
     spec = sweep(backbone="brt-base", corpus=["builtin", "no-such-corpus"])
     (backbone, nearest), (corpus, unknown) = problems(spec)
     assert (backbone, corpus) == ("backbone", "corpus")
-    assert "no backbone 'brt-base'. Did you mean 'bert-base'" in nearest
+    assert "no encoder 'brt-base'. Did you mean 'bert-base'" in nearest
     assert "no-such-corpus" in unknown
     ((_, told),) = problems(sweep(backbone=str(tmp_path / "nowhere")))
     assert "nowhere': there is no such folder" in told

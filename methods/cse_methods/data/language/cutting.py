@@ -44,7 +44,7 @@ def load_tokenizer(name: str) -> Any:
     folder = fetch_backbone(resolve_backbone(name))
     if explain_foreign(folder):
         raise BackboneError(
-            f"backbone {name!r} has no word pieces that are read here; count in those of "
+            f"encoder {name!r} has no word pieces that are read here; count in those of "
             "another, or leave split_at out"
         )
     return read_tokenizer(folder, name)
