@@ -147,6 +147,15 @@ def test_clean_scores_stand_on_the_page_when_asked_for(cleaned: Path) -> None:
     assert "On all rows" in told(client, f"/parts/differences/compare?{rows}")
 
 
+def test_the_head_of_a_trial_has_the_papers_average_and_not_the_clean_one(cleaned: Path) -> None:
+    with open_store(clean_url(cleaned)) as store:
+        trial = Leaderboard(store).trial("simcse#2")
+    scores = {s.metric: s.value for s in trial.scores if s.task == "avg_sts"}
+    assert abs(scores["clean"] - scores["spearman"]) > 0.001
+    page = told(create_app(clean_url(cleaned)).test_client(), f"/trials/{trial.key}")
+    assert f"<dt>STS average, test</dt><dd>{100 * scores['spearman']:.2f}</dd>" in page
+
+
 BOTH = "rows=simcse,hicl"
 
 

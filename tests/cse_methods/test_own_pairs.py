@@ -220,7 +220,11 @@ IDS: Any = [(f"q{n}", row[1], row[2]) for n, row in enumerate(ROWS)]
 GLUE: Any = [(n, f"id{n}", *row) for n, row in enumerate(ROWS)]
 NAMED = r"state columns: .* in a sweep file"
 BROKEN: list[tuple[str, bytes, str]] = [
-    ("my.txt", b"a\tb\t1\n", r"my\.txt: .*expected \.csv, \.tsv.*sweep file its format: csv, tsv"),
+    (
+        "my.txt",
+        b"a\tb\t1\n",
+        r"my\.txt: .*save it as \.csv, \.tsv.*sweep file its format: csv, tsv",
+    ),
     *(("my.tsv", as_tsv(ROWS[:n]), rf"{n} pairs, expected at least 10") for n in (1, 9)),
     *(("my.tsv", content, "no rows; expected two") for content in (b"", b"\n\n")),
     ("my.tsv", as_tsv(ROWS, ("a", "b", "c")), rf"line 1: neither a header.*'a', 'b', 'c'; {NAMED}"),
@@ -252,9 +256,13 @@ BROKEN: list[tuple[str, bytes, str]] = [
     (
         "my.csv",
         as_tsv(ROWS),
-        r'line 1: .* separated by tabs; state separator: "\\t" .*save it with commas',
+        r'line 1: .* separated by tabs; save it with commas, or state separator: "\\t" ',
     ),
-    ("my.tsv", as_tsv(ROWS).replace(b"\t", b"||"), r'line 1: .*separator: "\|\|" .*with tabs'),
+    (
+        "my.tsv",
+        as_tsv(ROWS).replace(b"\t", b"||"),
+        r'line 1: .*with tabs, or state separator: "\|\|" ',
+    ),
     ("my.tsv", edited(5, "a\tb\t1e999"), r"line 5: the score is '1e999'; expected a number$"),
     ("my.jsonl", as_jsonl(ROWS).replace(b"2.5", b"9" * 400), r"line 6: the score is 9+; expected"),
     ("my.jsonl", as_jsonl(ROWS).replace(b"}", b', "score": 1}'), "line 1: the key 'score' stands"),

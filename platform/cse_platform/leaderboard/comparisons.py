@@ -346,9 +346,10 @@ def _find_largest_group(
     columns: BoardFamily,
     evaluations: Mapping[str, EvaluationRecord],
 ) -> tuple[dict[str, LeaderboardRow], list[str]]:
-    """Find the most rows that share tasks and data, the first among equals, and these tasks.
+    """Find the most rows that share tasks and data, and these tasks.
 
-    They share all tasks of the family's first average if two rows do, else any task.
+    Among equals, data that is known comes first, then the first row. They share all tasks of the
+    family's first average if two rows do, else any task.
     """
     headline = next(iter(columns.averages), None)
     tasks = columns.columns_of(headline) if headline else columns.columns
@@ -368,7 +369,11 @@ def _find_largest_group(
         scored = [(name, pair) for name in rows for pair in data[name].items()]
         pairs = group_by(scored, itemgetter(1)).values()
         groups = [[name for name, _ in group] for group in pairs]
-    kept = max(groups, key=len, default=[])
+
+    def is_known(name: str) -> bool:
+        return UNCHECKED_DATA.isdisjoint(score.source for score in rows[name].scores.values())
+
+    kept = max(groups, key=lambda group: (len(group), is_known(group[0])), default=[])
     shared = [
         task
         for task in tasks
@@ -445,14 +450,19 @@ def compare_dev_rows(
             f"{dev.search} ({dev.source}, identity {dev.identity[:HASH_DIGITS]})"
             for dev in (first.dev, second.dev)
         )
-        is_unchecked = bool(UNCHECKED_DATA & {first.dev.source, second.dev.source})
-        if is_unchecked and first.dev.search == second.dev.search:
+        sources = {first.dev.source, second.dev.source}
+        if sources & UNCHECKED_DATA and first.dev.search == second.dev.search:
             raise ComparisonError(
                 f"{a} and {b} were judged on dev sets that are not known to be the same: "
-                f"{' and '.join(sets)}; import the scores of both under one sweep"
+                f"{' and '.join(sets)}; "
+                + (
+                    "import the scores of both under one sweep"
+                    if sources <= UNCHECKED_DATA
+                    else "only rows of one source are compared on dev"
+                )
             )
         way_out = "; select rows with --identity, or run one of them on the dev sets of the other"
-        if is_unchecked:
+        if sources & UNCHECKED_DATA:
             way_out = ", so no comparison on dev is possible"
         raise ComparisonError(
             f"{a} and {b} were judged on different dev sets: {' and '.join(sets)}{way_out}"

@@ -2,9 +2,9 @@
 start from.
 """
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from statistics import fmean
 from typing import Any
@@ -316,36 +316,22 @@ def _build_overviews(
     now = now or datetime.now(UTC)
     states = _count_states(session, sweeps)
     best = best_trials(session, sweeps)
-    holders_by_sweep = lease_owners(session)
-    waiting, enqueued = defaultdict[str, list[str]](list), Counter[str]()
-    limits = dict[str, SweepRequested]()
-    acts = defaultdict[str, list[SweepRequested]](list)
-    for request in session.scalars(select(SweepRequestRecord).order_by(SweepRequestRecord.id)):
-        if request.taken is None:
-            waiting[request.sweep].append(_format_request(request.event))
-            continue
-        taken = SweepRequested.model_validate(request.event)
-        match taken.action:
-            case "enqueue":
-                enqueued[request.sweep] += 1
-            case "limit":
-                limits[request.sweep] = taken
-            case "stop" | "retry":
-                acts[request.sweep].append(taken)
+    holders, requests = lease_owners(session), _read_requests(session)
     written = read_annotations(session, "sweep")
     starts = selectinload(SweepRecord.starts).load_only(SweepStartRecord.started)
     query = select(SweepRecord).options(starts, selectinload(SweepRecord.tags))
     overviews = dict[int, SweepOverview]()
     for record in session.scalars(query.where(SweepRecord.id.in_(sweeps))):
+        asked = requests[record.name]
         written_here = written.get(record.name, Annotations())
         counts = {"RUNNING": 0, "COMPLETE": 0, "PRUNED": 0, "FAIL": 0} | states[record.id]
         trials = sum(counts.values())
         left_behind = 0 if record.state == "COMPLETE" else _count_left_behind(session, record)
         planned = None
         if record.planned is not None:
-            planned = record.planned + enqueued[record.name] + left_behind
+            planned = record.planned + asked.enqueued + left_behind
         restarted = record.starts[-1].started if record.starts else record.started
-        state = state_of(record.state, holders_by_sweep.get(record.name))
+        state = state_of(record.state, holders.get(record.name))
         if state == "COMPLETE" and not counts["COMPLETE"]:
             state = "FAILED"
         runs = state == "RUNNING"
@@ -362,19 +348,19 @@ def _build_overviews(
         all_ended = moves and missing == 0 and not counts["RUNNING"]
         has_models = counts["COMPLETE"] > 0
         scoring = all_ended and has_models and record.spec.get("evaluate") is not None
-        at_most, limit = stored_at_most(record.spec), limits.get(record.name)
-        if limit is not None and limit.time > restarted:  # a start goes by the file again
-            at_most = limit.at_most
+        at_most = stored_at_most(record.spec)
+        if asked.limit is not None and asked.limit.time > restarted:
+            at_most = asked.limit.at_most  # until the next start, which goes by the file again
         overviews[record.id] = SweepOverview(
             **{name: getattr(record, name) for name in _OF_SWEEP},
             tags=tuple(sorted({tag.tag for tag in record.tags}.union(written_here.tag_names))),
             written=written_here,
             state=state,
-            holder=holders_by_sweep.get(record.name),
-            asked=tuple(waiting[record.name]),
+            holder=holders.get(record.name),
+            asked=tuple(asked.waiting),
             acting=tuple(
                 _format_request(act.model_dump())
-                for act in acts[record.name]
+                for act in asked.acts
                 if runs and act.time > restarted and _is_unfinished(session, record.id, act)
             ),
             restarted=restarted,
@@ -389,6 +375,39 @@ def _build_overviews(
             quiet=(now - heard).total_seconds() if runs else None,
         )
     return overviews
+
+
+@dataclass
+class _Requests:
+    """What people have asked of a sweep."""
+
+    waiting: list[str] = field(default_factory=list)
+    """What no driver has taken yet, in words."""
+    enqueued: int = 0
+    """The number of trials that they added."""
+    limit: SweepRequested | None = None
+    """The last limit of trials at once."""
+    acts: list[SweepRequested] = field(default_factory=list)
+    """The stops and retries that a driver has taken."""
+
+
+def _read_requests(session: Session) -> Mapping[str, _Requests]:
+    """Read the requests of each sweep; a sweep without one has none."""
+    requests = defaultdict[str, _Requests](_Requests)
+    for record in session.scalars(select(SweepRequestRecord).order_by(SweepRequestRecord.id)):
+        asked = requests[record.sweep]
+        if record.taken is None:
+            asked.waiting.append(_format_request(record.event))
+            continue
+        taken = SweepRequested.model_validate(record.event)
+        match taken.action:
+            case "enqueue":
+                asked.enqueued += 1
+            case "limit":
+                asked.limit = taken
+            case "stop" | "retry":
+                asked.acts.append(taken)
+    return requests
 
 
 def _count_states(session: Session, sweeps: Sequence[int]) -> Mapping[int, dict[str, int]]:

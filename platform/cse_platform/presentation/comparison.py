@@ -168,7 +168,10 @@ def _describe_tests(compared: Comparison | Matrix) -> Iterator[str]:
     for name, problem in limits.without_pairs.items():
         yield f"{name} is compared over its seeds only: {problem}."
     if limits.left_out:
-        yield f"Left out, scored on other tasks or data: {', '.join(limits.left_out)}."
+        yield (
+            f"Left out, scored on other tasks or data: {', '.join(limits.left_out)}; name two rows "
+            "to compare these."
+        )
     if (on_all := limits.all_rows) is not None:
         a, b = (row.name for row in compared.rows)
         yield (

@@ -199,7 +199,8 @@ class ReportReceiver:
         if live.stopped or live.refused:
             self.record_end(live)  # it was being stopped anyway
             return
-        trial = live.trial
+        trial, file = live.trial, self.errors / f"trial-{live.trial.number}.txt"
+        earlier = f"\nBefore, it failed with:\n{file.read_text()}" if file.exists() else ""
 
         def write_traceback() -> None:
             self.errors.mkdir(parents=True, exist_ok=True)
@@ -207,7 +208,7 @@ class ReportReceiver:
             if output_file(self._folder, trial.number).exists():
                 logs = f"cse-sweep logs {self.state.spec.sweep} --trial {trial.number}"
                 text += f"\nIts output: {logs}\n"
-            (self.errors / f"trial-{trial.number}.txt").write_text(text)
+            file.write_text(text + earlier)
 
         wait_for_room(write_traceback, what=f"the traceback of trial {trial.number}")
         live.cut_offs[failure.end] += 1

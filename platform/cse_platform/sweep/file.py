@@ -88,7 +88,9 @@ def _write_override(source: YamlDocument, steps: list[str], value: Any, option: 
             source.origins[path] = option
         parent = parent[key]
     key = _resolve_key(parent, steps[-1], path)
-    if (not path or path[:-1] == ("stages",)) and (ours := find_our_word(str(key))) in BLOCKS:
+    is_of_sweep = not path or path[:-1] == ("stages",)
+    if is_of_sweep and key not in SweepSpec.model_fields and find_our_word(str(key)) in BLOCKS:
+        ours = find_our_word(str(key))
         place = dotted_path((*path, BLOCKS[ours], ours))
         raise OverrideError(f"no such key; write --set {place}={option.partition('=')[2]}")
     if value is None and isinstance(parent, dict) and path[-1:] == ("space",):

@@ -92,6 +92,18 @@ def test_data_that_nobody_checked_are_those_of_one_recorded_sweep_or_of_imports(
     assert ranked == {"tuned": 2, "plain": 2, "other": 1, "taken": 2, "typed": 2}
 
 
+def test_of_as_many_rows_on_other_data_those_on_known_data_are_compared(board, reader) -> None:
+    """Though the imported ones have the higher dev scores."""
+    for number, source in enumerate(("imported", "imported", "builtin", "builtin")):
+        of = {"sweep": f"s{number}", "method": f"m{number}", "backbone": "bert-large"}
+        key = f"{number}" * 64
+        scores = make_evaluation({"sts12": 0.5}, source=source, sweep=of["sweep"], trial=key)
+        life = trial_life(1, {9: 0.9 - number / 10}, trial=key, configuration=key, **of)
+        apply_events(board, [sweep_started(**of), *life, scores])
+    found = reader.compare_all(Filters(backbone="bert-large"))
+    assert (found.names, found.limits.left_out) == (("m2", "m3"), ("m0", "m1"))
+
+
 def test_rows_without_an_average_rank_by_the_task_that_most_have(board, reader) -> None:
     for number, task in enumerate(("sts12", "stsb", "stsb")):
         named = {"method": f"m{number}", "backbone": "bert-base"}

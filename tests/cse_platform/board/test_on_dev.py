@@ -124,7 +124,7 @@ def test_unlike_dev_sets_are_refused_and_models_that_score_otherwise(lab) -> Non
     with open_leaderboard(lab) as reader:
         name, row = reader.row("simcse")
         taken = replace(row, dev=replace(row.dev, identity="other", source="imported"))
-        with pytest.raises(ComparisonError, match=r"not known to be the same: .* under one sweep"):
+        with pytest.raises(ComparisonError, match=r"not known to be the same: .* of one source"):
             compare_dev_rows({name: row, "taken": taken}, pairs_of(reader))
         taken = replace(taken, dev=replace(taken.dev, search="stsb"))
         with pytest.raises(

@@ -250,9 +250,10 @@ def test_a_trial_whose_process_died_goes_on_three_times(one, caplog) -> None:
     drive, key = one
     points(drive, key, {0: 0.3, 2: 0.5})
     traceback = drive.folder / "errors" / "trial-0.txt"
-    for _ in range(3):
+    for crash in (1, 2, 3):
         drive.fail(key, "SIGKILL", crashed=True)
-        assert traceback.read_text() == "all of SIGKILL\n"  # it has printed nothing
+        told = traceback.read_text().split("\nBefore, it failed with:\n")
+        assert told == ["all of SIGKILL\n"] * crash  # it has printed nothing
         assert drive.history.trials[key].state == "RUNNING"
         (plan,) = drive.start()
         assert (plan.key, plan.resumed_from) == (key, 2)
@@ -266,7 +267,7 @@ def test_a_trial_whose_process_died_goes_on_three_times(one, caplog) -> None:
     drive.fail(key, "SIGKILL", crashed=True)
     assert (finished(drive, key).state, finished(drive, key).error) == ("FAIL", "SIGKILL")
     logs = f"cse-sweep logs {drive.spec.sweep} --trial 0"
-    assert traceback.read_text() == f"all of SIGKILL\n\nIts output: {logs}\n"
+    assert traceback.read_text().startswith(f"all of SIGKILL\n\nIts output: {logs}\n\nBefore, ")
     drive.run().assert_sound()
 
 

@@ -157,10 +157,10 @@ def test_a_file_that_is_no_mapping_or_cannot_be_read(tmp_path: Path) -> None:
 def test_overrides_replace_and_add_and_say_which_stage(tmp_path: Path) -> None:
     path = tmp_path / "a.yaml"
     path.write_text(TOY)
-    overrides = ["sweep=b", "search.trials=3", "fixed.teachers.1=three", "data="]
+    overrides = ["sweep=b", "method=toy", "search.trials=3", "fixed.teachers.1=three", "data="]
     overrides += ["seeds.confirm={top: 1, seeds: [0]}", "space.views=[2, 3]", "fixed.epochs=2"]
     (spec,) = load_sweep(path, overrides=overrides).stages
-    assert (spec.sweep, spec.search.trials, spec.data) == ("b", 3, None)
+    assert (spec.sweep, spec.method, spec.search.trials, spec.data) == ("b", "toy", 3, None)
     assert spec.seeds.confirm and spec.seeds.confirm.seeds == (0,)
     assert spec.fixed == {"temperature": 0.1, "teachers": ["one", "three"], "epochs": 2}
     assert spec.space["views"].choices == (2, 3)  # type: ignore[union-attr]

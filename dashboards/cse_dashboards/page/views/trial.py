@@ -26,6 +26,7 @@ from cse_platform.leaderboard.families import BENCHMARK
 from cse_platform.leaderboard.trial_details import TrialDetails
 from cse_platform.presentation.tables import Block, Heading
 from cse_platform.presentation.trial import score_grid, trial_page
+from cse_platform.tracking.events import MAIN_METRICS, TrialScore
 from cse_platform.tracking.output import read_output
 
 MOST_LINES, MOST_PRINTED = 200, 20_000
@@ -58,9 +59,7 @@ def show_trial(key: str) -> str:
         "trial.html",
         details=details,
         searched={n: v for n, v in details.configuration.values.items() if n in searched},
-        tested=min(
-            tested, key=lambda score: not score.task.startswith(("avg_", BENCHMARK)), default=None
-        ),
+        tested=min(tested, key=_rank_score, default=None),
         entries=entries,
         sections=_group_blocks(blocks),
         scores=score_grid([*details.main_scores, *details.scores]),
@@ -74,6 +73,12 @@ def show_trial(key: str) -> str:
         machine=machine_picture(details.curve),
         printed=printed,
     )
+
+
+def _rank_score(score: TrialScore) -> tuple[bool, bool]:
+    """Rank a score for the head of the page: of a main metric, and of an average, first."""
+    is_average = score.task.startswith(("avg_", BENCHMARK))
+    return score.metric not in MAIN_METRICS, not is_average
 
 
 def _group_blocks(blocks: Iterable[Block]) -> dict[str, list[Block]]:

@@ -61,8 +61,8 @@ def register_model(
         if run is None:
             raise NotFoundError(
                 f"MLflow at {mask_url(uri)} has no finished run of trial {trial[:16]} in "
-                f"experiment {experiment!r}; name the sweep's store with CSE_MLFLOW_URI, or run "
-                "cse-sweep on its file again to fill the store"
+                f"experiment {experiment!r}; name the sweep's runs folder with --runs or "
+                "its store with CSE_MLFLOW_URI, or fill it: run cse-sweep on its file again"
             )
         store.refuse_foreign_artifacts(uri, str(run.info.artifact_uri), artifacts=artifacts)
         from mlflow.exceptions import MlflowException
