@@ -15,7 +15,7 @@ from cse_methods.evaluation.evaluate import evaluate
 from cse_methods.evaluation.models import Model, open_model
 from cse_methods.evaluation.results import Evaluation
 from cse_methods.evaluation.test_sets.availability import missing_tests
-from cse_methods.files.named import expand
+from cse_methods.files.named import expand, nearest_file_hint
 from cse_methods.referenced_tasks.library import fetch_references
 from cse_methods.referenced_tasks.snapshots import missing_references, with_snapshots
 from cse_methods.tasks import OwnSet, Tasks
@@ -162,7 +162,8 @@ def _find_reference(model: str, leaderboard: str) -> str | None:
             board.session() as session,
         ):
             return find_one_trial(session, model).key
-        raise BackboneError(f"{model!r} is neither a folder nor a trial: {error}") from None
+        near = nearest_file_hint(folder.absolute())
+        raise BackboneError(f"{model!r} is neither a folder nor a trial: {error}{near}") from None
     return None
 
 

@@ -207,10 +207,10 @@ def _explain_no_published(
     shown = family_named(board.family)
     if not any(is_on_tests(row, shown) for row in board.published):
         selected = ", ".join(filter(None, (published, filters.backbone, filters.method)))
+        other = "choose other scores with --tasks, or " * bool(board.published)
         yield (
             f"No published row{f' of {selected}' * bool(selected)} has test scores of "
-            f"{board.family}; choose other scores with --tasks, or show a whole table with "
-            "`cse-leaderboard paper PAPER TABLE`."
+            f"{board.family}; {other}show a whole table with `cse-leaderboard paper PAPER TABLE`."
         )
 
 

@@ -45,7 +45,7 @@ def paper_command(
         cse-leaderboard paper rankcse --format markdown
         cse-leaderboard paper rankcse 2
     """
-    from cse_platform.errors import NoStoreError, NotFoundError
+    from cse_platform.errors import NoStoreError
     from cse_platform.leaderboard.api import open_leaderboard
     from cse_platform.leaderboard.papers import (
         PaperProgress,
@@ -54,9 +54,8 @@ def paper_command(
         paper_table,
         read_paper_files,
     )
-    from cse_platform.leaderboard.published.rows import published_rows, rows_of_table
+    from cse_platform.leaderboard.published.rows import published_rows, rows_of_paper, rows_of_table
     from cse_platform.presentation.paper import paper_document, papers_document
-    from cse_platform.sweep.problems import did_you_mean
 
     shown: PaperTable | list[PaperProgress]
     if table is None:
@@ -75,9 +74,6 @@ def paper_command(
         print_document(paper_document(shown), format=format)
         return
     if name:
-        papers = sorted({row.paper for row in shown})
-        shown = [row for row in shown if row.paper == name]
-        if not shown:
-            hint = did_you_mean(name, papers) or f"; there are {', '.join(papers)}"
-            raise NotFoundError(f"there is no paper {name!r}{hint}")
+        known = rows_of_paper(name, published_rows(files=published_files))
+        shown = [row for row in shown if row.paper == known[0].paper]
     print_document(papers_document(shown), format=format)

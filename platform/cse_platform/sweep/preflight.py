@@ -21,7 +21,13 @@ from cse_methods.data.corpora import load_corpus, missing_corpora
 from cse_methods.data.corpus import Corpus
 from cse_methods.data.dev_sets import missing_dev_data
 from cse_methods.data.doubts import corpus_doubts
-from cse_methods.data.own.reading import describe_own_pairs, refuse_dev_as_test, with_checksum
+from cse_methods.data.overlap import pair_key
+from cse_methods.data.own.reading import (
+    describe_own_pairs,
+    load_own_pairs,
+    refuse_dev_as_test,
+    with_checksum,
+)
 from cse_methods.data.source import data_source
 from cse_methods.encoders.backbones import (
     Backbone,
@@ -171,6 +177,7 @@ def describe_doubts(
         )
     if spec.evaluate:
         doubts += _find_unrankable(spec.evaluate.parsed_tasks.ranking, spec.data)
+        doubts += _find_shared_pairs(spec.dev.files.values(), spec.evaluate.files.values())
     if sizes:
         doubts += corpus_doubts(sizes.corpus, backbone=spec.backbone)
     doubts += published_notes(spec, method)
@@ -202,6 +209,21 @@ def _find_unrankable(tasks: Sequence[str], data: str | None) -> Iterator[str]:
             "evaluate: ranking gets no score, because no sentence of the built-in test sets stands "
             f"in more than {MORE_THAN} pairs"
         )
+
+
+def _find_shared_pairs(dev: Iterable[OwnSet], tests: Iterable[OwnSet]) -> Iterator[str]:
+    """Find out which of a lab's own test sets hold pairs of its own dev sets."""
+    of_dev, of_tests = (
+        [load_own_pairs(own) for own in sets if isinstance(own, OwnPairs)] for sets in (dev, tests)
+    )
+    known = {pair_key(*pair) for one in of_dev for pair in zip(one.first, one.second, strict=True)}
+    for one in of_tests:
+        pairs = list(zip(one.first, one.second, strict=True))
+        if shared := sum(pair_key(*pair) in known for pair in pairs):
+            yield (
+                f"evaluate: {shared} of the {len(pairs)} pairs of {one.task} are in the file's "
+                "own dev sets, and a test set must not guide training"
+            )
 
 
 def _compare_trials(spec: SweepSpec, method: Method) -> Iterator[str]:

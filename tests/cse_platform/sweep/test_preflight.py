@@ -448,3 +448,17 @@ def test_an_encoder_that_drops_nothing_out_is_doubted(spec, tmp_path) -> None:
         lines = doubts(sweep, None)
         assert any("set dropout: 0.1" in line for line in lines) is told
     assert doubts(spec(), None) == []
+
+
+def test_pairs_of_a_dev_set_in_a_test_set_are_doubted(spec, tmp_path) -> None:
+    pairs = [f"a sentence {n}\tanother one {n}\t{n % 6}\n" for n in range(30)]
+    own = {"mine": pairs[:20], "half": pairs[:20:2] + pairs[20:25], "fresh": pairs[20:]}
+    for name, rows in own.items():
+        (tmp_path / f"{name}.tsv").write_text("".join(rows))
+    dev, half, fresh = (str(tmp_path / f"{name}.tsv") for name in own)
+    sweep = spec(dev={"checkpoint": dev}, evaluate={"top": 1, "tasks": ["stsb", half, fresh]})
+    said = [line for line in doubts(sweep, None) if "pairs of" in line]
+    assert said == [
+        "evaluate: 10 of the 15 pairs of half are in the file's own dev sets, and a test set must "
+        "not guide training"
+    ]
