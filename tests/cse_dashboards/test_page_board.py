@@ -156,6 +156,19 @@ def test_the_head_of_a_trial_has_the_papers_average_and_not_the_clean_one(cleane
     assert f"<dt>STS average, test</dt><dd>{100 * scores['spearman']:.2f}</dd>" in page
 
 
+def test_the_head_of_a_trial_has_the_average_of_each_evaluation(filled_with) -> None:
+    ways = [scored("a" * 64, noise=1.0 + n, reading=way) for n, way in enumerate(("cls", "avg"))]
+    started, *life = trial_life(0, {9: 0.5}, trial="a" * 64, sweep="first")
+    events = [sweep_started("first"), started, *life]
+    events += [one.model_copy(update={"sweep": "first"}) for one in ways]
+    page = text(told(create_app(filled_with(*events)).test_client(), f"/trials/{'a' * 64}"))
+    found = re.search(r"STS average, test ([\d.]+), ([\d.]+) \(several evaluations\)", page)
+    averages = {
+        f"{100 * one.scores[-1].value:.2f}" for one in ways
+    }  # the last score is the average
+    assert found and set(found.groups()) == averages
+
+
 BOTH = "rows=simcse,hicl"
 
 

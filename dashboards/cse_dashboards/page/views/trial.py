@@ -55,11 +55,12 @@ def show_trial(key: str) -> str:
     metric = dev_metric(details.dev.search)
     searched = details.configuration.searched
     tested = [score for score in details.main_scores if score.split == "test"]
+    head = min(tested, key=_rank_score, default=None)
     return render_template(
         "trial.html",
         details=details,
         searched={n: v for n, v in details.configuration.values.items() if n in searched},
-        tested=min(tested, key=_rank_score, default=None),
+        tested=[s for s in tested if head and (s.task, s.metric) == (head.task, head.metric)],
         entries=entries,
         sections=_group_blocks(blocks),
         scores=score_grid([*details.main_scores, *details.scores]),
@@ -77,8 +78,7 @@ def show_trial(key: str) -> str:
 
 def _rank_score(score: TrialScore) -> tuple[bool, bool]:
     """Rank a score for the head of the page: of a main metric, and of an average, first."""
-    is_average = score.task.startswith(("avg_", BENCHMARK))
-    return score.metric not in MAIN_METRICS, not is_average
+    return score.metric not in MAIN_METRICS, not score.task.startswith(("avg_", BENCHMARK))
 
 
 def _group_blocks(blocks: Iterable[Block]) -> dict[str, list[Block]]:
