@@ -81,6 +81,15 @@ def test_lengths_count_special_pieces_too(tmp_path) -> None:
         ["1", "16.667%"],
     ]
     assert "texts.txt: 6 sentences in word pieces of mini." in result.stdout
+    table = tmp_path / "table.tsv"
+    table.write_text("text\tn\n" + "".join(f"{text}\t1\n" for text in texts[:3]))
+    refused = run("lengths", table, "--backbone", "mini", code=1).stderr
+    assert "name its column, {name: table.tsv, column: …}" in refused
+    stated = f"{{name: {table}, column: text}}"
+    result = run("lengths", stated, "--backbone", "mini")
+    assert "3 sentences in word pieces of mini." in result.stdout
+    wrong = run("lengths", stated.replace("column", "colum"), code=2).stderr
+    assert "colum: no such key; did you mean 'column'?" in wrong
     cases = (
         (["nosuch"], "no corpus 'nosuch'"),
         (["./nosuch.txt"], "corpus './nosuch.txt': no such file or folder\n"),
@@ -128,6 +137,10 @@ def test_what_two_files_share(tmp_path) -> None:
     assert refused.endswith("; or add --format unquoted if quotes are characters\n")
     unquoted = rows(run("overlap", text, pairs, "--format", "unquoted"))
     assert ["sentences", str(pairs), "4", "0", "0.0%"] in unquoted
+    known = tmp_path / "known.jsonl"  # which a stated format does not change
+    known.write_text('{"a": "a dog", "b": "a cat"}\n')
+    unquoted = rows(run("overlap", known, pairs, "--format", "unquoted"))
+    assert ["sentences", str(known), "2", "0", "0.0%"] in unquoted
     missing = run("overlap", table, tmp_path / "a.tx", code=1).stderr
     assert missing.endswith(f"; did you mean {text}?\n")
     folder = tmp_path / "STS15-en-test"

@@ -261,7 +261,7 @@ def trials_with_models(reader: Leaderboard, rows: Rows) -> dict[str, str]:
 def left_out(requested: Iterable[str], shown: Mapping[str, object], what: str) -> str:
     """Format a caption note that lists the requested labels without data."""
     absent = [label for label in requested if label not in shown]
-    return f" Without {what}, and left out: {', '.join(absent)}." if absent and shown else ""
+    return f" Without {what}, and left out: {'; '.join(absent)}." if absent and shown else ""
 
 
 def data_of(row: LeaderboardRow, score: Estimate | None = None) -> str:

@@ -150,7 +150,8 @@ def read_table(
             advice=advice if settings else "",
         )
     also = "" if separator == "\t" else f", separator: {json.dumps(separator)}"
-    advice = f"; or write {{file: {path}, format: unquoted{also}}} if quotes are characters"
+    key = "file" if "file" in type(stated).model_fields else "name"
+    advice = f"; or write {{{key}: {path}, format: unquoted{also}}} if quotes are characters"
     quoted, advice = kind != "unquoted", advice if settings else ""
     read = _read_records(path, lines, separator, quoted=quoted, advice=advice)
     rows = [row for row in read if "".join(row.cells).strip()]

@@ -14,6 +14,7 @@ from cse_platform.standard_streams import echo
 
 if TYPE_CHECKING:
     from cse_methods.data.check import FileCheck
+    from cse_methods.data.corpus_spec import CorpusSpec
     from cse_methods.files.table_settings import TableFormat
 
 _FOLDER = UserPath()
@@ -116,21 +117,21 @@ def fetch(folder: Path) -> None:
 def lengths(corpus: str, backbone: str, data: str | None) -> None:
     """Count the sentences of CORPUS by length in word pieces.
 
-    Special tokens count; empty lines do not. CORPUS is a name or a file as in `corpus:` of a sweep
-    file: wiki1m, builtin, or a text file. If papers print the shares of this corpus, the command
-    shows these too.
+    Special tokens count; empty lines do not. CORPUS is written as `corpus:` of a sweep file:
+    wiki1m, builtin, a text file, or a table in braces. If papers print the shares of this corpus,
+    the command shows these too.
 
     \b
     Examples:
         cse-data lengths wiki1m
         cse-data lengths ./sentences.txt --backbone roberta-large
+        cse-data lengths '{name: pairs.tsv, column: sentence1}' --backbone mini
     """
     from cse_methods.data.corpora import load_corpus
-    from cse_methods.data.corpus_spec import CorpusSpec
     from cse_methods.data.lengths import count_lengths
     from cse_methods.published.tables import published_lengths
 
-    spec = CorpusSpec(name=corpus, drop_empty=True)
+    spec = _parse_corpus(corpus)
     sentences = load_corpus([spec], data, backbone=backbone).sentences
     papers = published_lengths(corpus)
     rows = []
@@ -175,7 +176,7 @@ def cache(clear: bool) -> None:
     "--format",
     "table_format",
     type=click.Choice(("csv", "tsv", "unquoted")),
-    help="How tables are read, as by `format:` in a sweep file; by default by their names.",
+    help="How CSV and TSV are read, as by `format:` in a sweep file; by default by their names.",
 )
 def overlap(files: tuple[Path, ...], table_format: "TableFormat | None") -> None:
     """Count the sentences and pairs that two files share.
@@ -205,11 +206,14 @@ def overlap(files: tuple[Path, ...], table_format: "TableFormat | None") -> None
     if len(files) != 2:
         raise click.UsageError(f"name two files, or none, got {len(files)}")
     from cse_methods.data.overlap import read_keys
-    from cse_methods.files.table_settings import TableSettings
+    from cse_methods.files.table_settings import SEPARATORS, TableSettings
 
-    settings = TableSettings(format=table_format)
+    stated, by_name = TableSettings(format=table_format), TableSettings()
     try:
-        a, b = (read_keys(file, settings) for file in files)
+        a, b = (
+            read_keys(file, stated if by_name.format_of(file) in (None, *SEPARATORS) else by_name)
+            for file in files
+        )
     except TableError as error:
         raise DataError(error.problem + _FORMAT_ADVICE.get(error.setting, "")) from None
     rows = []
@@ -226,6 +230,24 @@ def overlap(files: tuple[Path, ...], table_format: "TableFormat | None") -> None
         rows,
         "Case, punctuation and the order of a pair do not count; repeats do.",
     )
+
+
+def _parse_corpus(text: str) -> "CorpusSpec":
+    """Parse a corpus; what a sweep file has in braces stands in braces here, too."""
+    from pydantic import ValidationError
+
+    from cse_methods.data.corpus_spec import CorpusSpec
+    from cse_platform.sweep.problems import joined_problems, problems_in
+    from cse_platform.sweep.yaml_file import UnreadableYamlError, read_yaml
+
+    try:
+        stated = read_yaml(text).data if text.startswith("{") else {"name": text}
+        return CorpusSpec.model_validate({"drop_empty": True, **stated})
+    except UnreadableYamlError as error:
+        raise click.BadParameter(str(error), param_hint="CORPUS") from None
+    except ValidationError as error:
+        reason = joined_problems(problems_in(error, stated, model=CorpusSpec))
+        raise click.BadParameter(reason, param_hint="CORPUS") from None
 
 
 def _format_summary(checks: Sequence["FileCheck"]) -> str:

@@ -172,6 +172,8 @@ def main(
                 )
                 if any(row.scores for row in own):
                     echo("Some rows have scores on own test sets; --tasks own shows them", err=True)
+    if "widths" in tables and not any(board.by_width):
+        echo("No shown row has scores by width; --all shows every configuration.", err=True)
     for note in (
         *_explain_missing_scores(board, asked=tasks is not None, against=against is not None),
         *(_explain_no_published(board, published, filters) if shows_published else ()),

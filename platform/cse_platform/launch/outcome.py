@@ -139,7 +139,7 @@ def _explain_choice(
     further = "of it in a sweep of their own give an honest estimate"
     if spec.get("source") not in UNCHECKED_DATA:
         seeds = spec.get("seeds") or {}
-        confirm = seeds.get("confirm") or {"top": min(searched, 3), "seeds": []}
+        confirm = seeds.get("confirm") or {"top": min(searched - 1, 3), "seeds": []}
         siblings = board.trial(f"{trial.sweep}#{trial.number}").siblings
         known = {trial.seed, *(other.seed for other in siblings), *confirm["seeds"]}
         unused = islice((seed for seed in count() if seed not in known), LEAST_FURTHER)
@@ -180,7 +180,8 @@ def _describe_tests(entry: OurEntry, several: Collection[str]) -> Iterator[str]:
         family = family_named(name, [entry.row])
         shown = [n for n in (*family.averages, *family.columns) if n in scores]
         marks = entry.row.seen_on(family.columns).marks
-        by_notes = group_by(dict.fromkeys(shown), partial(_note_score, entry, marks, several))
+        note = partial(_note_score, entry, marks, several, family.columns)
+        by_notes = group_by(dict.fromkeys(shown), note)
         for notes, columns in by_notes.items():
             has_average = columns[0] in family.averages
             texts = {n: f"{n} {percent(scores[n].mean)}" for n in columns}
@@ -194,10 +195,15 @@ def _describe_tests(entry: OurEntry, several: Collection[str]) -> Iterator[str]:
 
 
 def _note_score(
-    entry: OurEntry, marks: Sequence[str], several: Collection[str], column: str
+    entry: OurEntry,
+    marks: Sequence[str],
+    several: Collection[str],
+    family: Sequence[str],
+    column: str,
 ) -> tuple[str, ...]:
     """Note what a reader must know of a test score: that it is over fewer seeds than the row has,
-    how these were trained, on which data it is, and that a seed counts which chose the row.
+    how these were trained, on which data it is, and that a seed counts which chose the row, as
+    others lack a score of its `family`.
     """
     row, notes = entry.row, list[str]()
     score = row.scores[column]
@@ -207,7 +213,10 @@ def _note_score(
         notes.append(f"evaluation {score.identity[:HASH_DIGITS]}")
     notes += [*marks, *["built-in data"] * (column in entry.builtin)]
     if column in entry.counting_choice:
-        others = ": cse-evaluate scores the others" * (not row.dev_score.counts_choice)
+        others, lacking = "", row.lacking_in(family)
+        if not row.dev_score.counts_choice:
+            what = "" if column in lacking else f" on {', '.join(lacking)}"
+            others = f": cse-evaluate scores the others{what}"
         notes.append(f"{CHOSEN} the seed that chose it counts{others}")
     return tuple(notes)
 

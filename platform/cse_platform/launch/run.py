@@ -135,8 +135,10 @@ def _summarize_sweep(
     """Summarise a sweep's state, its trials, what bounded it, and what its stores say it found."""
     trials = list(outcome.history.trials.values())
     counts = Counter[str](trial.state for trial in trials)
+    trials_now = spec.search.trials
+    larger = "a larger budget" if trials_now is None else f"--trials above {trials_now}"
     state = {"COMPLETE": "complete", "INTERRUPTED": "interrupted"}.get(
-        outcome.state, "is already complete; a larger --trials extends it"
+        outcome.state, f"is already complete; {larger} extends it"
     )
     if state == "complete" and not counts["COMPLETE"]:
         state = "failed"

@@ -423,6 +423,11 @@ def _compare_readings(
         left, right = (_read_data(row, task, evaluations) for row in rows.values())
         for name, reason in COMPARED.items():
             if left.get(name) != right.get(name):
+                if is_clean(task) and name == "protocol":
+                    reason = (
+                        "other clean rows, which follow from the dev sets that chose them; compare "
+                        "them on all rows: --tasks sts"
+                    )
                 raise ComparisonError(f"{a} and {b} were scored on {task} with {reason}")
         if "unchecked" in left:
             continue

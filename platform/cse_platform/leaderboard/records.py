@@ -340,6 +340,13 @@ class LeaderboardRow(Trained):
         """
         return not self.chosen_by.keys().isdisjoint(score.values)
 
+    def lacking_in(self, columns: Collection[str]) -> list[str]:
+        """List those of these scores that a seed lacks which counts on dev, so that one that chose
+        the configuration counts in them, and in the others of their family.
+        """
+        held = [name for name in columns if name in self.scores]
+        return [name for name in held if not self.scores[name].values.keys() >= {*self.seeds}]
+
     def seen_on(self, columns: Collection[str]) -> "LeaderboardRow":
         """Keep what it has seen of the test sets of these columns, and of all dev sets."""
         tasks = set(map(task_of, columns))

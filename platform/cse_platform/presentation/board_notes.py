@@ -68,10 +68,12 @@ def count_identities(columns: Sequence[EntryColumn], group: Group) -> dict[str, 
 def note_identities(columns: Sequence[EntryColumn], mixed: Mapping[str, int]) -> Iterator[str]:
     """Name the score columns that have several evaluation identities, as their heads do."""
     heads = {column.name: column.head.name for column in columns}
-    for count, names in group_by(mixed, mixed.get).items():
+    by_kind = group_by(mixed, lambda name: (mixed[name], is_clean(name)))
+    for (count, clean), names in by_kind.items():
         yield (
             f"{', '.join(map(heads.__getitem__, names))}: {count} evaluation identities, which are "
-            "not ranked together: texts are read differently, or data are not known to be the same."
+            f"not ranked together: {'other dev sets leave other clean rows, ' * clean}texts are "
+            "read differently, or data are not known to be the same."
         )
 
 
@@ -196,11 +198,18 @@ def _note_choices(entries: Sequence[OurEntry]) -> Iterator[str]:
     if untested := [
         each for each in entries if each.counting_choice and DEV not in each.counting_choice
     ]:
-        names = ", ".join(dict.fromkeys(each.method for each in untested))
-        yield (
-            f"The further seeds of {names} lack test scores, so the seed that chose it counts on "
-            "test; cse-evaluate scores the others."
-        )
+        for what, lacking in group_by(untested, _name_lacking).items():
+            names = ", ".join(dict.fromkeys(each.method for each in lacking))
+            yield (
+                f"The further seeds of {names} lack {what}, so the seed that chose it counts on "
+                "test; cse-evaluate scores the others."
+            )
+
+
+def _name_lacking(entry: OurEntry) -> str:
+    lacking = entry.row.lacking_in(sorted(entry.counting_choice))
+    is_all = len(lacking) == len(entry.counting_choice)
+    return "test scores" if is_all else f"scores on {', '.join(lacking)}"
 
 
 def note_fewer_seeds(columns: Collection[str], group: Group) -> Iterator[str]:

@@ -311,7 +311,7 @@ def test_a_sweep_says_as_its_row_which_seeds_a_test_score_is_over(filled) -> Non
         ),
         "one task of two": (
             [chosen, *further],
-            [f"sts12 80.00 (1 of 3 seeds, {note})", f"stsb 70.00 ±20.00 ({note})"],
+            [f"sts12 80.00 (1 of 3 seeds, {note})", f"stsb 70.00 ±20.00 ({note} on sts12)"],
             {"sts12": "1 of 3", "stsb": "3"},
         ),
         "one seed of two": (
@@ -347,6 +347,8 @@ def test_tasks_of_a_family_count_the_same_seeds(filled) -> None:
     assert row.scores["stsb"].values == {0: 0.7, 1: 0.5, 42: 0.9}
     assert row.scores["sts12"].values == {42: 0.8}
     assert common_seeds(row, ["stsb", "sts12"]) == [42]
+    [table] = [t for t in board_tables(Board([row])) if "Ranking" in t.title]
+    assert any("seeds of rankcse lack scores on sts12, so" in note for note in table.notes)
     clean = estimate({42: 0.85, 1: 0.4}, "", "", [1], [42])
     assert mean_change(clean, row.scores["stsb"]) == pytest.approx(0.4 - 0.5)
     assert mean_change(clean, row.scores["sts12"]) == pytest.approx(0.85 - 0.8)
@@ -376,7 +378,7 @@ def test_seeds_are_advised_that_the_best_has_not_run_in_any_sweep(filled) -> Non
     alone = {"a": ({0: 0.80}, {}), "b": ({0: 0.70}, {})}
     searched = GRID | {"seeds": {"search": 0, "repeats": False, "confirm": None}}
     said = explain_choice(filled, *sweep(alone, spec=searched))
-    assert said == advice + "{search: 0, confirm: {top: 2, seeds: [1, 2]}}"
+    assert said == advice + "{search: 0, confirm: {top: 1, seeds: [1, 2]}}"
 
     confirm = {"top": 1, "seeds": [0, 1, 2], "race": True}
     confirming = GRID | {"seeds": {"search": 42, "repeats": False, "confirm": confirm}}

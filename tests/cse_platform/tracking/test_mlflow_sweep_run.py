@@ -87,6 +87,20 @@ def test_the_sweep_s_run_has_the_best_so_far_and_the_leader(uri) -> None:
     assert (leader | {"best.tau3": ""}).items() <= known.items()
 
 
+def test_what_an_earlier_leader_alone_has_is_withdrawn(uri) -> None:
+    *life, end = trial(0, 0.5)
+    values = end.best_metrics | {"dev/größe (1)": 0.4}
+    events = [sweep_started(spec=SPEC), *life, end.model_copy(update={"best_metrics": values})]
+    mirrored(uri, *events, *trial(1, 0.6))
+    later = [*events, *trial(1, 0.6), *life, *trial(2, 0.7)]
+    mirrored(uri, *later, start=len(events) + 3)
+    known = runs_in(uri)["s1"].data.metrics
+    [alone] = [name for name in known if name not in (BEST, "best/uniformity", "best/step")]
+    assert alone.startswith("best/gr") and isnan(known[alone])
+    assert (known[BEST], known["best/uniformity"]) == (0.7, -0.7)
+    assert [step for step, value in curve(uri, alone) if isnan(value)][-1] > 1
+
+
 def test_at_its_end_the_sweep_s_run_has_the_mean_of_the_seeds_that_did_not_choose(uri) -> None:
     """`b` has the higher mean over two further seeds, `a` the higher value in the search."""
     found = {"a": (0.9, 0.5, 0.6), "b": (0.8, 0.7, 0.74), "c": (0.95, 0.94)}

@@ -62,10 +62,22 @@ def best_metric(dev_search: str) -> str:
 
 
 def best_so_far_metrics(
-    event: Ended, *, step: int, best: float | None, dev_search: str, leads: bool
+    event: Ended,
+    *,
+    step: int,
+    best: float | None,
+    dev_search: str,
+    leads: bool,
+    logged: Iterable[str] = (),
 ) -> list[Metric]:
-    """Build the best dev score of a sweep after `step` trials, with all values of a new leader."""
-    values = _collect_best_values(event) if leads else {}
+    """Build the best dev score of a sweep after `step` trials, with all values of a new leader.
+
+    Of what is `logged` of an earlier leader, NaN replaces all that the new one lacks.
+    """
+    values = {}
+    if leads:
+        values = {name: nan for name in logged if name.startswith("best/")}
+        values |= {clean_name(name): v for name, v in _collect_best_values(event).items()}
     if best is not None:
         values |= {best_metric(dev_search): best}
     return _build_metrics(values, event.time, step)

@@ -375,8 +375,11 @@ class RunWriter:
             best = value if leads else best
             self._progress[sweep_id] = step, best
             waiting = self._unlogged_progress[sweep_id]
+            logged = [metric.key for metric in waiting.metrics]
+            if leads:
+                logged += self._client.get_run(sweep_id).data.metrics
             waiting.metrics += best_so_far_metrics(
-                event, step=step, best=best, dev_search=dev_search, leads=leads
+                event, step=step, best=best, dev_search=dev_search, leads=leads, logged=logged
             )
             if leads:
                 leader = self._read_run(run_id).data
