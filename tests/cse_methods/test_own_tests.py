@@ -1,3 +1,4 @@
+import shutil
 from pathlib import Path
 
 import pytest
@@ -5,13 +6,19 @@ from letter_models import Letters
 from processes import python
 from scipy.stats import spearmanr
 
-from cse_methods.data.own.reading import load_own_pairs, refuse_dev_as_test, with_checksum
+from cse_methods.data.own.reading import (
+    load_own_pairs,
+    refuse_dev_as_test,
+    refuse_test_as_dev,
+    with_checksum,
+)
 from cse_methods.encoders.loading import load_encoder
 from cse_methods.errors import DataError, EvaluationError
 from cse_methods.evaluation.evaluate import evaluate
 from cse_methods.evaluation.identity import groups_of_settings
 from cse_methods.evaluation.models import OwnModel
 from cse_methods.evaluation.test_sets.availability import missing_tests
+from cse_methods.evaluation.test_sets.pairs import KNOWN_SHA256
 from cse_methods.metrics import cosines
 from cse_methods.own_pairs import OwnPairs
 from cse_methods.tasks import SENTENCE_GROUPS, STS_TASKS, parse_tasks
@@ -114,3 +121,26 @@ def test_a_guarded_process_cannot_open_a_test_file(own: OwnPairs, tmp_path: Path
     for path, refused in ((own.file, True), (link, True), (other, False)):
         ended = python(OPENS, own.file, str(path), check=False)
         assert ("GuardError: a trial may not open the test set" in ended.stderr) is refused
+
+
+@pytest.mark.parametrize(
+    ("task", "path", "columns"),
+    [
+        ("stsb", "STS/STSBenchmark/sts-test.csv", (6, 7, 5)),
+        (
+            "sickr",
+            "SICK/SICK_test_annotated.txt",
+            ("sentence_A", "sentence_B", "relatedness_score"),
+        ),
+    ],
+)
+def test_a_test_set_of_the_papers_is_refused_as_a_dev_set_under_any_name(
+    shared, tmp_path, task, path, columns
+) -> None:
+    file = tmp_path / "gold.tsv"
+    shutil.copy(shared / "data" / "downstream" / path, file)
+    own = OwnPairs(file=str(file), format="unquoted", columns=columns)
+    with pytest.raises(DataError, match=f"gold.tsv holds the pairs of the test set {task}: "):
+        refuse_test_as_dev([own], KNOWN_SHA256)
+    file.write_text("".join(file.read_text().splitlines(keepends=True)[:-1]))
+    refuse_test_as_dev([own], KNOWN_SHA256)  # a part of it is marked once it is scored

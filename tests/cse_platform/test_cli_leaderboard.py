@@ -77,6 +77,8 @@ def test_one_table_of_a_paper_is_chosen(runs, tmp_path) -> None:
         run("paper", "rankcse", "figure3", "--runs", runs, code=1).stderr,
     ):
         assert "of rankcse is known, but has no numbers that a table can show; there are" in told
+    wrong = ask("rankcse:3", "--tasks", "stsb", code=2).stderr
+    assert "stsb is of the family sts; write --tasks sts" in wrong
     for words, is_unshown in (((), True), (("--tasks", "transfer"), False)):
         told = ask("rankcse:3", *words).stderr
         assert ("No published row of rankcse:3 has" in told) == is_unshown

@@ -177,6 +177,15 @@ def test_the_status_of_a_sweep_says_what_went_wrong(typed, tmp_path, empty_leade
     assert "below the untrained backbone, 50.00 at step 0" in typed("status", "worse").output
     assert "equals the untrained backbone, 50.00 at step 0" in typed("status", "equal").output
     assert "untrained" not in typed("status", "better").output
+    nothing = {"sweep": "plain", "method": "untrained"}  # which trains nothing
+    lives = [
+        trial_life(number, {0: 0.5, 1: value}, configuration=str(number), **nothing)
+        for number, value in enumerate((0.5, 0.4))
+    ]
+    ended = SweepFinished(sweep="plain", state="COMPLETE")
+    fill_store(url, [sweep_started(**nothing), *lives[0], *lives[1], ended], journal="plain")
+    told = typed("status", "plain").output
+    assert "best dev" in told and "untrained backbone" not in told and "chose it" not in told
     lives = [*trial_life(0, {1: 0.5}, state="FAIL"), *trial_life(1, {1: 0.5}, state="PRUNED")]
     fill_store(url, [sweep_started(), *lives, SweepFinished(sweep="first", state="COMPLETE")])
     said = typed("status", "first").output

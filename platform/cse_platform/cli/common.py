@@ -351,7 +351,14 @@ class _Family(click.Choice[str]):
     """A family of test scores, or a benchmark, whose name only the leaderboard knows."""
 
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        return value if value.startswith("benchmark:") else super().convert(value, param, ctx)
+        if value.startswith("benchmark:"):
+            return value
+        from cse_platform.leaderboard.families import BOARD_FAMILIES
+
+        for name, family in BOARD_FAMILIES.items():
+            if value in (*family.columns, *family.averages) and name in self.choices:
+                self.fail(f"{value} is of the family {name}; write --tasks {name}", param, ctx)
+        return super().convert(value, param, ctx)
 
 
 _FORMATS = ("table", "json", "csv", "markdown", "latex", "html")

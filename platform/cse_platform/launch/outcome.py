@@ -10,12 +10,13 @@ from itertools import count, islice
 from pathlib import Path
 from typing import Any
 
+from cse_methods.published.released import SCORED_BY
 from cse_platform.counting_seeds import LEAST_FURTHER
 from cse_platform.export.journal_files import has_output
 from cse_platform.leaderboard.api import Leaderboard
 from cse_platform.leaderboard.families import FAMILIES, OWN, family_named, is_own
 from cse_platform.leaderboard.filters import Filters
-from cse_platform.leaderboard.records import LeaderboardRow, Trial, dev_key
+from cse_platform.leaderboard.records import SAW_TESTS, LeaderboardRow, Trial, dev_key
 from cse_platform.leaderboard.statistics.searches import LEAST_SEARCHED
 from cse_platform.leaderboard.sweeps import SweepOverview
 from cse_platform.numbers import HASH_DIGITS, format_count, percent, short_settings
@@ -47,12 +48,14 @@ def outcome_lines(
     keys = {key for row in rows for key in row.keys.values()}
     seeds = [trial for trial in trials if trial.key in keys]
     lines = list[str]()
+    is_trained = any(row.method != SCORED_BY for row in rows)
     if best is not None:
         lines += _describe_best(sweep, best, rows[0], seeds)
-        if sweep.state == "COMPLETE" and rows[0].dev_score.counts_choice and len(searched) > 1:
+        chose = is_trained and rows[0].dev_score.counts_choice and len(searched) > 1
+        if sweep.state == "COMPLETE" and chose:
             lines.append(_explain_choice(board, spec, seeds[0], searched=len(searched)))
     untrained = rows[0].dev_untrained if rows else None
-    if untrained is not None and seeds[0].best_step != 0:  # the method untrained has no other
+    if untrained is not None and is_trained:
         highest, start = rows[0].dev_score.best, f"{percent(untrained)} at step 0"
         if highest < untrained:
             lines.append(
@@ -179,7 +182,10 @@ def _describe_tests(entry: OurEntry, several: Collection[str]) -> Iterator[str]:
     for name in FAMILIES:
         family = family_named(name, [entry.row])
         shown = [n for n in (*family.averages, *family.columns) if n in scores]
-        marks = entry.row.seen_on(family.columns).marks
+        seen = entry.row.seen_on(family.columns)
+        most = max((each.share for each in seen.seen if each.split == "test"), default=0.0)
+        told = {SAW_TESTS: f"saw up to {percent(most)} % of a set's test sentences"}
+        marks = [told.get(mark, mark) for mark in seen.marks]
         note = partial(_note_score, entry, marks, several, family.columns)
         by_notes = group_by(dict.fromkeys(shown), note)
         for notes, columns in by_notes.items():

@@ -100,7 +100,10 @@ def find_row_beside(
 
 def _list_ways(rows: Sequence[LeaderboardRow]) -> str:
     """List what can tell rows apart."""
-    ways = ["--backbone"] * (len({row.backbone for row in rows}) > 1) + ["--identity"]
+    identities = {score.identity for row in rows for score in [*row.scores.values()][:1]}
+    identities |= {row.dev.identity for row in rows}
+    ways = ["--backbone"] * (len({row.backbone for row in rows}) > 1)
+    ways += ["--identity"] * (len(identities) > 2)  # not the same dev and test sets
     ways += ["METHOD@CONFIGURATION"] * (len({row.reference for row in rows}) > 1)
     return " or ".join(filter(None, (", ".join(ways[:-1]), ways[-1])))
 

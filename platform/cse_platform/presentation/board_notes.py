@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from cse_methods.data.corpus_spec import TRANSDUCTIVE
+from cse_methods.published.released import SCORED_BY
 from cse_platform.leaderboard.families import OWN, FamilyName, is_clean, task_of
 from cse_platform.leaderboard.records import CLAIMED, DEV, LeaderboardRow, mean_change
 from cse_platform.leaderboard.statistics.compare import expected_maximum
@@ -36,7 +37,7 @@ def explain_marks(board: Board, *, ranked: bool = False) -> dict[str, str]:
     legend = {CHOSEN: " ".join(_explain_choice(board, ranked=ranked))} | LEGEND
     if board.against:
         reference = next(iter(board.against.values())).b  # the same for all rows
-        sure = f"p < {ALPHA}, after Holm's correction over the tasks"
+        sure = f"p < {ALPHA} (tasks: after Holm's correction)"
         legend[ABOVE] = f"Above {reference} with {sure}."
     return legend
 
@@ -48,7 +49,10 @@ def _explain_choice(board: Board, *, ranked: bool) -> Iterator[str]:
     interval = ", and its interval covers less than 95 %" * has_interval
     yield f"The value that chose this row counts in its mean, so it tends to be too high{interval}."
     sources = {entry.row.dev.source for entry in chosen}
-    if sources - UNCHECKED_DATA:
+    if any(
+        entry.row.dev.source not in UNCHECKED_DATA and entry.row.method != SCORED_BY
+        for entry in chosen
+    ):
         yield "Scores of two further seeds in the row give an honest estimate."
     if sources & UNCHECKED_DATA:
         yield "All runs that were imported or recorded count as those of a search."

@@ -169,8 +169,8 @@ def _describe_tests(compared: Comparison | Matrix) -> Iterator[str]:
         yield f"{name} is compared over its seeds only: {problem}."
     if limits.left_out:
         yield (
-            f"Left out, scored on other tasks or data: {', '.join(limits.left_out)}; name two rows "
-            "to compare these."
+            f"Left out, scored on other tasks or data: {', '.join(limits.left_out)}; --identity "
+            "selects the rows of one evaluation."
         )
     if (on_all := limits.all_rows) is not None:
         a, b = (row.name for row in compared.rows)

@@ -133,6 +133,7 @@ RAY_SETTINGS = {
     "RAY_CHDIR_TO_TRIAL_DIR": "0",  # keep relative paths of the file valid in a trial
     "RAY_DEDUP_LOGS": "0",
     "RAY_idle_worker_killing_time_threshold_ms": "600000",  # the next stage reuses them to score
+    "RAY_IGNORE_UNHANDLED_ERRORS": "1",  # of trials that were stopped; others report theirs
     "RAY_RUNTIME_ENV_IGNORE_GITIGNORE": "1",  # what is not committed is needed on nodes, too
     "RAY_prestart_worker_first_driver": "false",  # trials need another environment anyway
     "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",  # results go through the journal alone

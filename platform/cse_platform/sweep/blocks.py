@@ -316,7 +316,7 @@ class Search(Settings):
     """How configurations are proposed, and when the search ends."""
 
     elsewhere: ClassVar[Mapping[str, str]] = {
-        "timeout": "write budget: {time: …}, such as {time: 2h}",
+        "timeout": "write search: {budget: {time: …}}, such as {time: 2h}",
         "objectives": (
             "removed in 0.1.0: a search has one objective, which dev: {search: …} names; for "
             "several, read search.db with Optuna's own tools"

@@ -26,6 +26,7 @@ from cse_methods.data.own.reading import (
     describe_own_pairs,
     load_own_pairs,
     refuse_dev_as_test,
+    refuse_test_as_dev,
     with_checksum,
 )
 from cse_methods.data.source import data_source
@@ -222,7 +223,8 @@ def _find_shared_pairs(dev: Iterable[OwnSet], tests: Iterable[OwnSet]) -> Iterat
         if shared := sum(pair_key(*pair) in known for pair in pairs):
             yield (
                 f"evaluate: {shared} of the {len(pairs)} pairs of {one.task} are in the file's "
-                "own dev sets, and a test set must not guide training"
+                "own dev sets, and a test set must not guide training; the package's test sets are "
+                "looked through when they are scored"
             )
 
 
@@ -300,6 +302,11 @@ def with_data_source(spec: SweepSpec, inspection: Inspection) -> SweepSpec:
 
     dev = spec.dev.with_files(partial(read, "dev"))
     tests = spec.evaluate and spec.evaluate.with_files(partial(read, "evaluate"))
+    if dev.files:
+        from cse_methods.evaluation.test_sets.pairs import KNOWN_SHA256
+
+        refuse = partial(refuse_test_as_dev, dev.files.values(), KNOWN_SHA256)
+        inspection.run_check(("dev",), refuse, needs=("dev",))
     if tests:
         refuse = partial(refuse_dev_as_test, dev.files.values(), tests.files.values())
         inspection.run_check(("evaluate",), refuse, needs=("dev", "evaluate"))

@@ -247,6 +247,8 @@ def problems_in(
                 hint = f"; write {part}, without quotes"
             elif "number" in wanted and (decimal := decimal_hint(text)):
                 hint = decimal
+            elif wanted == "a list" and path[-1:] == ("scale",):
+                hint = "; write [LOWEST, HIGHEST], such as [0, 5]"
             elif wanted == "a list" and given is not None:
                 hint = f"; write [{text}]"
                 if path[-1] == "seeds" and isinstance(given, int) and given > 1:
@@ -293,7 +295,8 @@ def _translate_error(detail: ErrorDetails, model: type[Settings] | None) -> list
         *path, key = detail["loc"]
         form = _FORMS.get(dotted_path(tuple(path)))
         hint = f"; write {path[-1]}: {form[0].format(form[1])}" if form else ""
-        return [Problem((key,), f"the key {key!r} is missing{hint}")]
+        what = f"the key {key!r}" if isinstance(key, str) else f"value {key + 1} of the list"
+        return [Problem((key,), f"{what} is missing{hint}")]
     return [Problem((), str(cause) if cause else detail["msg"])]
 
 

@@ -433,7 +433,7 @@ def test_significant_differences_are_marked(lines, comparison) -> None:
     _, _, marked, plain = titled(told, title)
     assert marked == "rankcse bert-base 50.00 § 50.00 50.00 §"
     assert plain == "simcse bert-base 50.00 50.00 50.00"
-    assert "§ Above simcse with p < 0.05, after Holm's correction over the tasks." in told
+    assert "§ Above simcse with p < 0.05 (tasks: after Holm's correction)." in told
     for single in ({"n_a": 1}, {"n_b": 1}):
         tasks = tuple(replace(task, **single) for task in comparison.tasks)
         average = replace(comparison.average, **single)

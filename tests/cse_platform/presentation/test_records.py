@@ -68,7 +68,8 @@ def test_a_matrix_by_hand(lines, written) -> None:
         *("1 rankcse +2.00 ** +1.00 *", "2 simcse -2.00 ** -1.00", "3 hicl -1.00 * +1.00"),
         "** p < 0.01, after Holm's correction over all pairs.",
         "* p < 0.05, after Holm's correction over all pairs.",
-        "Left out, scored on other tasks or data: pcl; name two rows to compare these.",
+        "Left out, scored on other tasks or data: pcl; --identity selects the rows of one "
+        "evaluation.",
     ]
     told = lines(replace(matrix, limits=Limits(single=("hicl",))))
     rows = ["1 rankcse +2.00 ** +1.00 * ‡", "2 simcse -2.00 ** -1.00 ‡", "3 hicl -1.00 * ‡ +1.00 ‡"]

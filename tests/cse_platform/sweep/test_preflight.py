@@ -460,5 +460,5 @@ def test_pairs_of_a_dev_set_in_a_test_set_are_doubted(spec, tmp_path) -> None:
     said = [line for line in doubts(sweep, None) if "pairs of" in line]
     assert said == [
         "evaluate: 10 of the 15 pairs of half are in the file's own dev sets, and a test set must "
-        "not guide training"
+        "not guide training; the package's test sets are looked through when they are scored"
     ]

@@ -1,12 +1,13 @@
 """Reads a file of a lab's own pairs; each problem is reported in one sentence."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
+from math import inf
 from pathlib import Path
 from typing import Any
 
-from cse_methods.data.pairs import HIGHEST, GradedPair, PairSet
+from cse_methods.data.pairs import HIGHEST, GradedPair, PairSet, sha256_of_pairs
 from cse_methods.data.source import HubFile
 from cse_methods.errors import DataError
 from cse_methods.files.cells import is_id, parse_number, read_texts
@@ -62,6 +63,17 @@ def refuse_dev_as_test(
             )
 
 
+def refuse_test_as_dev(dev: Iterable[OwnPairs | Reference], known: Mapping[str, str]) -> None:
+    """Raise a DataError if a dev set has the pairs of a known test set, by its name's checksum."""
+    names = {checksum: name for name, checksum in known.items()}
+    for own in dev:
+        if isinstance(own, OwnPairs) and (name := names.get(sha256_of_pairs(_read_scored(own)))):
+            raise DataError(
+                f"{own.file} holds the pairs of the test set {name}: a test set must not guide "
+                "training; name another file"
+            )
+
+
 def describe_own_pairs(spec: OwnPairs) -> str:
     """Describe a file in one line: pairs, scale and path. DataError as `load_own_pairs`."""
     pairs, (low, high) = _read_pairs(spec)
@@ -87,6 +99,18 @@ def local_file(path: str) -> Path:
 
 
 def _read_pairs(spec: OwnPairs) -> tuple[list[GradedPair], Scale]:
+    """Read the pairs with their scores rescaled to 0 to 5, and the scale of the file."""
+    read = _read_scored(spec)
+    golds = [pair.gold for pair in read]
+    scale = spec.scale or _find_scale(golds, local_file(spec.file))
+    low, high = scale
+    if scale != (0, HIGHEST):  # scores on this scale must stay the same to the last bit
+        read = [pair._replace(gold=HIGHEST * (pair.gold - low) / (high - low)) for pair in read]
+    return read, scale
+
+
+def _read_scored(spec: OwnPairs) -> list[GradedPair]:
+    """Read the pairs with the scores of the file."""
     refuse_absent(spec)
     path = local_file(spec.file)
     rows = read_cells(read_table(path, spec), spec)
@@ -110,17 +134,14 @@ def _read_pairs(spec: OwnPairs) -> tuple[list[GradedPair], Scale]:
             f"{path}: each of the {len(golds)} pairs has the score {golds[0]:g}; expected scores "
             "that differ"
         )
-    scale = _find_scale(golds, path) if spec.scale is None else spec.scale
-    low, high = scale
+    low, high = (-inf, inf) if spec.scale is None else spec.scale
     for row, gold in zip(rows, golds, strict=True):
         if not low <= gold <= high:
             raise DataError(
                 f"{row.location}: the score {gold:g} is outside the stated scale, {low:g} to "
                 f"{high:g}; correct one of them"
             )
-    if scale != (0, HIGHEST):  # scores on this scale must stay the same to the last bit
-        read = [pair._replace(gold=HIGHEST * (pair.gold - low) / (high - low)) for pair in read]
-    return read, scale
+    return read
 
 
 def _read_score(location: str, cell: Any) -> float:

@@ -470,5 +470,6 @@ def _require_making(connection: Connection) -> None:
     if not connection.scalar(text("SELECT has_schema_privilege(current_schema(), 'CREATE')")):
         raise StoreError(
             "there is no leaderboard yet, and this login may not create tables; let the owner of "
-            f"the tables start the first sweep, or run cse-leaderboard rebuild: {ROLES}"
+            "the tables start the first sweep, or rebuild it from journals, if there are some: "
+            f"{ROLES}"
         )
