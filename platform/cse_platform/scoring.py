@@ -1,5 +1,6 @@
 """Find an encoder and score it, and record the scores if it is a trial's, for `cse-evaluate`."""
 
+import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
@@ -197,7 +198,10 @@ def _score_trial(request: ScoringRequest, trial: Trial, board: Store, runs: Path
     with board.session() as session:
         spec = find_sweep(session, trial.sweep).spec
         training = training_data(spec, trial.hyperparameters)
-    request = replace(request, data=request.data or spec.get("data"))
+    of_sweep, named = spec.get("data"), os.environ.get("CSE_DATA")
+    if request.data is None and named and of_sweep not in (None, named):
+        echo(f"reading {of_sweep}, the data of its sweep, not CSE_DATA; --data names it", err=True)
+    request = replace(request, data=request.data or of_sweep)
     tests: list[OwnSet] = [*request.tasks.own, *request.tasks.referenced]
     refuse_dev_as_test(training.dev.files.values(), tests)
     journal = evaluations_journal(runs.absolute(), trial.key)

@@ -135,7 +135,7 @@ def test_a_table_and_its_file_have_the_cells_of_the_command(page: FlaskClient) -
     headers = re.findall(r'<th scope="row"[^>]*>(.*?)</th>', source)  # which stay in view
     assert text(headers[0]) == "WhitenedCSE (positives=2)"
     names = [row["method"] for row in body(source)]
-    assert names[:3] == ["WhitenedCSE (positives=2)", "ours (n = 3, aaaaaaaa)", "difference"]
+    assert names[:3] == ["WhitenedCSE (positives=2)", "ours (n = 3, aaaaaaaa) △", "difference"]
     assert "≈ within noise: " in text(source)
     assert "<h1>WhitenedCSE, table5</h1>" in page.get("/papers/whitenedcse/5").text
     narrowed = told(page, "/papers/whitenedcse/table5?identity=another")

@@ -37,8 +37,8 @@ POOLERS = ("cls", "avg", "avg_top2", "avg_first_last")
 )
 @click.option(
     "--data",
-    help="A folder in the SentEval layout, `hub` or `builtin`; by default that of a trial's sweep "
-    "file.  [env var: CSE_DATA]",
+    help="A folder in the SentEval layout, `hub` or `builtin`; by default that of a trial's sweep, "
+    "else CSE_DATA.",
 )
 @click.option(
     "--pooler", type=click.Choice(POOLERS), help="Use this pooler instead of the encoder's own."

@@ -49,7 +49,7 @@ _MOST_NAMED = 20
 @click.option(
     "--dry-run",
     is_flag=True,
-    help="Show what would change on the leaderboard, but change no store.",
+    help="Count what would change on the leaderboard, but change no store.",
 )
 @store_options
 def rebuild_command(
@@ -163,5 +163,7 @@ def _print_rebuilt(done: "Rebuilt", runs: Path, *, prefers_theirs: bool, dry_run
         f"{name}: {count} ({done.before[name]} before)" for name, count in done.after.items()
     )
     echo(f"{done.journals} journals; {counts}")
+    if dry_run:
+        echo("Counts alone are compared; a rebuild also takes changed values from the journals")
     if done.kept is not None:
         echo(f"The old leaderboard is kept as {done.kept}")

@@ -4,7 +4,7 @@ tables and figures.
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -17,6 +17,8 @@ from cse_platform.leaderboard.published.rows import (
     ENDINGS,
     HARDWARE,
     PAPERS,
+    PAPERS_DEV,
+    SELECTED_ON,
     PublishedRow,
     PublishedSplit,
     has_settings_of,
@@ -87,6 +89,8 @@ class PaperLine:
     """The hash of our configuration."""
     released: str | None = None
     """The released encoder, if our numbers are of one; None if they were trained here."""
+    cautions: tuple[str, ...] = ()
+    """What a reader must know of our scores, as of `LeaderboardRow.cautions`; none of costs."""
 
     @property
     def gaps(self) -> dict[str, CellGap]:
@@ -123,6 +127,8 @@ class PaperTable:
     left_out: int = 0
     """The number of our rows whose scores are left out, as they are on built-in or imported data.
     """
+    other_dev_sets: tuple[str, ...] = ()
+    """The dev sets of our rows that match a line but for them."""
     hardware: str | None = None
     """The hardware of the paper's costs, if it prints any and names it."""
     our_hardware: tuple[str, ...] = ()
@@ -249,10 +255,25 @@ def paper_table(rows: Sequence[PublishedRow], ours: Sequence[LeaderboardRow]) ->
         ),
         identities={column: n for column, n in identities.items() if n > 1},
         left_out=left_out,
+        other_dev_sets=tuple(dict.fromkeys(_find_other_dev_sets(rows, ours))),
         hardware=HARDWARE.get(rows[0].paper),
         our_hardware=tuple(sorted({cost.identity for cost in costs})),
         has_extrapolated=any(r.epoch_is_extrapolated for each in candidates for r in each),
     )
+
+
+def _find_other_dev_sets(
+    rows: Iterable[PublishedRow], ours: Sequence[LeaderboardRow]
+) -> Iterator[str]:
+    """Find the dev sets of our rows that match one of the paper's rows but for them."""
+    for row in rows:
+        stated = row.settings.get(SELECTED_ON)
+        accepted = PAPERS_DEV if stated is None else {stated}
+        for our_row in ours:
+            setup = our_row.setup._replace(dev_search=next(iter(accepted)))
+            trained = our_row.released is None and our_row.dev.search not in accepted
+            if trained and has_settings_of(row, setup):
+                yield our_row.dev.search
 
 
 def line_of_row(row: PublishedRow, ours: Iterable[LeaderboardRow]) -> PaperLine:
@@ -268,7 +289,8 @@ def line_of_row(row: PublishedRow, ours: Iterable[LeaderboardRow]) -> PaperLine:
     if best is None:
         return PaperLine(row)
     released = best.backbone if best.released else None
-    return PaperLine(row, scores, best.configuration.hash, released)
+    cautions = () if row.split == "train" else best.seen_on(scores).cautions(scores.values())
+    return PaperLine(row, scores, best.configuration.hash, released, cautions)
 
 
 def _select_comparable_scores(row: PublishedRow, ours: LeaderboardRow) -> dict[str, Estimate]:

@@ -166,6 +166,7 @@ class SeenSentences:
 
 
 TEACHER_SAW_PAIRS, SAW_TESTS = "teacher saw pairs", "saw test sentences"
+CHOICE_COUNTS, TESTS_OPENED, RAN_OTHER_CODE = "choice counts", "tests opened", "other code"
 
 
 class Trained:
@@ -339,6 +340,19 @@ class LeaderboardRow(Trained):
         high.
         """
         return not self.chosen_by.keys().isdisjoint(score.values)
+
+    def cautions(self, scores: Iterable[Estimate]) -> tuple[str, ...]:
+        """Name what a reader must know of these scores of it, and of its training as `marks` does.
+
+        `choice counts`: a value that chose it counts in one of them. `tests opened`: it was chosen
+        after such test sets had been opened. `other code`: newer trials ran other code.
+        """
+        stands = {
+            CHOICE_COUNTS: any(map(self.counts_choice_in, scores)),
+            TESTS_OPENED: self.test_opened is not None,
+            RAN_OTHER_CODE: self.other_code,
+        }
+        return (*(name for name, holds in stands.items() if holds), *self.marks)
 
     def lacking_in(self, columns: Collection[str]) -> list[str]:
         """List those of these scores that a seed lacks which counts on dev, so that one that chose

@@ -18,9 +18,12 @@ from cse_platform.leaderboard.families import (
 from cse_platform.leaderboard.published.rows import PublishedRow, source_of
 from cse_platform.leaderboard.records import (
     BUILTIN,
+    CHOICE_COUNTS,
     DEV,
+    RAN_OTHER_CODE,
     SAW_TESTS,
     TEACHER_SAW_PAIRS,
+    TESTS_OPENED,
     Estimate,
     LeaderboardRow,
 )
@@ -48,6 +51,9 @@ TRAINING_MARKS = {TEACHER_SAW_PAIRS: "◊", SAW_TESTS: "°"}
 """Marks of how a row was trained, by their names. `released` and `transductive` have none, because
 the row's name shows them.
 """
+_MARKS = {
+    CHOICE_COUNTS: CHOSEN, TESTS_OPENED: OPENED, RAN_OTHER_CODE: OTHER_CODE, **TRAINING_MARKS
+}  # fmt: skip
 LEGEND = {
     STARRED: "Starred: the configuration, or one of its trials.",
     OPENED: "Chosen after such test sets had been opened for its method and backbone.",
@@ -60,6 +66,8 @@ LEGEND = {
     EXTRAPOLATED: EXTRAPOLATED_MEANS,
 }
 """What marks mean, but for `CHOSEN`, of which it depends on the rows."""
+CHOICE_MEANS = "The value that chose this row counts in its mean, so it tends to be too high"
+"""What `CHOSEN` means for every row."""
 
 
 @dataclass(frozen=True)
@@ -222,12 +230,9 @@ def _list_ours(board: Board, shown: Collection[str] = ()) -> Iterator[Entry]:
     for index, row in enumerate(board.rows):
         scores = {DEV: row.dev_score, **row.scores}
         told = shown or scores
-        marked = (name for name in scores if name in told)
-        counting_choice = {name for name in marked if row.counts_choice_in(scores[name])}
+        counting_choice = {n for n in scores if n in told and row.counts_choice_in(scores[n])}
         row = row.seen_on(shown) if shown else row
-        names = row.marks
-        trained = [mark for name, mark in TRAINING_MARKS.items() if name in names]
-        run = (CHOSEN * bool(counting_choice), OPENED * bool(row.test_opened))
+        cautions = row.cautions(scores[name] for name in scores if name in told)
         yield OurEntry(
             row,
             row.shown_method,
@@ -240,9 +245,14 @@ def _list_ours(board: Board, shown: Collection[str] = ()) -> Iterator[Entry]:
             dev_set=shown_dev_set(row),
             dev=row.dev_score,
             by_width=board.by_width[index] if board.by_width else {},
-            mark=join_marks(*run, OTHER_CODE * row.other_code, *trained),
+            mark=mark_cautions(cautions),
             star=STARRED * row.starred,
         )
+
+
+def mark_cautions(cautions: Collection[str]) -> str:
+    """Build the mark after a row's name of what a reader must know of it."""
+    return join_marks(*(mark for name, mark in _MARKS.items() if name in cautions))
 
 
 def _list_published(rows: Sequence[PublishedRow], headline: str) -> Iterator[Entry]:

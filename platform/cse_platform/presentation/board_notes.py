@@ -13,6 +13,7 @@ from cse_platform.presentation.board_columns import ALPHA, short_digits
 from cse_platform.presentation.board_entries import (
     ABOVE,
     APART,
+    CHOICE_MEANS,
     CHOSEN,
     LEGEND,
     PUBLISHED,
@@ -47,7 +48,7 @@ def _explain_choice(board: Board, *, ranked: bool) -> Iterator[str]:
     scores = [entry.scores[name] for entry in chosen for name in entry.counting_choice]
     has_interval = ranked and any(score.interval for score in scores)
     interval = ", and its interval covers less than 95 %" * has_interval
-    yield f"The value that chose this row counts in its mean, so it tends to be too high{interval}."
+    yield f"{CHOICE_MEANS}{interval}."
     sources = {entry.row.dev.source for entry in chosen}
     if any(
         entry.row.dev.source not in UNCHECKED_DATA and entry.row.method != SCORED_BY

@@ -17,6 +17,12 @@ from cse_platform.leaderboard.papers import (
 )
 from cse_platform.numbers import HASH_DIGITS, percent, signed_percent
 from cse_platform.presentation.board_columns import ESTIMATE_PARTS, score_cell
+from cse_platform.presentation.board_entries import (
+    CHOICE_MEANS,
+    CHOSEN,
+    mark_cautions,
+)
+from cse_platform.presentation.board_entries import LEGEND as ROW_LEGEND
 from cse_platform.presentation.tables import (
     Cell,
     Column,
@@ -53,6 +59,8 @@ class ShownLine:
     cells: Mapping[str, Cell]
     scores: Mapping[str, float] = field(default_factory=dict)
     """The scores that compete for best and second best in a column; empty for a difference."""
+    mark: str = ""
+    """The mark after our row's name."""
 
 
 def paper_layout(table: PaperTable) -> Table:
@@ -78,11 +86,15 @@ def paper_layout(table: PaperTable) -> Table:
     scale = "" if set(table.columns) <= set(COSTS) else ", x 100"
     filled = f"{sum(bool(line.ours) for line in table.lines)} of {len(table.lines)} rows are yours"
     return to_table(
-        [Column("backbone"), Column("method"), *map(make_column, table.columns)],
+        [
+            Column("backbone"),
+            Column("method", lambda line: Cell(line.method, mark=line.mark)),
+            *map(make_column, table.columns),
+        ],
         group_by(lines, lambda line: line.backbone).values(),
         title=f"{table.paper} {table.table}{scale}: the paper's numbers; {filled}",
         notes=(*([noise] if alone else []), *_describe_limits(table)),
-        legend=LEGEND,
+        legend={CHOSEN: f"{CHOICE_MEANS}.", **ROW_LEGEND, **LEGEND},
         compare_groups=True,
     )
 
@@ -117,6 +129,12 @@ def _describe_limits(table: PaperTable) -> Iterator[str]:
             f"Our scores of {column} have {n} evaluation identities: filter by identity to compare "
             "them."
         )
+    if table.other_dev_sets:
+        yield (
+            f"Rows of ours that match a line but for their dev set: of "
+            f"{', '.join(table.other_dev_sets)}. A line names it as selected_on=NAME; one that "
+            "does not takes STS-B and SICK-R."
+        )
     if table.left_out:
         yield (
             f"Scores of {table.left_out} of our rows are left out: built-in and imported data "
@@ -145,6 +163,7 @@ def _make_record(table: PaperTable) -> dict[str, Any]:
             "configuration": line.configuration,
             "n": line.n,
             "released": line.released,
+            "cautions": line.cautions,
             "ours": {column: estimate.mean for column, estimate in line.ours.items()},
             **{
                 f"ours_{name}": {column: part(score) for column, score in line.ours.items()}
@@ -180,6 +199,7 @@ def _make_csv_cells(table: PaperTable, line: PaperLine, column: str) -> dict[str
         "n": ours and ours.n,
         "ours": ours and ours.mean,
         "ours_std": ours and ours.std,
+        "cautions": ", ".join(line.cautions) if ours else None,
         "difference": gap and gap.value,
         "difference_low": gap and read_path(gap, "interval.low"),
         "difference_high": gap and read_path(gap, "interval.high"),
@@ -212,7 +232,7 @@ def _build_shown_lines(line: PaperLine) -> Iterator[ShownLine]:
                 ours[column], text = Cell(f"{score.mean:.1f}", spread=std), f"{gap.value:+.1f}"
             gaps[column] = Cell(text, mark=VERDICT_MARKS[gap.verdict])
         means = {column: score.mean for column, score in line.ours.items()}
-        yield ShownLine(backbone, name, ours, means)
+        yield ShownLine(backbone, name, ours, means, mark_cautions(line.cautions))
         yield ShownLine(backbone, "difference", gaps)
 
 

@@ -216,15 +216,17 @@ def test_nothing_behind_a_link_is_exported_registered_or_scored(fill, runs, mini
     one_run("export", KEY, OUT)
 
 
-def test_an_exported_model_can_be_scored_without_another_row(kept, runs) -> None:
+def test_an_exported_model_can_be_scored_without_another_row(kept, runs, monkeypatch) -> None:
     """What is recorded of a folder is that test sets were opened; scores are of a named trial. The
-    data are those of its sweep.
+    data are those of its sweep, whatever CSE_DATA names.
     """
     kept()
+    monkeypatch.setenv("CSE_DATA", "./elsewhere")
     one_run("export", KEY, OUT)
     for model, scored in ((str(OUT), set()), (KEY[:8], {"stsb"})):
         done = invoke(cse_evaluate, model, "--tasks", "stsb")
         assert ("recorded by `cse-evaluate 0a1b2c3d`" in done.stderr) is not bool(scored)
+        assert "reading builtin, the data of its sweep, not CSE_DATA; --data" in done.stderr
         with open_leaderboard(runs) as board:
             [row], details = board.rows(), board.trial(KEY)
         assert row.scores.keys() == scored

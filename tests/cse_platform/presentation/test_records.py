@@ -109,6 +109,19 @@ def test_a_released_encoder_in_a_papers_table_is_told_from_ours(lines) -> None:
     assert theirs == "bert-base released, not ours (diffcse-bert-base, n = 1, cccccccc) 79.00"
 
 
+def test_our_row_in_a_papers_table_has_the_marks_of_the_board(lines, written) -> None:
+    cautions = ("choice counts", "tests opened", "saw test sentences")
+    marked = replace(line("bert-base", "", 0.78, estimate(0.79)), cautions=cautions)
+    table = PaperTable("ours", "1", ("avg_sts",), (marked,), other_dev_sets=("my-dev",))
+    told = lines(table)
+    assert told[4] == "bert-base ours (n = 1, cccccccc) △ * ° 79.00"
+    assert {one[0] for one in told if one[:2] in ("△ ", "* ", "° ")} == {"△", "*", "°"}
+    assert any("my-dev. A line names it as selected_on=NAME" in one for one in told)
+    assert r"\circ" in written(table, "latex")
+    row, *_ = csv.DictReader(io.StringIO(written(table, "csv")))
+    assert row["cautions"] == "choice counts, tests opened, saw test sentences"
+
+
 def test_a_papers_table_by_hand(lines, written) -> None:
     stands = line("bert-base", "rank_loss=listnet", 0.8, estimate(0.8, 0.81))
     printed = (stands, line("bert-base", "", 0.79), line("roberta-base", "", 0.9))
