@@ -153,14 +153,14 @@ def test_who_wrote_is_the_login(shared, tmp_path, monkeypatch) -> None:
     with open_store(driver) as board:
         apply_events(board, [sweep_started(), *trial_life(0, {1: 0.5}, state="FAIL")])
     annotate(driver, tmp_path, "first", note="odd")
+    reader = url_as(shared, "rae")
+    with pytest.raises(StoreError):
+        send_request(reader, "first", "retry")
     send_request(driver, "first", "retry")
     with open_store(driver) as board, board.session() as session:
         assert session.scalars(select(AnnotationRecord.who)).all() == ["ann"]
         [request] = session.scalars(select(SweepRequestRecord.event)).all()
         assert request["who"] == "ann"
-    reader = url_as(shared, "rae")
-    with pytest.raises(StoreError):
-        send_request(reader, "first", "retry")
     with pytest.raises(StoreError, match="permission denied"):
         annotate(reader, tmp_path, "first", star=True)
     annotate(driver, tmp_path, "first", note="even")  # of the reader's star nothing is kept
