@@ -281,13 +281,17 @@ def _describe_next(
             break
     if failed:
         commands[f"cse-sweep retry {sweep.name}{options}"] = "try the failed trials again"
-    program = Path(sys.argv[0])
-    if program.name.startswith("cse-") and shutil.which(program.name) is None:  # not on the path
-        folder = program.parent
-        commands = {f"{folder}/{command}": purpose for command, purpose in commands.items()}
+    commands = {add_folder(command): purpose for command, purpose in commands.items()}
     yield "next:"
     width = max(map(len, commands))
     yield from (f"  {command:{width}}  # {purpose}" for command, purpose in commands.items())
+
+
+def add_folder(command: str) -> str:
+    """Put before a command the folder of our programs, unless they are on the path."""
+    program = Path(sys.argv[0])
+    is_hidden = program.name.startswith("cse-") and shutil.which(program.name) is None
+    return f"{program.parent}/{command}" if is_hidden else command
 
 
 def state_line(sweep: str, state: str, counts: Mapping[str, int]) -> str:

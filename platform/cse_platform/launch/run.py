@@ -14,7 +14,7 @@ from cse_platform.control.annotations import replay_annotations
 from cse_platform.errors import JournalError, StoreError, SweepRefusedError
 from cse_platform.launch import RUNS
 from cse_platform.launch.check import CheckedSweep, check_and_fetch, naming_stage
-from cse_platform.launch.outcome import explain_no_result, outcome_lines, state_line
+from cse_platform.launch.outcome import add_folder, explain_no_result, outcome_lines, state_line
 from cse_platform.launch.progress import watching
 from cse_platform.leaderboard.api import open_leaderboard
 from cse_platform.numbers import format_count
@@ -135,8 +135,8 @@ def _summarize_sweep(
     """Summarise a sweep's state, its trials, what bounded it, and what its stores say it found."""
     trials = list(outcome.history.trials.values())
     counts = Counter[str](trial.state for trial in trials)
-    trials_now = spec.search.trials
-    larger = "a larger budget" if trials_now is None else f"--trials above {trials_now}"
+    trials_allowed = spec.search.trials
+    larger = "a larger budget" if trials_allowed is None else f"--trials above {trials_allowed}"
     state = {"COMPLETE": "complete", "INTERRUPTED": "interrupted"}.get(
         outcome.state, f"is already complete; {larger} extends it"
     )
@@ -180,7 +180,8 @@ def _describe_comparison(uri: str, experiment: str) -> Iterator[str]:
     if is_server(uri):
         yield f"Compare runs: {shown.rstrip('/')}/{view}"
     else:
-        yield f"Compare runs: mlflow ui --backend-store-uri {shlex.quote(shown)}"
+        show = add_folder(f"mlflow ui --backend-store-uri {shlex.quote(shown)}")
+        yield f"Compare runs: {show}"
         yield f"    and open: http://127.0.0.1:5000/{view}"
 
 

@@ -100,11 +100,13 @@ def find_row_beside(
 
 def _list_ways(rows: Sequence[LeaderboardRow]) -> str:
     """List what can tell rows apart."""
-    identities = {score.identity for row in rows for score in [*row.scores.values()][:1]}
-    identities |= {row.dev.identity for row in rows}
+    judged_by = {
+        (row.dev.identity, *sorted(score.identity for score in row.scores.values())) for row in rows
+    }
     ways = ["--backbone"] * (len({row.backbone for row in rows}) > 1)
-    ways += ["--identity"] * (len(identities) > 2)  # not the same dev and test sets
+    ways += ["--identity"] * (len(judged_by) > 1)
     ways += ["METHOD@CONFIGURATION"] * (len({row.reference for row in rows}) > 1)
+    ways = ways or ["--identity"]
     return " or ".join(filter(None, (", ".join(ways[:-1]), ways[-1])))
 
 

@@ -131,9 +131,9 @@ def _describe_limits(table: PaperTable) -> Iterator[str]:
         )
     if table.other_dev_sets:
         yield (
-            f"Rows of ours that match a line but for their dev set: of "
-            f"{', '.join(table.other_dev_sets)}. A line names it as selected_on=NAME; one that "
-            "does not takes STS-B and SICK-R."
+            f"Rows of ours match a line except for their dev sets: "
+            f"{', '.join(table.other_dev_sets)}. A line takes the dev set that its settings name, "
+            "selected_on=NAME, and otherwise STS-B or SICK-R."
         )
     if table.left_out:
         yield (

@@ -14,7 +14,7 @@ from sweep_events import sweep_started, trial_evaluated, trial_life
 from cse_platform.counting_seeds import find_choosing_trials
 from cse_platform.errors import NotFoundError
 from cse_platform.export.model_card import model_card
-from cse_platform.launch.outcome import outcome_lines
+from cse_platform.launch.outcome import add_folder, outcome_lines
 from cse_platform.leaderboard.api import Leaderboard
 from cse_platform.leaderboard.comparisons import DevPairs
 from cse_platform.leaderboard.filters import EVERY_ROW, Filters
@@ -224,6 +224,16 @@ def test_code_that_is_unknown_is_no_other_code(filled) -> None:
     assert told(of("x", "a", 0), of("y", "b", 1), of(None, "c", 2)) == {
         "a": True, "b": False, "c": False
     }  # fmt: skip
+
+
+def test_what_to_type_next_works_without_a_path(monkeypatch) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+    for program, typed in {
+        ".venv/bin/cse-sweep": ".venv/bin/mlflow ui",
+        "/lab/script.py": "mlflow ui",  # which has no programs of ours beside it
+    }.items():
+        monkeypatch.setattr("sys.argv", [program])
+        assert add_folder("mlflow ui") == typed
 
 
 def test_what_to_export_is_a_model_of_the_row_whose_scores_stand_above(filled) -> None:

@@ -116,7 +116,7 @@ def test_our_row_in_a_papers_table_has_the_marks_of_the_board(lines, written) ->
     told = lines(table)
     assert told[4] == "bert-base ours (n = 1, cccccccc) △ * ° 79.00"
     assert {one[0] for one in told if one[:2] in ("△ ", "* ", "° ")} == {"△", "*", "°"}
-    assert any("my-dev. A line names it as selected_on=NAME" in one for one in told)
+    assert any("my-dev. A line takes the dev set" in one for one in told)
     assert r"\circ" in written(table, "latex")
     row, *_ = csv.DictReader(io.StringIO(written(table, "csv")))
     assert row["cautions"] == "choice counts, tests opened, saw test sentences"
