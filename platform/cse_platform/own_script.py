@@ -21,12 +21,17 @@ from pydantic import TypeAdapter, ValidationError
 
 from cse_methods.data.dev_selection import dev_metric
 from cse_platform.databases import expand_url
-from cse_platform.errors import JournalError, OtherSweepError, RecordingError, StoreError
+from cse_platform.errors import OtherSweepError, RecordingError, StoreError
 from cse_platform.numbers import percent
 from cse_platform.recorded_scores import make_recorded_scores, read_number, read_scores
 from cse_platform.secrets import mask_text
 from cse_platform.standard_streams import echo
-from cse_platform.stores.recording import fill_leaderboard, has_sweep, start_filling
+from cse_platform.stores.recording import (
+    fill_leaderboard,
+    has_sweep,
+    left_out_told,
+    start_filling,
+)
 from cse_platform.sweep.blocks import Slug
 from cse_platform.sweep.identity import canonical_hash
 from cse_platform.sweep.problems import first_problem, format_value
@@ -353,17 +358,9 @@ def _end_run(run: Recording, recorded: RecordedRuns, **failure: Any) -> None:
             )
         )
         recorded.end_dead(append)
-    try:
+    with left_out_told(run.journal):
         if not has_sweep(run.journal):
             fill_leaderboard(run.journal)
-    except OtherSweepError as error:
-        echo(
-            f"{error}; this one stays in {run.journal}, and cse-leaderboard rebuild with both runs "
-            "folders (--from) adds it under another name",
-            err=True,
-        )
-    except (StoreError, JournalError):  # the process beside the script says so in its log
-        pass
 
 
 def _refuse_other_sweep(history: History, settings: _Settings, journal: Path) -> None:

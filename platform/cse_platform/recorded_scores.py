@@ -2,13 +2,12 @@
 
 import glob
 from collections.abc import Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from cse_platform.databases import expand_url
-from cse_platform.errors import RecordingError, StoreError
-from cse_platform.stores.recording import fill_leaderboard, start_filling
+from cse_platform.errors import RecordingError
+from cse_platform.stores.recording import fill_leaderboard, left_out_told, start_filling
 from cse_platform.sweep.problems import did_you_mean
 from cse_platform.sweep.stores import JOURNAL_FILE, import_journal, sweep_folder
 from cse_platform.tracking import events
@@ -27,7 +26,8 @@ def record_scores(trial: str, scores: Mapping[str, float], *, runs: Path | str =
     """Add test scores to a complete run that `record` has recorded, from any process.
 
     The averages of families count the scores that the run has already; one that is given must agree
-    with its tasks to 0.0001. A score that the run has is replaced.
+    with its tasks to 0.0001. A score that the run has is replaced. If the leaderboard
+    has another sweep of the name, it leaves the scores out, and a line on stderr says so.
 
     Args:
         trial: the run, as SWEEP#N or by its key, `run.trial`.
@@ -58,7 +58,7 @@ def record_scores(trial: str, scores: Mapping[str, float], *, runs: Path | str =
             )
         )
     start_filling(journal)
-    with suppress(StoreError):  # the process that was just started says so in its log
+    with left_out_told(journal):
         fill_leaderboard(journal)
 
 

@@ -9,11 +9,13 @@ import math
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
-from cse_platform.errors import NoStoreError, OtherSweepError, StoreError
+from cse_platform.errors import JournalError, NoStoreError, OtherSweepError, StoreError
 from cse_platform.secrets import mask_text
+from cse_platform.standard_streams import echo
 from cse_platform.stores.mlflow.mirror import MLflowMirror
 from cse_platform.stores.sql.keyed_rows import refuse_other_journal
 from cse_platform.stores.sql.sink import LeaderboardSink, apply_journal
@@ -63,6 +65,24 @@ def fill_leaderboard(journal: Path) -> None:
     """
     with open_store(leaderboard_url(journal.parents[2])) as store:
         apply_journal(LeaderboardSink(store), journal)
+
+
+@contextmanager
+def left_out_told(journal: Path) -> Iterator[None]:
+    """Say so if a block finds that the leaderboard leaves a sweep out: it has another one so named.
+
+    Other errors of the block are left to the process that fills the stores, which logs them.
+    """
+    try:
+        yield
+    except OtherSweepError as error:
+        echo(
+            f"{error}; this one stays in {journal}, and cse-leaderboard rebuild with both runs "
+            "folders (--from) adds it under another name",
+            err=True,
+        )
+    except (StoreError, JournalError):
+        pass
 
 
 def start_filling(journal: Path) -> None:

@@ -211,9 +211,11 @@ def test_of_two_folders_that_begin_at_once_the_second_is_told_at_its_end(
         bob.record_scores({"sts12": 0.65})
     said = capsys.readouterr().err
     assert f"another sweep named '{SWEEP}'" in said and f"stays in {bob.journal}" in said
+    record_scores(bob.trial, {"sts13": 0.5}, runs=tmp_path / "bob")
+    assert f"stays in {bob.journal}" in capsys.readouterr().err
     fill_stores(bob.journal)
     assert read_rows(url) == [(SWEEP, 0.7, 0.6)]
-    assert read_kinds(tmp_path / "bob")[-2:] == ["trial_finished", "sweep_finished"]
+    assert read_kinds(tmp_path / "bob")[-2:] == ["sweep_finished", "trial_evaluated"]
     rebuild(url, [tmp_path / "bob", runs])
     named, renamed = read_rows(url)  # of one name and seed, but nobody knows whether of one data
     assert named == (SWEEP, 0.75, 0.65)
