@@ -16,6 +16,7 @@ from cse_platform.stores.mlflow.store import check_uri, is_server
 from cse_platform.stores.optuna.sink import check_search_url
 from cse_platform.stores.sql.store import open_for_reading, refuse_read_only
 from cse_platform.sweep import preflight
+from cse_platform.sweep.doubts import describe_doubts
 from cse_platform.sweep.file import DraftFile, DraftSweep
 from cse_platform.sweep.problems import Inspection, Problem, Steps, dotted_path
 from cse_platform.sweep.spec import SweepSpec
@@ -171,7 +172,7 @@ def _check_stage(
         sizes=sizes,
         doubts=[
             *stage.notes,
-            *preflight.describe_doubts(spec, spec.find_method(), configs, sizes),
+            *describe_doubts(spec, spec.find_method(), configs, sizes),
             *_describe_mlflow(spec, stores),
         ],
         shortage=shortage,

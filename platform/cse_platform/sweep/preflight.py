@@ -16,15 +16,11 @@ from typing import Any
 from pydantic import SecretStr
 
 from cse_methods.config import MethodConfig, TrainingConfig
-from cse_methods.contract import Method
 from cse_methods.data.corpora import load_corpus, missing_corpora
 from cse_methods.data.corpus import Corpus
 from cse_methods.data.dev_sets import missing_dev_data
-from cse_methods.data.doubts import corpus_doubts
-from cse_methods.data.overlap import pair_key
 from cse_methods.data.own.reading import (
     describe_own_pairs,
-    load_own_pairs,
     refuse_dev_as_test,
     refuse_test_as_dev,
     with_checksum,
@@ -45,15 +41,11 @@ from cse_methods.setting_text import yaml_text
 from cse_methods.task_reference import Reference
 from cse_methods.tasks import OwnSet
 from cse_methods.training.schedule import Schedule
-from cse_platform.counting_seeds import LEAST_FURTHER
 from cse_platform.errors import NotInstalledError, SweepRefusedError
-from cse_platform.numbers import format_count
 from cse_platform.sweep.blocks import EXPECTED_URL, Resources
 from cse_platform.sweep.problems import Inspection, Problem, Steps
-from cse_platform.sweep.pruners import NoPruner
 from cse_platform.sweep.references import BestReference
 from cse_platform.sweep.spec import SweepSpec, best_references
-from cse_platform.sweep.start_points import published_notes, start_points
 from cse_platform.values import iterate_leaves
 
 
@@ -125,136 +117,6 @@ def count_steps(config: MethodConfig, *, sentences: int) -> int:
     if not isinstance(config, TrainingConfig):
         return 0
     return Schedule.of(config, sentences=sentences).total
-
-
-def describe_doubts(
-    spec: SweepSpec, method: Method, configs: Sequence[MethodConfig], sizes: Sizes | None
-) -> list[str]:
-    """Describe settings that are valid but do not do what they seem to, one line each.
-
-    `configs` are representatives of the sweep's trials.
-    """
-    doubts = []
-    for name, block in (("seeds.confirm", spec.seeds.confirm), ("evaluate", spec.evaluate)):
-        if block and spec.budget is not None and block.top > spec.budget:
-            count = format_count(spec.budget, "configuration")
-            doubts.append(f"{name}.top is {block.top}, and the search tries {count}")
-    doubts += _compare_trials(spec, method)
-    least = spec.pruner.min_step
-    pruned = not isinstance(spec.pruner, NoPruner)
-    # A method without `TrainingConfig` says nothing of its steps.
-    if pruned and sizes and 0 < sizes.most_steps <= least:
-        doubts.append(
-            f"no trial is ever stopped early: pruner.min_step is {least}, and the longest trial "
-            f"takes {format_count(sizes.most_steps, 'step')}"
-        )
-    trained = [config for config in configs if isinstance(config, TrainingConfig)]
-    short = [c for c in trained if c.max_steps is not None and c.eval_steps > c.max_steps]
-    if short:
-        doubts.append(
-            f"eval_steps is {short[0].eval_steps}, above max_steps, {short[0].max_steps}: dev "
-            "curves then have only step 0 and the last step"
-        )
-    if spec.resources.gpu == 0 and any(config.precision == "fp16" for config in trained):
-        doubts.append(
-            "precision is fp16 and trials run on CPUs, which take about ten times as long for it "
-            "as for fp32; set precision: auto"
-        )
-    if spec.seeds.confirm and not spec.seeds.further:
-        doubts.append(
-            f"seeds.confirm has only seed {spec.seeds.search}, which is also the seed of the "
-            "search, so no configuration gets a second one"
-        )
-    elif spec.seeds.confirm and spec.seeds.search in spec.seeds.confirm.seeds:
-        doubts.append(
-            f"seeds.confirm has seed {spec.seeds.search}, which is also the seed of the search, so "
-            f"the best configurations get only {', '.join(map(str, spec.seeds.further))} beside it"
-        )
-    if 0 < len(spec.seeds.further) < LEAST_FURTHER and not spec.confirmed:
-        (seed,) = spec.seeds.further
-        doubts.append(
-            f"seeds.confirm gives one further seed, {seed}, so the value that chose a "
-            f"configuration counts in its mean, which is too high; give at least {LEAST_FURTHER}"
-        )
-    if spec.evaluate:
-        doubts += _find_unrankable(spec.evaluate.parsed_tasks.ranking, spec.data)
-        doubts += _find_shared_pairs(spec.dev.files.values(), spec.evaluate.files.values())
-    if sizes:
-        doubts += corpus_doubts(sizes.corpus, backbone=spec.backbone)
-    doubts += published_notes(spec, method)
-    from cse_methods.encoders.reading import own_dropout, own_prompt
-
-    if any(c.test_prompt() is None for c in configs) and (prompt := own_prompt(spec.backbone)):
-        doubts.append(
-            f"backbone {spec.backbone} puts {prompt!r} before each sentence, as its folder says; "
-            'prompt: "" leaves it out'
-        )
-    if any(config.dropout is None for config in trained) and own_dropout(spec.backbone) == 0:
-        doubts.append(
-            f"backbone {spec.backbone} has no dropout, so two views of a sentence are equal if "
-            "only dropout makes them differ; set dropout: 0.1"
-        )
-    return doubts
-
-
-def _find_unrankable(tasks: Sequence[str], data: str | None) -> Iterator[str]:
-    """Find out whether the built-in sets among these have something to rank; real ones have."""
-    if not tasks or data_source(data) != "builtin":
-        return
-    from cse_methods.evaluation.measures.ranking import MORE_THAN, queries
-    from cse_methods.evaluation.test_sets.pairs import load_pair_set
-
-    sets = [load_pair_set(task, data) for task in tasks]
-    if not any(queries(pairs.first, pairs.second) for pairs in sets):
-        yield (
-            "evaluate: ranking gets no score, because no sentence of the built-in test sets stands "
-            f"in more than {MORE_THAN} pairs"
-        )
-
-
-def _find_shared_pairs(dev: Iterable[OwnSet], tests: Iterable[OwnSet]) -> Iterator[str]:
-    """Find out which of a lab's own test sets hold pairs of its own dev sets."""
-    of_dev, of_tests = (
-        [load_own_pairs(own) for own in sets if isinstance(own, OwnPairs)] for sets in (dev, tests)
-    )
-    known = {pair_key(*pair) for one in of_dev for pair in zip(one.first, one.second, strict=True)}
-    for one in of_tests:
-        pairs = list(zip(one.first, one.second, strict=True))
-        if shared := sum(pair_key(*pair) in known for pair in pairs):
-            yield (
-                f"evaluate: {shared} of the {len(pairs)} pairs of {one.task} are in the file's "
-                "own dev sets, and a test set must not guide training; the package's test sets are "
-                "looked through when they are scored"
-            )
-
-
-def _compare_trials(spec: SweepSpec, method: Method) -> Iterator[str]:
-    """Compare the number of trials with those of start points and of configurations."""
-    trials, grid = spec.search.trials, spec.search.sampler.kind == "grid"
-    if trials is None:
-        return
-    given = len(start_points(spec, method))
-    if given > trials:
-        yield (
-            f"search.start_from has {given} points and search.trials is {trials}, so the search "
-            "ends before all of them are tried; raise search.trials"
-        )
-    try:
-        count = spec.space.count_grid(most=trials)
-    except ValueError:  # a range of real numbers
-        return
-    if count is None or count >= trials or spec.seeds.repeats:
-        return
-    if grid:
-        yield (
-            f"search.trials is {trials}, and the grid ends after {format_count(count, 'trial')}; "
-            "leave search.trials out, or set seeds.confirm for further seeds"
-        )
-    else:
-        yield (
-            f"the space has {format_count(count, 'configuration')}, so at least {trials - count} "
-            f"of {trials} trials are further seeds; sampler: grid tries each configuration once"
-        )
 
 
 def count_at_once(slot: Resources) -> int:

@@ -23,6 +23,7 @@ from cse_platform.errors import SweepRefusedError
 from cse_platform.stores.optuna.sink import open_search_store
 from cse_platform.stores.sql.store import open_store
 from cse_platform.sweep import preflight as fit
+from cse_platform.sweep.doubts import describe_doubts
 from cse_platform.sweep.preflight import (
     check_encoders,
     find_unresolved_references,
@@ -319,7 +320,7 @@ def refusals(spec: SweepSpec) -> str:
 
 def doubts(spec: SweepSpec, measured: fit.Sizes | None) -> list[str]:
     configs = sample_configs(spec, Inspection())
-    return fit.describe_doubts(spec, get_method(spec.method), configs, measured)
+    return describe_doubts(spec, get_method(spec.method), configs, measured)
 
 
 def test_steps_are_whole_batches_of_the_epochs(spec: Callable[..., SweepSpec]) -> None:
