@@ -1,7 +1,7 @@
 """`cse-sweep FILE --dry-run`: check everything that a run opens, and print what it would cost."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -286,28 +286,22 @@ def _print_plan(
     *,
     at_once: int,
 ) -> None:
-    spec, method, history = past.spec, past.spec.find_method(), past.history
+    spec, history = past.spec, past.history
     echo(_format_head(spec))
     if (holder := past.holder) is not None:
         running = f"process {holder.pid} on {holder.host}; a start is refused until it ends"
         echo(f"  running: {running}")
     if history.trials:
+        is_over = past.is_complete or past.planned_trials == 0
         counts = Counter[str](trial.state for trial in history.trials.values())
-        is_complete = past.is_complete or past.planned_trials == 0
-        left = "" if is_complete else "; what follows is left"
-        echo(f"  begun: {format_counts(counts)}{left}")
-        if is_complete:
-            what = "nothing" if past.is_complete else "no trial"
-            echo(f"  time: none, because {what} is left to run; a larger --trials extends it")
-            if spec.evaluate is not None and not checked.missing:
-                tasks = with_snapshots(spec.evaluate.parsed_tasks)
-                for note in plan_scoring(history, spec, tasks).notes():
-                    echo(f"  note: {note}")
+        echo(f"  begun: {format_counts(counts)}{'' if is_over else '; what follows is left'}")
+        if is_over:
+            _print_rest(checked, past)
             return
     prior = _gather_prior_results(checked, earlier)
     search = SearchStudy(
         spec,
-        start_points=start_points(spec, method, prior.leaders or {}),
+        start_points=start_points(spec, spec.find_method(), prior.leaders or {}),
         history=history,
         learned=prior.learned,
     )
@@ -323,26 +317,38 @@ def _print_plan(
         echo(f"  {short_settings(assignment)}")
     fetched = [f"to fetch: {line}" for line in checked.missing]
     installed = [f"to install: {line}" for line in checked.to_install]
-    for line in [*values, *checked.own_sets, *fetched, *installed]:
+    for line in [*values, *checked.own_sets, *fetched, *installed, *_describe_conditions(checked)]:
         echo(f"  {line}")
-    echo(
-        f"  dev: the search climbs {spec.dev.search_name}; checkpoints: {spec.dev.checkpoint_name}"
-    )
-    seeds = " ".join(map(str, spec.seeds.further))
-    further = f", then {seeds}" if seeds else ""
-    echo(f"  seeds: {spec.seeds.search} in the search{further}")
-    if sizes := checked.sizes:
-        corpus = sizes.corpus
-        unit = f"rows of {len(corpus.columns)} sentences" if corpus.columns else "sentences"
-        echo(f"  corpus: {corpus.name}, {len(corpus.sentences):,} {unit}")
-        steps = dict.fromkeys((f"{sizes.fewest_steps:,}", f"{sizes.most_steps:,}"))
-        echo(f"  steps: {' to '.join(steps)} a trial")
     echo(f"  disk: {_describe_disk(checked, at_once)}")
     for line in [*checked.doubts, *prior.notes(spec)]:
         echo(f"  note: {line}")
     if checked.shortage:
         echo(f"  not here: {checked.shortage}")
     echo(f"  time: {_describe_time(checked, past, configs, at_once)}")
+
+
+def _print_rest(checked: CheckedSweep, past: _PastStarts) -> None:
+    """Print what a sweep without trials to run has left: at most scores."""
+    what, spec = "nothing" if past.is_complete else "no trial", past.spec
+    echo(f"  time: none, because {what} is left to run; a larger --trials extends it")
+    if spec.evaluate is not None and not checked.missing:
+        tasks = with_snapshots(spec.evaluate.parsed_tasks)
+        for note in plan_scoring(past.history, spec, tasks).notes():
+            echo(f"  note: {note}")
+
+
+def _describe_conditions(checked: CheckedSweep) -> Iterator[str]:
+    """Describe what all trials share: dev sets, seeds, corpus and length."""
+    spec = checked.spec
+    yield f"dev: the search climbs {spec.dev.search_name}; checkpoints: {spec.dev.checkpoint_name}"
+    seeds = " ".join(map(str, spec.seeds.further))
+    yield f"seeds: {spec.seeds.search} in the search" + f", then {seeds}" * bool(seeds)
+    if sizes := checked.sizes:
+        corpus = sizes.corpus
+        unit = f"rows of {len(corpus.columns)} sentences" if corpus.columns else "sentences"
+        yield f"corpus: {corpus.name}, {len(corpus.sentences):,} {unit}"
+        steps = dict.fromkeys((f"{sizes.fewest_steps:,}", f"{sizes.most_steps:,}"))
+        yield f"steps: {' to '.join(steps)} a trial"
 
 
 def _format_head(spec: SweepSpec) -> str:
