@@ -33,6 +33,7 @@ from cse_platform.errors import NoStoreError
 from cse_platform.standard_streams import echo
 
 if TYPE_CHECKING:
+    from cse_platform.leaderboard.api import Leaderboard
     from cse_platform.leaderboard.families import FamilyName
     from cse_platform.leaderboard.filters import Filters
     from cse_platform.presentation.board_entries import Board
@@ -115,7 +116,7 @@ def main(
         cse-leaderboard show quickstart-simcse#3
     """
     from cse_platform.leaderboard.api import open_leaderboard
-    from cse_platform.leaderboard.families import OWN, family_of
+    from cse_platform.leaderboard.families import family_of
     from cse_platform.leaderboard.published.rows import (
         PublishedRow,
         merge_repeated_rows,
@@ -164,14 +165,10 @@ def main(
                 against=reader.against(ours, against, filters, tasks=family) if against else {},
                 by_width=reader.by_width(ours) if "widths" in tables else (),
             )
-            if not ours:
-                echo(_explain_no_rows(filters, reader.catalogue()), err=True)
-            if tasks is None and not all(row.scores for row in ours):
-                own = reader.rows(
-                    filters, tasks=OWN, per_configuration=per_configuration, ranked=False
-                )
-                if any(row.scores for row in own):
-                    echo("Some rows have scores on own test sets; --tasks own shows them", err=True)
+            for note in _explain_missing_rows(
+                reader, board, filters, tasks=tasks, per_configuration=per_configuration
+            ):
+                echo(note, err=True)
     if "widths" in tables and not any(board.by_width):
         echo("No shown row has scores by width; --all shows every configuration.", err=True)
     for note in (
@@ -180,6 +177,25 @@ def main(
     ):
         echo(note, err=True)
     print_document(board_document(board, tables, wide=wide), format=format, wide=wide)
+
+
+def _explain_missing_rows(
+    reader: "Leaderboard",
+    board: "Board",
+    filters: "Filters",
+    *,
+    tasks: "FamilyName | None",
+    per_configuration: bool,
+) -> Iterator[str]:
+    """Explain a board without rows, and name scores that stand in another one."""
+    from cse_platform.leaderboard.families import OWN
+
+    if not board.rows:
+        yield _explain_no_rows(filters, reader.catalogue())
+    if tasks is None and not all(row.scores for row in board.rows):
+        own = reader.rows(filters, tasks=OWN, per_configuration=per_configuration, ranked=False)
+        if any(row.scores for row in own):
+            yield "Some rows have scores on own test sets; --tasks own shows them"
 
 
 def _explain_missing_scores(board: "Board", *, asked: bool, against: bool) -> Iterator[str]:
