@@ -15,7 +15,8 @@ from processes import run_command
 from cse_platform.leaderboard.api import Leaderboard, open_leaderboard
 from cse_platform.leaderboard.filters import Filters
 from cse_platform.leaderboard.papers import plan_configurations
-from cse_platform.leaderboard.published.rows import has_settings_of, published_rows
+from cse_platform.leaderboard.published.matching import has_settings_of
+from cse_platform.leaderboard.published.rows import published_rows
 from cse_platform.sweep.file import load_sweep
 from cse_platform.sweep.references import find_best_references, find_stage_references
 from cse_platform.sweep.rehearsal import Rehearsal, rehearse

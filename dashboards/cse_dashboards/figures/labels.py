@@ -13,7 +13,7 @@ from cse_methods.data.dev_selection import parse_width_metric, sets_in
 from cse_methods.names import backbone_name, hyperparameter_name, method_name, task_name
 from cse_methods.tasks import AVG_TRANSFER, LONG_TASKS, MAIN_SCORE, TRANSFER_TASKS
 from cse_platform.leaderboard.api import Leaderboard
-from cse_platform.leaderboard.published.rows import PAPERS, source_of
+from cse_platform.leaderboard.published.matching import PAPERS, source_of
 from cse_platform.leaderboard.records import BUILTIN, Estimate, LeaderboardRow, Trial
 from cse_platform.numbers import HASH_DIGITS
 from cse_platform.presentation.board_columns import OWN_FILE, shown_dev_set

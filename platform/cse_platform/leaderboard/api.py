@@ -295,7 +295,7 @@ class Leaderboard:
     def paper_table(self, paper: str, table: str, filters: Filters = EVERY_ROW) -> "PaperTable":
         """Our numbers in the rows and columns of a paper's table, beside the paper's own."""
         from cse_platform.leaderboard.papers import paper_table
-        from cse_platform.leaderboard.published.rows import matches_any_row
+        from cse_platform.leaderboard.published.matching import matches_any_row
 
         printed = rows_of_table(paper, table, published_rows(files=self._published_files))
         among = partial(matches_any_row, printed)

@@ -12,11 +12,10 @@ from cse_methods.published.tables import published_settings
 from cse_methods.registry import available_methods
 from cse_methods.tasks import AVG_STS, AVG_TRANSFER, STS_TASKS, TRANSFER_TASKS
 from cse_platform.leaderboard.families import CLEAN_METRIC
+from cse_platform.leaderboard.published.matching import has_settings_of, is_comparable
 from cse_platform.leaderboard.published.rows import (
     OTHER_DATA,
     PublishedRow,
-    has_settings_of,
-    is_comparable,
     published_rows,
     rows_of_paper,
 )

@@ -13,7 +13,7 @@ from cse_methods.names import task_name
 from cse_methods.tasks import AVG_STS
 from cse_platform.leaderboard.families import COLUMN_METRICS, SCORE_COLUMNS, task_of
 from cse_platform.leaderboard.filters import Filters
-from cse_platform.leaderboard.published.rows import source_of
+from cse_platform.leaderboard.published.matching import source_of
 from cse_platform.leaderboard.ranking import ORDERS
 from cse_platform.leaderboard.records import LeaderboardRow, Trial
 from cse_platform.leaderboard.selection import group_conditions, require_filters, trial_conditions

@@ -12,18 +12,20 @@ from typing import Any, Literal
 
 from cse_methods.registry import available_methods
 from cse_methods.tasks import AVG_STS, AVG_TRANSFER, Tasks
+from cse_platform.leaderboard.published.matching import (
+    PAPERS,
+    PAPERS_DEV,
+    has_settings_of,
+    is_comparable,
+    matches_any_row,
+)
 from cse_platform.leaderboard.published.rows import (
     ABOUT_THE_RUN,
     ENDINGS,
     HARDWARE,
-    PAPERS,
-    PAPERS_DEV,
     SELECTED_ON,
     PublishedRow,
     PublishedSplit,
-    has_settings_of,
-    is_comparable,
-    matches_any_row,
 )
 from cse_platform.leaderboard.records import (
     BestKey,

@@ -24,7 +24,8 @@ from cse_platform.leaderboard.families import (
     is_of_mteb,
     task_of,
 )
-from cse_platform.leaderboard.published.rows import PublishedRow, find_gap
+from cse_platform.leaderboard.published.matching import find_gap
+from cse_platform.leaderboard.published.rows import PublishedRow
 from cse_platform.leaderboard.records import DEV, Estimate, LeaderboardRow, order_by_dev
 from cse_platform.leaderboard.seed_scores import read_evaluations
 from cse_platform.leaderboard.statistics.intervals import (

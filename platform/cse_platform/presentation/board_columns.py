@@ -10,7 +10,7 @@ from functools import partial
 from textwrap import shorten
 from typing import Any
 
-from cse_platform.leaderboard.published.rows import source_of
+from cse_platform.leaderboard.published.matching import source_of
 from cse_platform.leaderboard.records import Estimate, LeaderboardRow, SeenSentences
 from cse_platform.leaderboard.statistics.intervals import Interval
 from cse_platform.numbers import (

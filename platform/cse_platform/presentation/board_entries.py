@@ -15,7 +15,8 @@ from cse_platform.leaderboard.families import (
     families_beside,
     family_named,
 )
-from cse_platform.leaderboard.published.rows import PublishedRow, source_of
+from cse_platform.leaderboard.published.matching import source_of
+from cse_platform.leaderboard.published.rows import PublishedRow
 from cse_platform.leaderboard.records import (
     BUILTIN,
     CHOICE_COUNTS,

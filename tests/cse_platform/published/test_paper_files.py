@@ -23,7 +23,8 @@ from cse_platform.leaderboard.papers import (
     read_paper_file,
     read_paper_files,
 )
-from cse_platform.leaderboard.published.rows import PublishedRow, has_settings_of, published_rows
+from cse_platform.leaderboard.published.matching import has_settings_of
+from cse_platform.leaderboard.published.rows import PublishedRow, published_rows
 from cse_platform.sweep.file import load_sweep
 
 PAPERS = Path(__file__).parents[3] / "sweeps" / "papers"

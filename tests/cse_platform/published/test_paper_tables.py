@@ -9,10 +9,9 @@ from board_rows import estimate, our_row
 from cse_platform.errors import PublishedError
 from cse_platform.leaderboard import papers
 from cse_platform.leaderboard.papers import PaperLine, PaperTable
+from cse_platform.leaderboard.published.matching import find_gap, has_settings_of
 from cse_platform.leaderboard.published.rows import (
     PublishedRow,
-    find_gap,
-    has_settings_of,
     merge_repeated_rows,
     published_rows,
     rows_of_table,
