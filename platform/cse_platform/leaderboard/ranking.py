@@ -232,7 +232,7 @@ def rank_rows(
 
     These are the headline, which is the family's first average that any row has, or else the task
     that most rows have, and None for dev; and the gap to a published number. If `resampled`, also
-    the rank, and the intervals of scores that have none over seeds.
+    the rank, and the intervals of scores of a single seed.
     """
     rows_with = Counter(column for row in rows for column in row.scores)
     most = max(family.columns, key=rows_with.__getitem__, default=DEV)
@@ -291,12 +291,12 @@ def _sample_rows(
 def _add_intervals(
     session: Session, row: LeaderboardRow, headline: str | None, sampled: Sampled | None
 ) -> dict[str, Estimate]:
-    """Add intervals over examples to scores that have none over seeds, and have stored values."""
+    """Add intervals over examples to scores that have a single seed and stored values."""
     draws = {} if sampled is None else dict(sampled.over_examples)
     if sampled is not None and headline is not None:
         draws[headline] = np.mean(list(sampled.over_examples.values()), axis=0)
-    without = [column for column, score in row.scores.items() if score.interval is None]
-    left = (column for column in without if column not in draws)
+    single = [column for column, score in row.scores.items() if score.n == 1]
+    left = (column for column in single if column not in draws)
     for columns in group_by(left, lambda column: tuple(row.scores[column].values)).values():
         [contender] = build_contenders(session, {"": row}, columns)
         if known := [column for column in columns if column in contender.values]:
@@ -304,7 +304,7 @@ def _add_intervals(
             draws |= drawn.over_examples
     return {
         column: replace(score, interval=percentile_interval(draws[column]))
-        if column in without and column in draws
+        if column in single and column in draws
         else score
         for column, score in row.scores.items()
     }

@@ -29,22 +29,6 @@ def another(board, reader) -> Callable[..., None]:
     return add
 
 
-def test_seeds_that_are_all_equal_have_an_interval_over_pairs(board, reader) -> None:
-    same = scored("50" + "0" * 62, noise=1.0)
-    apply_events(board, [sweep_started("plain", method="untrained")])
-    for seed in range(2):
-        key = f"5{seed}" + "0" * 62
-        of = {"sweep": "plain", "method": "untrained", "configuration": "5" * 64, "seed": seed}
-        event = same.model_copy(update={"sweep": "plain", "trial": key})
-        apply_events(board, [*trial_life(60 + seed, {0: 0.3}, trial=key, **of), event])
-    [row] = reader.rows(Filters(method="untrained"))
-    for score in row.scores.values():
-        assert (score.n, score.std) == (2, 0.0)
-        assert score.interval is not None
-        assert score.interval.over == "examples"
-        assert score.interval.low < score.mean < score.interval.high
-
-
 def test_other_data_is_not_compared(board, reader) -> None:
     for trial in HICL:
         own = scored(trial, noise=1.0, data="other")
