@@ -10,8 +10,8 @@ from cse_dashboards.figures.labels import dev_quantity, metric_quantity
 from cse_dashboards.figures.search.effect import effect
 from cse_dashboards.figures.search.study import by_value
 from cse_dashboards.figures.search.surface import surface
+from cse_platform.leaderboard.past_searches import SearchHistory
 from cse_platform.leaderboard.records import Trial
-from cse_platform.leaderboard.sweeps import SearchHistory
 from cse_platform.sweep.space.space import Space
 
 SPACE = Space.model_validate({

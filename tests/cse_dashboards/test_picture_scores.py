@@ -22,10 +22,10 @@ from cse_dashboards.figures.training.alignment_uniformity import alignment_unifo
 from cse_dashboards.figures.training.dev_curves import dev_curve_pictures
 from cse_methods.names import method_name
 from cse_platform.leaderboard import Filters, Leaderboard
+from cse_platform.leaderboard.past_searches import SearchHistory
 from cse_platform.leaderboard.records import Estimate, LeaderboardRow
 from cse_platform.leaderboard.statistics.compare import Comparison, TaskComparison
 from cse_platform.leaderboard.statistics.intervals import Interval
-from cse_platform.leaderboard.sweeps import SearchHistory
 from cse_platform.sweep.space.space import Space
 
 AVERAGE = score_quantity("avg_sts")

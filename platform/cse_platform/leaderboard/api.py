@@ -31,6 +31,7 @@ from cse_platform.leaderboard.families import (
     family_of,
 )
 from cse_platform.leaderboard.filters import EVERY_ROW, Filters
+from cse_platform.leaderboard.past_searches import read_search
 from cse_platform.leaderboard.published.rows import (
     PublishedRow,
     merge_repeated_rows,
@@ -48,7 +49,6 @@ from cse_platform.leaderboard.sweeps import (
     read_messages,
     read_running,
     read_running_and_ended,
-    read_search,
     read_stamps,
     read_sweep,
     read_sweeps,

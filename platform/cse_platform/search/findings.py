@@ -10,6 +10,7 @@ import numpy as np
 import optuna
 from optuna.trial import FrozenTrial, TrialState, create_trial
 
+from cse_platform.leaderboard.past_searches import SearchHistory
 from cse_platform.leaderboard.records import Trial
 from cse_platform.leaderboard.statistics.searches import (
     LEAST_SEARCHED,
@@ -20,7 +21,6 @@ from cse_platform.leaderboard.statistics.searches import (
     expected_best,
     winners_curse,
 )
-from cse_platform.leaderboard.sweeps import SearchHistory
 from cse_platform.numbers import format_count, percent, short_value
 from cse_platform.stores.optuna.trials import build_distribution
 from cse_platform.sweep.space.dimensions import Choices, Dimension

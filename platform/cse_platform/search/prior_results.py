@@ -9,8 +9,8 @@ from typing import Any
 from cse_methods.config import MethodConfig
 from cse_platform.errors import SweepRefusedError
 from cse_platform.kept_models import NOT_ITS_MODEL, exists, holds_other_model, refuse_links
+from cse_platform.leaderboard.past_searches import leading_configurations
 from cse_platform.leaderboard.records import Trial
-from cse_platform.leaderboard.sweeps import leading_configurations
 from cse_platform.leaderboard.trials import best_kept_trial, complete_trials, trial_of_model
 from cse_platform.numbers import format_count, percent
 from cse_platform.search.learning import pick_evenly_with_ends

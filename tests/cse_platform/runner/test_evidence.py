@@ -11,7 +11,7 @@ from stored_trials import write_journal
 from sweep_events import trial_life
 
 from cse_platform.errors import NotFoundError, SweepRefusedError
-from cse_platform.leaderboard.sweeps import leading_configurations
+from cse_platform.leaderboard.past_searches import leading_configurations
 from cse_platform.numbers import percent
 from cse_platform.runner.prior_results import StageValues, fill_in_stage_values
 from cse_platform.search.confirmation import chosen_trials

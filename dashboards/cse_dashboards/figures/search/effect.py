@@ -5,7 +5,7 @@ import plotly.graph_objects as go
 from cse_dashboards.figures.labels import dev_quantity, search_notes
 from cse_dashboards.figures.picture import Picture, colour, file_name, make_figure
 from cse_dashboards.figures.search import study
-from cse_platform.leaderboard.sweeps import SearchHistory
+from cse_platform.leaderboard.past_searches import SearchHistory
 
 MEAN, STD, CONFIGURATIONS = "mean over configurations", "std over seeds", "configurations"
 _AFTER = "Other hyperparameters vary along. After HiCL, figure 2."

@@ -13,9 +13,9 @@ import plotly.graph_objects as go
 
 from cse_dashboards.figures.labels import HOVER, Quantity, dev_quantity, number
 from cse_dashboards.figures.picture import colour, fade
+from cse_platform.leaderboard.past_searches import SearchHistory
 from cse_platform.leaderboard.records import Trial, select_counting_trials
 from cse_platform.leaderboard.statistics.searches import LEAST_SEARCHED
-from cse_platform.leaderboard.sweeps import SearchHistory
 from cse_platform.search.findings import SearchFindings, search_findings
 from cse_platform.sweep.space.dimensions import Choices, Dimension
 from cse_platform.values import canonical_json

@@ -13,7 +13,7 @@ from scipy.spatial import QhullError
 from cse_dashboards.figures.labels import dev_quantity
 from cse_dashboards.figures.picture import Picture, colour, make_figure
 from cse_dashboards.figures.search import study
-from cse_platform.leaderboard.sweeps import SearchHistory
+from cse_platform.leaderboard.past_searches import SearchHistory
 from cse_platform.sweep.space.dimensions import Choices, Dimension
 
 FEW = 12
