@@ -10,16 +10,12 @@ from sqlalchemy.orm import Session
 
 from cse_platform.errors import JournalError, OtherSweepError, StoreDownError, StoreError
 from cse_platform.secrets import mask_text
-from cse_platform.stores.sql.events import (
-    CONTRADICTIONS,
-    add_points,
-    apply_event,
-    collect_writes,
-    store_starts,
-)
+from cse_platform.stores.sql.events import CONTRADICTIONS, apply_event
 from cse_platform.stores.sql.lease import Lease
+from cse_platform.stores.sql.pending_writes import collect_writes
 from cse_platform.stores.sql.store import SLICE_ROWS, Store
 from cse_platform.stores.sql.tables import JournalCursorRecord
+from cse_platform.stores.sql.trial_events import add_points, store_starts
 from cse_platform.tracking import events
 from cse_platform.tracking.journal import read_journal, read_journal_id, refuse_older_copy
 from cse_platform.tracking.recorder import Sink
