@@ -258,11 +258,17 @@ def _read_settings(
 
 
 def _start_run(settings: _Settings, recorded: RecordedRuns, locks: ExitStack) -> Recording:
-    """Record the start of a run, and of its sweep if none is open; `locks` hold the run's lock.
+    """Record the start of a run, and of its sweep for it; `locks` hold the run's lock.
 
     RecordingError if the sweep is another one, or the run is complete or being recorded.
     """
     name, seed, journal, started = settings.sweep, settings.seed, recorded.journal, events.now()
+    script = Path(sys.argv[0]).name or "an interpreter"
+    start: dict[str, Any] = {
+        "provenance": {**sweep_provenance(), events.RECORDED_FROM: script},
+        "packages": installed_packages(),
+        "diffs": code_diffs(),
+    }
     with share_journal(journal) as append:
         group = read_journal_id(journal)  # other folders have other data, also under this name
         configuration = canonical_hash(
@@ -300,17 +306,7 @@ def _start_run(settings: _Settings, recorded: RecordedRuns, locks: ExitStack) ->
             "dev": settings.dev,
             "time": started,
         }
-        if history.spec is None or history.complete:
-            script = Path(sys.argv[0]).name or "an interpreter"
-            append(
-                make_sweep_start(
-                    **same,
-                    source=events.RECORDED,
-                    provenance={**sweep_provenance(), events.RECORDED_FROM: script},
-                    packages=installed_packages(),
-                    diffs=code_diffs(),
-                )
-            )
+        append(make_sweep_start(**same, source=events.RECORDED, **start))
         append(
             make_trial_start(
                 **same,

@@ -124,7 +124,8 @@ class TrialDetails(Trained):
     of_configuration: Annotations
     starts: tuple[SweepStart, ...]
     """The starts of the sweep that ran it: the last one at or before the trial's start, then
-    further ones before its end, at which it was resumed. Empty if no start is known.
+    further ones before its end, at which it was resumed; of a recorded run, its own alone. Empty if
+    no start is known.
     """
     spec: dict[str, Any]
     """The file of the sweep that ran it, as JSON."""
@@ -367,5 +368,5 @@ def _find_starts(attempt: AttemptRecord, sweeps: Sequence[SweepRecord]) -> tuple
     before = [start for start in starts if start.started <= attempt.started]
     if not before:
         return ()
-    later = starts[len(before) :]
+    later = () if RECORDED_FROM in before[-1].provenance else starts[len(before) :]
     return (before[-1], *(start for start in later if start.sweep == before[-1].sweep))

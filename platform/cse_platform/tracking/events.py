@@ -218,7 +218,10 @@ def _read_spec(spec: dict[str, Any]) -> dict[str, Any]:
 
 
 class SweepStarted(SweepEvent):
-    """A sweep starts, or starts again after an interruption or with a larger budget."""
+    """A sweep starts, or starts again after an interruption or with a larger budget.
+
+    Each run that a script records starts its sweep, for the script and the code that it runs.
+    """
 
     kind: Literal["sweep_started"] = "sweep_started"
     method: Annotated[str, Field(min_length=1)]
@@ -251,6 +254,11 @@ class SweepStarted(SweepEvent):
     """Version of every installed distribution, by name."""
     diffs: dict[str, str] = Field(default_factory=dict)
     """Diffs of the code against its commit: `git` for the user's repository, and `package`."""
+
+    @property
+    def is_of_one_run(self) -> bool:
+        """Whether a script starts it for its own run, while other runs of the sweep may live."""
+        return self.spec.get("source") == RECORDED
 
 
 class DriverMessage(SweepEvent):

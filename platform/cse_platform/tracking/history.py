@@ -141,8 +141,8 @@ class SearchEffort:
 
     def apply(self, event: events.Event) -> None:
         """Apply one event; applying it again changes nothing."""
-        if isinstance(event, events.SweepStarted):  # nothing ran while the driver was away
-            self._running.clear()
+        if isinstance(event, events.SweepStarted) and not event.is_of_one_run:
+            self._running.clear()  # nothing ran while the driver was away
         self._seconds = self.seconds(event.time)
         self._last = event.time
         if isinstance(event, events.TrialStarted) and event.role != "confirm":
@@ -357,7 +357,7 @@ class History:
                     self.launches.setdefault(event.launch.settings, event.launch)
                 self.leaders = event.leaders if event.leaders is not None else self.leaders
                 self.messages = []
-                for trial in self.unfinished():
+                for trial in () if event.is_of_one_run else self.unfinished():
                     trial.last_heard = None  # nothing ran while the driver was away
                     trial.why = CUT_OFF
             case events.SweepRequested() if event.request not in self.requests:

@@ -23,7 +23,7 @@ from cse_methods.tasks import STS_TASKS
 from cse_platform import Filters, import_runs, open_leaderboard, record, record_scores
 from cse_platform.errors import NoStoreError, QueryError, RecordingError, StoreError
 from cse_platform.stores.rebuild import fill_search_store, rebuild
-from cse_platform.stores.recording import fill_stores
+from cse_platform.stores.recording import fill_leaderboard, fill_stores
 from cse_platform.tracking.journal import read_journal
 
 ORIGIN = f"recorded by {Path(sys.argv[0]).name}"
@@ -94,6 +94,28 @@ def test_processes_at_once_lose_nothing_and_killed_ones_have_failed(runs, count)
     points = read_kinds(runs, "many").count("trial_point")
     assert (points, row.n, sweep.state) == (3 * count, 0.9 * count, "COMPLETE")
     assert [end.cause for end in ends if end.state == "FAIL"] == ["machine"] * (count // 10)
+
+
+@pytest.mark.usefixtures("no_process")
+def test_runs_at_once_keep_the_script_and_the_folder_of_each(runs, monkeypatch, tmp_path):
+    monkeypatch.setattr("sys.argv", ["first.py", "0"])
+    with record(**RUN, seed=0, runs=runs) as first:
+        first.report(step=1, metrics={DEV: 0.6})
+        monkeypatch.setattr("sys.argv", ["second.py", "1"])
+        monkeypatch.chdir(tmp_path)
+        with record(**RUN, seed=1, runs=runs) as second:
+            second.report(step=1, metrics={DEV: 0.7})
+        fill_leaderboard(second.journal)
+        with open_leaderboard(f"sqlite:///{runs}/leaderboard.db") as board:
+            [living] = board.running(SWEEP)
+    fill_leaderboard(first.journal)
+    with open_leaderboard(f"sqlite:///{runs}/leaderboard.db") as board:
+        trials = [board.trial(run.trial) for run in (first, second)]
+    assert (living.key, living.why) == (first.trial, None)
+    assert [trial.origin for trial in trials] == ["recorded by first.py", "recorded by second.py"]
+    starts = [start for trial in trials for start in trial.starts]
+    assert [start.provenance["command"] for start in starts] == ["first.py 0", "second.py 1"]
+    assert starts[1].provenance["folder"] == str(tmp_path)
 
 
 @pytest.mark.usefixtures("no_process")

@@ -39,7 +39,8 @@ def start_sweep(session: Session, journal: str, event: events.SweepStarted) -> N
     if sweep.spec.get("search") != event.spec.get("search"):
         sweep.ended_by = None
     sweep.state, sweep.finished = "RUNNING", None
-    mark_cut_off(session, journal, sweep.id)
+    if not event.is_of_one_run:
+        mark_cut_off(session, journal, sweep.id)
     sweep.launched = None if event.launch is None else event.launch.time
     before = sweep.confirms_all
     _set_spec(sweep, event.spec)
