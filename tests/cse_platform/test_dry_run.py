@@ -205,6 +205,7 @@ def ran(number: int, seconds: float, *, gpus: float = 0.0, **changes: Any) -> li
 
 
 def test_past_trials_of_the_kind(board) -> None:
+    imported = {"source": "imported", "identity": "dev-2"}
     events = [
         sweep_started(),
         *ran(0, 100.0),
@@ -212,6 +213,7 @@ def test_past_trials_of_the_kind(board) -> None:
         *ran(2, 300.0, gpus=0.5),
         *ran(3, 400.0, backbone="bert-base"),
         *ran(4, 500.0, state="PRUNED"),
+        *ran(5, 3600.0, dev=dict.fromkeys(("checkpoint", "search", "corpus"), "stsb") | imported),
     ]
     apply_events(board, events)
     with board.session() as session:
@@ -247,6 +249,9 @@ def test_of_a_sweep_that_has_begun_it_plans_what_is_left(dry_run, tmp_path) -> N
     def drawn(result: Result) -> list[str]:
         return [line for line in result.output.splitlines() if "temperature=" in line]
 
+    gate = {"gate": {"best": {"method": "cheap", "backbone": "mini"}}}
+    untaught = dry_run(**cheap | {"fixed": gate}, code=1)
+    assert "needs the best cheap on mini" in untaught.stderr  # there is no leaderboard yet
     whole = drawn(plan(5))
     assert len(whole) == 5
     plan(3)
@@ -270,7 +275,6 @@ def test_of_a_sweep_that_has_begun_it_plans_what_is_left(dry_run, tmp_path) -> N
     assert told(extended, "begun") == "3 trials (3 complete); what follows is left"
     assert drawn(extended) == whole[3:]
     assert told(extended, "time").startswith("2 trials, ")
-    gate = {"gate": {"best": {"method": "cheap", "backbone": "mini"}}}
     taught = cheap | {"sweep": "taught", "fixed": gate}
     (named,) = re.findall(
         r"\n  (the best cheap on mini, .* is tiny#.*)\n", dry_run(**taught).output

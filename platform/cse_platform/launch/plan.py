@@ -153,9 +153,19 @@ def print_plans(
         earlier = [stage.spec for stage in stages[:index]]
         wanted = preflight.find_unresolved_references(checked.spec, earlier)
         if wanted or past.history.best:
-            from cse_platform.search.prior_results import best_folders, name_best
+            from cse_platform.search.prior_results import (
+                best_folders,
+                make_no_best_error,
+                name_best,
+            )
 
-            with open_for_reading(checked.stores.leaderboard) as leaderboard:
+            try:
+                leaderboard = open_for_reading(checked.stores.leaderboard)
+            except NoStoreError:
+                if past.history.best:
+                    raise
+                raise make_no_best_error(checked.spec, wanted[0]) from None
+            with leaderboard:
                 found = best_folders(checked.spec, DevData(checked.spec), leaderboard, wanted)
                 values += name_best(checked.spec, past.history.best or found, leaderboard)
         _print_plan(checked, past, values, earlier, at_once=at_once)

@@ -49,7 +49,7 @@ from cse_platform.stores.sql.tables import (
 from cse_platform.sweep.problems import did_you_mean
 from cse_platform.sweep.space.dimensions import Choices, Dimension
 from cse_platform.sweep.space.space import Space
-from cse_platform.tracking.events import MODEL_DIGITS, Annotatable
+from cse_platform.tracking.events import MODEL_DIGITS, UNCHECKED_DATA, Annotatable
 from cse_platform.tracking.history import stored_dev
 from cse_platform.values import is_number
 
@@ -338,7 +338,8 @@ def _match_complete(method: str, backbone: str) -> list[ColumnElement[bool]]:
 def past_trials(session: Session, *, method: str, backbone: str, gpu: bool) -> list[Trial]:
     """Read the 50 newest complete trials of a method on a backbone, with a GPU or without.
 
-    They have their last steps and the times of their first reports.
+    Imported and recorded ones, whose steps and machines are others', are left out. They have their
+    last steps and the times of their first reports.
     """
     return read_trials(
         session,
@@ -346,6 +347,7 @@ def past_trials(session: Session, *, method: str, backbone: str, gpu: bool) -> l
         AttemptRecord.wall_seconds > 0,
         (TrialRecord.gpu_seconds > 0) == gpu,
         AttemptRecord.reached > 0,
+        GroupRecord.dev_source.not_in(UNCHECKED_DATA),
         order=(TrialRecord.id.desc(),),
         limit=50,
         last_step=AttemptRecord.reached,

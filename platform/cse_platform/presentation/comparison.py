@@ -120,8 +120,8 @@ def _describe_choice(compared: Comparison | Matrix) -> Iterator[str]:
         if name in unchecked:
             way_out = "all runs that were imported or recorded count as those of a search"
         yield (
-            f"The value that chose {name} as the best of its search counts here, so its mean tends "
-            f"to be too high and this comparison looks surer than it is; {way_out}."
+            f"A value by which a search chose {name} counts here, so its mean tends to be too high "
+            f"and this comparison looks surer than it is; {way_out}."
         )
     for shared in compared.limits.one_configuration:
         yield (

@@ -180,11 +180,7 @@ def best_folders(
                 dev_identity=dev.columns["identity"],
             )
         if best is None or best.model is None:
-            raise SweepRefusedError(
-                f"sweep {spec.sweep!r} needs the best {reference.method} on "
-                f"{reference.backbone}, but the leaderboard has none with these dev sets; train "
-                "one first, for example in an earlier stage of the same file"
-            )
+            raise make_no_best_error(spec, reference)
         if holds_other_model(best.model, best.key):
             raise SweepRefusedError(
                 f"sweep {spec.sweep!r} needs the best {reference.method} on "
@@ -196,6 +192,15 @@ def best_folders(
         folders[reference.placeholder] = best.model
     refuse_lost_models(spec, folders, leaderboard)
     return folders
+
+
+def make_no_best_error(spec: SweepSpec, reference: BestReference) -> SweepRefusedError:
+    """Make the error that the leaderboard has no such encoder."""
+    return SweepRefusedError(
+        f"sweep {spec.sweep!r} needs the best {reference.method} on {reference.backbone}, but the "
+        "leaderboard has none with these dev sets; train one first, for example in an earlier "
+        "stage of the same file"
+    )
 
 
 def refuse_lost_models(spec: SweepSpec, folders: Mapping[str, str], leaderboard: Store) -> None:
