@@ -87,7 +87,7 @@ class Writer:
         start, point, finish = trial_life(
             trial, {step: value / 4}, sweep=self.sweep, seed=trial,
             configuration=f"c{trial // 2}", state=what if what in ENDS else "FAIL",
-            code=f"code of {self.sweep}", searched=("tau2", "rank_loss")[: 1 + (self.sweep != "a")],
+            code=f"code {trial // 2}", searched=("tau2", "rank_loss")[: 1 + (self.sweep != "a")],
         )  # fmt: skip
         if attempt.state == "COMPLETE":
             return []
@@ -161,7 +161,7 @@ def test_of_equal_attempts_the_one_of_the_later_journal_is_shown_in_any_order(bo
     told: dict[str, list[Event]] = {}
     for name, value in {"a": 0.3, "b": 0.2}.items():
         lives = (
-            trial_life(number, {0: 0.1, 10: value}, sweep=name, state=state, code=name)
+            trial_life(number, {0: 0.1, 10: value}, sweep=name, state=state, code=f"code {number}")
             for number, state in enumerate(ties)
         )
         events = [sweep_started(name), *(event for life in lives for event in life)]
@@ -172,7 +172,7 @@ def test_of_equal_attempts_the_one_of_the_later_journal_is_shown_in_any_order(bo
             curves = dev_curves(session, [f"c{number}-42" for number in range(len(ties))])
             shown = {key: [point.value for point in points] for key, points in curves.items()}
             journals = [(row.state, row.journal) for row in trials_of(session, "a")]
-            assert session.scalar(text("SELECT code FROM groups")) == "b"
+            assert session.scalar(text("SELECT code FROM groups")) == "code 2"
         assert shown == {f"c{number}-42": [0.1, 0.2] for number in range(len(ties))}, order
         assert journals == [(state or "RUNNING", "b") for state in ties], order
         empty(board)

@@ -31,7 +31,7 @@ from cse_platform.presentation.comparison import comparison_table
 from cse_platform.presentation.tables import to_json
 from cse_platform.stores.sql.removal import remove_sweep
 from cse_platform.sweep.spec import SweepSpec
-from cse_platform.tracking.events import Event, SweepFinished, TrialFinished
+from cse_platform.tracking.events import Event, SweepFinished, TrialFinished, TrialState
 from cse_platform.tracking.history import History
 
 Seeds = dict[int, float]
@@ -205,11 +205,13 @@ def test_a_confirmed_configuration_that_is_overtaken_still_names_its_left_out_va
     }  # fmt: skip
 
 
-def test_code_that_is_unknown_is_no_other_code(filled) -> None:
+def test_code_that_is_unknown_or_has_failed_is_no_other_code(filled) -> None:
     """Neither a trial without a hash nor the trials before it count as of another code."""
 
-    def of(code: str | None, configuration: str, number: int) -> list[Event]:
-        life = trial_life(number, {9: 0.5}, configuration=configuration, seed=1)
+    def of(
+        code: str | None, configuration: str, number: int, state: TrialState = "COMPLETE"
+    ) -> list[Event]:
+        life = trial_life(number, {9: 0.5}, configuration=configuration, seed=1, state=state)
         started, *rest = life
         return [started.model_copy(update={"code": code}), *rest]
 
@@ -221,6 +223,7 @@ def test_code_that_is_unknown_is_no_other_code(filled) -> None:
 
     assert told(of("x", "a", 0), of(None, "b", 1)) == {"a": False, "b": False}
     assert told(of("x", "a", 0), of("y", "b", 1)) == {"a": True, "b": False}
+    assert told(of("x", "a", 0), of("y", "b", 1, "FAIL")) == {"a": False}
     assert told(of("x", "a", 0), of("y", "b", 1), of(None, "c", 2)) == {
         "a": True, "b": False, "c": False
     }  # fmt: skip

@@ -9,6 +9,7 @@ from typing import Any
 from sqlalchemy import delete, exists, func, literal, select, update
 from sqlalchemy.orm import Session, aliased
 
+from cse_platform.counting_seeds import RIVALS
 from cse_platform.stores.sql.estimates import estimate_configurations
 from cse_platform.stores.sql.tables import (
     AttemptRecord,
@@ -96,7 +97,7 @@ def _recount_trials(
             continue
         newest = of_group.join(AttemptRecord, AttemptRecord.trial_id == TrialRecord.id)
         newest = newest.where(
-            AttemptRecord.started.is_not(None), ConfigurationRecord.code.is_not(None)
+            AttemptRecord.state.in_(RIVALS), ConfigurationRecord.code.is_not(None)
         )
         newest = newest.order_by(AttemptRecord.started.desc()).limit(1)
         code = newest.with_only_columns(ConfigurationRecord.code, AttemptRecord.started)

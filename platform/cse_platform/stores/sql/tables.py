@@ -195,7 +195,9 @@ class GroupRecord(Base):
     dev_search: Mapped[str]
     dev_source: Mapped[str]
     code: Mapped[str | None]
-    """Hash of the method's code that the newest trial ran whose code is known; NULL if none is."""
+    """Hash of the method's code that the newest trial with a value ran whose code is known; NULL if
+    none is. One that failed does not count, as its code may be a mistake that was undone.
+    """
     code_since: Mapped[datetime | None]
     """When that trial started."""
     trials: Mapped[int] = mapped_column(default=0)

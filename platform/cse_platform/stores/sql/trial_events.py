@@ -14,6 +14,7 @@ from sqlalchemy.orm import Session
 from cse_methods.data.dev_selection import dev_metric, sets_in
 from cse_methods.task_reference import is_reference
 from cse_methods.tasks import TRANSFER_TASKS
+from cse_platform.counting_seeds import RIVALS
 from cse_platform.errors import StoreLostError
 from cse_platform.stores.sql import tables
 from cse_platform.stores.sql.keyed_rows import (
@@ -103,21 +104,16 @@ def start_trial(session: Session, journal: str, event: events.TrialStarted) -> b
         store_starts(session, journal, [event])
     trial = trial_of(session, event.trial)
     configuration = known[tables.ConfigurationRecord, event.configuration]
-    group = session.get_one(tables.GroupRecord, configuration.group_id)
     new = take_new(session, tables.TrialRecord, event.trial)
     if new:
-        group.trials += 1
+        session.get_one(tables.GroupRecord, configuration.group_id).trials += 1
     link(session, journal, event, trial)
     attempt: tables.AttemptRecord = known[tables.AttemptRecord, trial.id, journal]
     if attempt.state == "COMPLETE":
         return new
-    is_fresh = event.resumed_from is None
-    newest = group.code_since, group.code or ""
-    if is_fresh and event.code and (newest[0] is None or newest < (event.time, event.code)):
-        group.code, group.code_since = event.code, event.time
     if take_new(session, tables.AttemptRecord, trial.id, journal):
         return new
-    if is_fresh or not attempt.state:
+    if event.resumed_from is None or not attempt.state:
         write_points(session)
         of_attempt = tables.DevPointRecord.attempt_id == attempt.id
         session.execute(delete(tables.DevPointRecord).where(of_attempt))
@@ -251,6 +247,10 @@ def finish_trial(session: Session, journal: str, event: events.TrialFinished) ->
     attempt.why, attempt.cause = event.why, event.cause
     attempt.costs = {name: cost for name, cost in event.costs.items() if math.isfinite(cost)}
     attempt.provenance = dict(event.provenance)
+    if event.state in RIVALS and (code := configuration.code):
+        newest = group.code_since, group.code or ""
+        if newest[0] is None or newest < (attempt.started, code):
+            group.code, group.code_since = code, attempt.started
     facts, attempt.machine_id = event.provenance, None
     if (hardware := facts.get("gpu") or facts.get("cpu")) and "host" in facts:
         machine = {"host": facts["host"], "hardware": hardware}
