@@ -306,14 +306,14 @@ def read_corpus_file(path: Path, spec: CorpusSpec, *, name: str | None = None) -
     if (kind := kind_of_file(path.name)) not in ("", *TEXTS):
         raise DataError(
             f"{path}: a table by its name, which ends in {kind}; name its column, {{name: "
-            f"{spec.short_name}, column: …}}, or let a text with one sentence a line end in .txt"
+            f"{path}, column: …}}, or let a text with one sentence a line end in .txt"
         )
     lines = [line.strip() for line in read_lines(path)]
     notes, sample = [], [line for line in lines[:100] if line]
     if sample and all("\t" in line or line[0] + line[-1] == "{}" for line in sample):
         notes.append(
             f"corpus {name} is read as plain text, with one sentence a line; to read it as a "
-            f"table, name its column and format: {{name: {spec.short_name}, column: …, format: …}}"
+            f"table, name its column and format: {{name: {path}, column: …, format: …}}"
         )
     rows, dropped = without_empty(lines, path, drop=spec.drop_empty)
     return CorpusFile(rows, dropped, notes)

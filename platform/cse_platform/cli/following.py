@@ -73,7 +73,8 @@ def print_output(url: str, trial: str, *, runs: Path, follow: bool) -> None:
                 )
     if not shown:
         yet = " yet" if details.state == "RUNNING" else ""
-        echo(f"trial {trial} has no output{yet}", err=True)
+        why = f"; it failed with {details.error}" if details.error else ""
+        echo(f"trial {trial} has no output{yet}{why}", err=True)
 
 
 def follow(url: str, sweep: str) -> int:

@@ -165,7 +165,9 @@ def main(
                 against=reader.against(ours, against, filters, tasks=family) if against else {},
                 by_width=reader.by_width(ours) if "widths" in tables else (),
             )
-            for note in _explain_missing_rows(
+            if not ours:
+                echo(_explain_no_rows(filters, reader.catalogue()), err=True)
+            for note in _name_other_scores(
                 reader, board, filters, tasks=tasks, per_configuration=per_configuration
             ):
                 echo(note, err=True)
@@ -179,7 +181,7 @@ def main(
     print_document(board_document(board, tables, wide=wide), format=format, wide=wide)
 
 
-def _explain_missing_rows(
+def _name_other_scores(
     reader: "Leaderboard",
     board: "Board",
     filters: "Filters",
@@ -187,22 +189,31 @@ def _explain_missing_rows(
     tasks: "FamilyName | None",
     per_configuration: bool,
 ) -> Iterator[str]:
-    """Explain a board without rows, and name scores that stand in another one."""
+    """Name scores that rows without any have on a lab's own sets, or in other configurations."""
     from cse_platform.leaderboard.families import OWN
 
-    if not board.rows:
-        yield _explain_no_rows(filters, reader.catalogue())
-    if tasks is None and not all(row.scores for row in board.rows):
+    if all(row.scores for row in board.rows):
+        return
+    if tasks is None:
         own = reader.rows(filters, tasks=OWN, per_configuration=per_configuration, ranked=False)
         if any(row.scores for row in own):
             yield "Some rows have scores on own test sets; --tasks own shows them"
+    elif not per_configuration:
+        every = reader.rows(filters, tasks=tasks, per_configuration=True, ranked=False)
+        scored = {(row.method, row.backbone) for row in every if row.scores}
+        for row in board.rows:
+            if not row.scores and (row.method, row.backbone) in scored:
+                yield (
+                    f"{row.reference} on {row.backbone}, the best on dev, has no test scores of "
+                    f"{tasks}, and other configurations of {row.method} have; --all shows them"
+                )
 
 
 def _explain_missing_scores(board: "Board", *, asked: bool, against: bool) -> Iterator[str]:
     """Say that no row has scores of tasks that were asked for, and which rows have no mark."""
     columns, rows = board.columns.columns, board.rows
     if asked and rows and not any(column in row.scores for row in rows for column in columns):
-        yield f"No row has test scores of {board.family}; they are ranked on dev."
+        yield f"No shown row has test scores of {board.family}; they are ranked on dev."
     unmarked = [
         f"{row.reference} on {row.backbone}"
         for index, row in enumerate(rows)

@@ -56,16 +56,16 @@ def outcome_lines(
             lines.append(_explain_choice(board, spec, seeds[0], searched=len(searched)))
     untrained = rows[0].dev_untrained if rows else None
     if untrained is not None and is_trained:
-        highest, start = rows[0].dev_score.best, f"{percent(untrained)} at step 0"
-        if highest < untrained:
-            lines.append(
-                f"this is below the untrained backbone, {start}: try a lower learning_rate, more "
-                "steps, larger batches or another pooler"
-            )
-        elif highest == untrained:
+        score, start = rows[0].dev_score, f"{percent(untrained)} at step 0"
+        if {*score.values.values()} == {untrained}:
             lines.append(
                 f"this equals the untrained backbone, {start}: training has not changed the order "
                 "of its similarities; try a higher learning_rate or more steps"
+            )
+        elif score.mean < untrained:
+            lines.append(
+                f"this is below the untrained backbone, {start}: try a lower learning_rate, more "
+                "steps, larger batches or another pooler"
             )
     entries = Group(list_all_entries(Board(rows))).ours
     evaluations = Counter(column for row in rows for column in row.scores)

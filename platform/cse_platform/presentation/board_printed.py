@@ -16,6 +16,7 @@ from cse_platform.presentation.board_entries import (
     score_column,
 )
 from cse_platform.presentation.board_notes import (
+    MOST_NAMED,
     count_identities,
     describe_clean_change,
     explain_marks,
@@ -72,6 +73,7 @@ def _make_paper_table(board: Board, block: Sequence[str], group: Group) -> Table
         title=f"{measure} x 100{on}{', built-in data' if group.builtin else ''}",
         notes=[
             *_note_seeds(block, group),
+            *_note_left_out(board),
             *([f"Published: {'; '.join(listed)}."] if marks else ()),
             *describe_clean_change(rows, board.headline),
             *note_identities(columns, mixed),
@@ -92,6 +94,14 @@ def _note_seeds(block: Sequence[str], group: Group) -> Iterator[str]:
         n = "-".join(dict.fromkeys(map(str, (min(counts), max(counts)))))
         named = ", ".join(whose).capitalize()
         yield f"{named}: mean and standard deviation over seeds, n = {n}."
+
+
+def _note_left_out(board: Board) -> Iterator[str]:
+    """Name the rows that have a score on dev alone."""
+    columns = {*board.columns.columns}
+    if left := [row.reference for row in board.rows if columns.isdisjoint(row.scores)]:
+        more = f" and {len(left) - MOST_NAMED} more" * (len(left) > MOST_NAMED)
+        yield f"Left out for want of such scores: {', '.join(left[:MOST_NAMED])}{more}."
 
 
 def _name_as_papers(

@@ -108,6 +108,25 @@ def _describe_seeds(compared: Comparison | Matrix) -> Iterator[str]:
             f"Seeds paired{on}: configurations of one method on one backbone with the same seeds "
             "are compared seed by seed."
         )
+    elif len(compared.rows) == 2:
+        yield from _explain_unpaired_seeds(*compared.rows)
+
+
+def _explain_unpaired_seeds(a: ComparedRow, b: ComparedRow) -> Iterator[str]:
+    """Say which seeds keep two configurations of a method from being compared seed by seed, if
+    these are seeds that do not count because a search chose by them.
+    """
+    alone = {*a.seeds} ^ {*b.seeds}
+    left_out = {row.name: sorted(alone & row.chosen_by.keys() - {*row.seeds}) for row in (a, b)}
+    one_method = a.reference.partition("@")[0] == b.reference.partition("@")[0]
+    if one_method and a.backbone == b.backbone and alone == set().union(*left_out.values()):
+        for name, seeds in left_out.items():
+            if seeds:
+                listed = f"seed{'s' * (len(seeds) > 1)} {' '.join(map(str, seeds))}"
+                yield (
+                    f"Not compared seed by seed, because {listed} of {name} chose it in a search "
+                    "and does not count."
+                )
 
 
 def _describe_choice(compared: Comparison | Matrix) -> Iterator[str]:

@@ -183,7 +183,12 @@ class ReportReceiver:
         best = live.trial.best(picked_by=self.state.spec.dev.checkpoint_name)
         error, cause = live.refused, "trial"
         if error is None and best is None:
-            error = "it reported no valid dev score"
+            error = "it reported no dev score above step 0"
+            if step := live.trial.last_step:
+                error = (
+                    f"its dev score is not a number at step {step}, as if all sentences had the "
+                    "same embedding; try a lower learning_rate"
+                )
             if live.stopped == STOPPED:
                 error, cause = STOPPED, "person"
         if error is not None:

@@ -87,6 +87,10 @@ def _doubt_training(
             f"eval_steps is {short[0].eval_steps}, above max_steps, {short[0].max_steps}: dev "
             "curves then have only step 0 and the last step"
         )
+    if "epochs" in spec.space and any(config.max_steps is not None for config in trained):
+        yield (
+            "epochs is in space and has no effect where max_steps is given; leave one of them out"
+        )
     if spec.resources.gpu == 0 and any(config.precision == "fp16" for config in trained):
         yield (
             "precision is fp16 and trials run on CPUs, which take about ten times as long for it "
@@ -166,6 +170,5 @@ def _find_shared_pairs(dev: Iterable[OwnSet], tests: Iterable[OwnSet]) -> Iterat
         if shared := sum(pair_key(*pair) in known for pair in pairs):
             yield (
                 f"evaluate: {shared} of the {len(pairs)} pairs of {one.task} are in the file's "
-                "own dev sets, and a test set must not guide training; the package's test sets are "
-                "looked through when they are scored"
+                "own dev sets, and a test set must not guide training"
             )

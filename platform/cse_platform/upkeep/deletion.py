@@ -123,11 +123,11 @@ class Deletion:
         for other, trials in self.content.shared.items():
             stay = "stays" if len(trials) == 1 else "stay"
             yield (
-                f"{format_count(len(trials), 'trial')} {stay} on the leaderboard, because sweep "
-                f"{other!r} holds them too, but without the GPU time that they took here, and "
-                "without its choices: values that chose a configuration here count in its rows; a "
-                "rebuilt leaderboard has their scores and the search's dev curve, but no other "
-                "metrics of a curve, no costs and no machine from here"
+                f"{format_count(len(trials), 'trial')} {stay} on the leaderboard, in sweep "
+                f"{other!r}, but without the GPU time taken here, and without the choices made "
+                "here: values that chose a configuration here count in its rows; a rebuilt "
+                "leaderboard has scores and the search's dev curve, but no other metrics of a "
+                "curve, no costs and no machine from here"
             )
         if self.content.needed_models:
             kept = format_count(len(self.content.needed_models), "model")

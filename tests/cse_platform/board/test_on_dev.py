@@ -2,10 +2,11 @@ import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
-from board_rows import row
+from board_rows import estimate, row
 from commands import invoke
 from scored_boards import RESAMPLES
 from sqlalchemy import select
@@ -19,6 +20,7 @@ from cse_platform.errors import ComparisonError, NotFoundError
 from cse_platform.kept_models import TRIAL_FILE
 from cse_platform.leaderboard.api import Leaderboard, open_leaderboard
 from cse_platform.leaderboard.comparisons import DevPairs, compare_dev_rows
+from cse_platform.leaderboard.records import LeaderboardRow
 from cse_platform.leaderboard.statistics.compare import compare
 from cse_platform.leaderboard.statistics.intervals import Contender
 from cse_platform.presentation.comparison import describe_limits
@@ -83,6 +85,30 @@ def test_other_code_is_told() -> None:
     assert all(newer in lines for lines in told.values())
     mixed = "They ran different code of simcse, so a difference may come from the code."
     assert {name for name, lines in told.items() if mixed in lines} == {"new"}
+
+
+def test_a_seed_that_chose_elsewhere_explains_why_seeds_are_not_paired() -> None:
+    """Of B, seed 3 chose it in some search; of C, nothing says why it lacks that seed."""
+
+    def no_pairs(key: str) -> DevPairs:
+        raise CseError("no kept model")
+
+    def of(letter: str, *seeds: int, **changes: Any) -> LeaderboardRow:
+        scores = estimate(*(0.6 + seed / 100 for seed in seeds), identity="d1")
+        scores = replace(scores, values={seed: 0.6 + seed / 100 for seed in seeds})
+        keys = {seed: f"{letter}{seed}" * 32 for seed in seeds}
+        one = row(dev_score=scores, seeds=list(seeds), keys=keys, **changes)
+        return replace(one, configuration=replace(one.configuration, hash=letter * 64))
+
+    whole = of("a", 0, 1, 2, 3)
+    others = {"B": of("b", 0, 1, 2, chosen_by={3: 0.9}), "C": of("c", 0, 1, 2)}
+    told = {
+        name: list(describe_limits(compare_dev_rows({"A": whole, name: other}, no_pairs)))
+        for name, other in others.items()
+    }
+    why = "Not compared seed by seed, because seed 3 of B chose it in a search and does not count."
+    assert why in told["B"]
+    assert not any("seed by seed" in line for line in told["C"])
 
 
 def pairs_of(reader: Leaderboard) -> Callable[[str], DevPairs]:

@@ -93,6 +93,11 @@ def test_own_scores_alone_are_named_by_the_board_and_shown_by_the_report(board) 
     with Leaderboard(open_store(url_of(board))) as reader:
         by_title = {chapter.title: chapter for chapter in chapters(reader, "rankcse")}
         assert [row.method for row in rows_of(reader, "rankcse")] == list(METHODS)
+    of = {"sweep": "rankcse", "method": "rankcse", "configuration": "bea7" * 16}
+    apply_events(board, trial_life(1, {9: 0.9}, **of))
+    own = invoke(cse_leaderboard, "--tasks", "own", "--format", "markdown", env=where)
+    assert "rankcse@bea7bea7 on mini, the best on dev, has no test scores of own" in own.stderr
+    assert "Left out for want of such scores: rankcse@bea7bea7." in own.stdout
     [ranking] = by_title["Ranking"].pictures
     assert "law" in by_title["Ranking"].table and "No row has" not in ranking.caption
     beside = {one.name: one for one in by_title["Beside other methods"].pictures}

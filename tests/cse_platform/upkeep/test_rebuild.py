@@ -386,7 +386,7 @@ def test_a_deleted_sweep_leaves_what_others_took_over_and_no_notes(
         annotate(leaderboard_url, runs, name, note="mine")
     planned = plan_deletion(board, leaderboard_url, "first", runs=runs)
     assert (
-        "a rebuilt leaderboard has their scores and the search's dev curve, but no other metrics "
+        "a rebuilt leaderboard has scores and the search's dev curve, but no other metrics "
         "of a curve, no costs and no machine from here"
     ) in next(planned.effects())
     planned.carry_out(board)
