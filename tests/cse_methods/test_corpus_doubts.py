@@ -44,7 +44,7 @@ def test_a_table_read_as_text_is_doubted(tmp_path: Path) -> None:
     """A text that looks like a table, and cells that a header or no text may be meant by."""
     tabs = [f"{number}\t{line}" for number, line in enumerate(PLAIN)]
     said: list[tuple[list[str], dict[str, Any], str]] = [
-        ([json.dumps({"text": line}) for line in PLAIN], {}, "its column and format: {name: .*a.txt, "),
+        ([json.dumps({"text": line}) for line in PLAIN], {}, "its column and format: {name: .*a"),
         (["id\ttext", *tabs], {}, "corpus a.txt is read as plain text"),
         ([*PLAIN, "NULL", "nan"], {}, "2 lines of corpus a.txt are such as NULL or nan, read as"),
         (
