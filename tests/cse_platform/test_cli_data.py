@@ -84,7 +84,7 @@ def test_lengths_count_special_pieces_too(tmp_path) -> None:
     table = tmp_path / "table.tsv"
     table.write_text("text\tn\n" + "".join(f"{text}\t1\n" for text in texts[:3]))
     refused = run("lengths", table, "--backbone", "mini", code=1).stderr
-    assert "name its column, {name: table.tsv, column: …}" in refused
+    assert f"name its column, {{name: {table}, column: …}}" in refused
     stated = f"{{name: {table}, column: text}}"
     result = run("lengths", stated, "--backbone", "mini")
     assert "3 sentences in word pieces of mini." in result.stdout
