@@ -200,12 +200,16 @@ def _name_other_scores(
             yield "Some rows have scores on own test sets; --tasks own shows them"
     elif not per_configuration:
         every = reader.rows(filters, tasks=tasks, per_configuration=True, ranked=False)
-        scored = {(row.method, row.backbone) for row in every if row.scores}
+        hidden, shown = (
+            {(row.method, row.backbone, row.dev.identity) for row in rows if row.scores}
+            for rows in (every, board.rows)
+        )
         for row in board.rows:
-            if not row.scores and (row.method, row.backbone) in scored:
+            if (row.method, row.backbone, row.dev.identity) in hidden - shown:
                 yield (
-                    f"{row.reference} on {row.backbone}, the best on dev, has no test scores of "
-                    f"{tasks}, and other configurations of {row.method} have; --all shows them"
+                    f"{row.reference} on {row.backbone}, the best on dev {row.dev.search}, has no "
+                    f"test scores of {tasks}, and other configurations of {row.method} have; --all "
+                    "shows them"
                 )
 
 

@@ -411,7 +411,9 @@ def _build_row(
 
 def as_configuration(record: ConfigurationRecord) -> Configuration:
     """Return the configuration that is stored in a row."""
-    return Configuration(record.hash, record.values, record.searched, record.code)
+    return Configuration(
+        record.hash, record.values, record.searched, record.code, record.corpus_sha256
+    )
 
 
 def dev_set(group: GroupRecord) -> DevSets:

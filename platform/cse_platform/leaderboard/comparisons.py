@@ -234,22 +234,39 @@ def _compare_training(rows: Mapping[str, LeaderboardRow]) -> dict[str, Any]:
     """Find the limits of a comparison that lie in the code, corpora and settings of its rows."""
     codes = {row.configuration.code for row in rows.values()}
     one_method = len({row.method for row in rows.values()}) == 1
-    corpora = {
-        name: row.corpus
-        for name, row in rows.items()
-        if row.dev.source not in UNCHECKED_DATA and not row.released
-    }
     return {
         "fixed": _find_fixed_differences(rows),
-        "corpora": corpora if len(set(corpora.values())) > 1 else {},
+        "corpora": _find_corpora(rows),
         "other_code": tuple(name for name, row in rows.items() if row.other_code),
         "mixes_code": one_method and None not in codes and len(codes) > 1,
     }
 
 
+def _find_corpora(rows: Mapping[str, LeaderboardRow]) -> dict[str, str]:
+    """Find the corpora of rows that were trained here, by name; none if all are one.
+
+    Corpora are one if their sentences are, or, where the hash of some is unknown, their names.
+    """
+    trained = {
+        name: row
+        for name, row in rows.items()
+        if row.dev.source not in UNCHECKED_DATA and not row.released
+    }
+    known = {name: row.configuration.corpus_sha256 for name, row in trained.items()}
+    contents = {known[name] if all(known.values()) else row.corpus for name, row in trained.items()}
+    if len(contents) < 2:
+        return {}
+    shown = {name: row.shown_corpus for name, row in trained.items()}
+    if len({*shown.values()}) >= len(contents):
+        return shown
+    return {
+        name: f"{row.corpus} ({(known[name] or '')[:HASH_DIGITS]})" for name, row in trained.items()
+    }
+
+
 def _find_fixed_differences(rows: Mapping[str, LeaderboardRow]) -> dict[str, dict[str, Any]]:
-    """Find the settings that no row has searched and that differ, by row and name."""
-    searched = {name for row in rows.values() for name in row.configuration.searched}
+    """Find the settings that differ and that not every row has searched, by row and name."""
+    searched = set.intersection(*({*row.configuration.searched} for row in rows.values()))
     values = {name: row.configuration.compared_values for name, row in rows.items()}
     of_setting = group_by(
         ((s, v) for known in values.values() for s, v in known.items()), itemgetter(0)

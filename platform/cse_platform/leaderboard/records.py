@@ -11,6 +11,7 @@ from math import inf
 from typing import Any, Literal, NamedTuple
 
 from cse_methods.data.corpus_spec import TRANSDUCTIVE
+from cse_methods.files.named import is_file_name
 from cse_methods.published.released import (
     ReleasedEncoder,
     declared_training,
@@ -60,6 +61,8 @@ class Configuration:
     """Those names among `values` that a sweep varied."""
     code: str | None = None
     """Hash of the method's code that its trials ran; None if it is unknown."""
+    corpus_sha256: str | None = None
+    """Hash of the sentences that they were trained on; None if it is unknown."""
 
     @property
     def compared_values(self) -> dict[str, Any]:
@@ -182,6 +185,13 @@ class Trained:
     def released(self) -> ReleasedEncoder | None:
         """The released encoder that was scored; None if its encoder was trained here."""
         return released_encoder(self.method, self.backbone, self.configuration.values)
+
+    @property
+    def shown_corpus(self) -> str:
+        """The corpus for people; the hash of its content tells files of one name apart."""
+        digits = self.configuration.corpus_sha256
+        files = any(is_file_name(name.partition("[:")[0]) for name in self.corpus.split("+"))
+        return f"{self.corpus} ({digits[:HASH_DIGITS]})" if files and digits else self.corpus
 
     @property
     def marks(self) -> tuple[str, ...]:
@@ -568,6 +578,8 @@ class Trial:
     searched: tuple[str, ...] = ()
     """The hyperparameters that the first sweep with its configuration varied."""
     corpus: str = ""
+    corpus_sha256: str | None = None
+    """Hash of the corpus's sentences; None if unknown."""
     dev_identity: str = ""
     code: str | None = None
     """Hash of the method's code; None if unknown."""

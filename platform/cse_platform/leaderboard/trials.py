@@ -129,12 +129,13 @@ def best_columns(sweep: SweepRecord) -> dict[str, Any]:
     }
 
 
+_OF_CONFIGURATION = ("searched", "corpus", "corpus_sha256", "code")
 _OF_ATTEMPT = ("state", "started", "finished", "model", "error", "why", "wall_seconds")
 _COLUMNS: dict[str, Any] = {
     **{name: getattr(TrialRecord, name) for name in ("key", "seed", "gpu_seconds")},
     **{name: getattr(AttemptRecord, name) for name in _OF_ATTEMPT},
     **{name: getattr(SweepTrialRecord, name) for name in ("number", "role", "reused_from")},
-    **{name: getattr(ConfigurationRecord, name) for name in ("searched", "corpus", "code")},
+    **{name: getattr(ConfigurationRecord, name) for name in _OF_CONFIGURATION},
     **{name: getattr(GroupRecord, name) for name in ("method", "backbone", "dev_identity")},
     "configuration": ConfigurationRecord.hash,
     "hyperparameters": ConfigurationRecord.values,
@@ -312,17 +313,20 @@ def best_of_sweep(session: Session, sweep: SweepRecord) -> Trial | None:
 
 
 def complete_curves(
-    session: Session, *, method: str, backbone: str, dev_identity: str, corpus: str, limit: int
+    session: Session, *, method: str, backbone: str, dev: Mapping[str, str], limit: int
 ) -> list[Trial]:
     """Read the newest complete trials of a method on a backbone, in all sweeps, with their curves.
 
-    Only trials with this corpus and these dev sets count.
+    Only trials with these sentences and dev sets count; where the hash of the sentences is unknown,
+    the name of the corpus decides.
     """
     return read_trials(
         session,
         *_match_complete(method, backbone),
-        GroupRecord.dev_identity == dev_identity,
-        ConfigurationRecord.corpus == corpus,
+        GroupRecord.dev_identity == dev["identity"],
+        func.coalesce(ConfigurationRecord.corpus_sha256, ConfigurationRecord.corpus).in_(
+            [dev["corpus_sha256"], dev["corpus"]]
+        ),
         order=(AttemptRecord.finished.desc(), TrialRecord.id.desc()),
         limit=limit,
         curves="values",

@@ -168,7 +168,7 @@ _CONFIGURATION: tuple[Column[Any], ...] = (
             ),
         ),
     ),
-    Column("corpus", sort="corpus"),
+    Column("corpus", shown=lambda row: row.shown_corpus, sort="corpus"),
     Column("seeds"),
     _make_number("n", sort="n"),
     Column(

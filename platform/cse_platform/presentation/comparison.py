@@ -176,7 +176,7 @@ def _describe_training(compared: Comparison | Matrix) -> Iterator[str]:
         listed = "; ".join(f"{short_settings(of)}: {name}" for name, of in limits.fixed.items())
         if isinstance(compared, Matrix):
             listed = ", ".join(dict.fromkeys(name for of in limits.fixed.values() for name in of))
-        yield f"Fixed settings differ, from which a difference may come: {listed}."
+        yield f"Settings differ, from which a difference may come: {listed}."
 
 
 def _describe_tests(compared: Comparison | Matrix) -> Iterator[str]:

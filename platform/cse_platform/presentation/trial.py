@@ -257,7 +257,7 @@ def _collect_facts(trial: TrialDetails) -> dict[str, str | None]:
         "method": f"{trial.method}, revision {trial.revision}" if ours else trial.method,
         "code": (trial.configuration.code or "unknown") if ours else None,
         "backbone": trial.backbone,
-        "corpus": trial.corpus,
+        "corpus": trial.shown_corpus,
         "marks": ", ".join(trial.marks) or None,
         "seed": str(trial.seed),
         "configuration": trial.configuration.hash,

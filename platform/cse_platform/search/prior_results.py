@@ -120,8 +120,9 @@ def _select_usable(
             codes[kind] = code_hash(replace(method, config=kind))
         theirs, ours = trial.hyperparameters, config.hyperparameters()
         same = all(theirs.get(name) == ours.get(name) for name in theirs | ours)
-        conditions = (trial.backbone, trial.corpus, trial.dev_identity, trial.code)
-        own_conditions = (spec.backbone, dev["corpus"], dev["identity"], codes[kind])
+        same_corpus = (trial.corpus_sha256 or trial.corpus) in (dev["corpus_sha256"], dev["corpus"])
+        conditions = (trial.backbone, same_corpus, trial.dev_identity, trial.code)
+        own_conditions = (spec.backbone, True, dev["identity"], codes[kind])
         learned = LearnedTrial(
             source=f"{sweep}#{trial.number}",
             values=assignment,

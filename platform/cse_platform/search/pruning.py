@@ -85,8 +85,7 @@ class Pruning:
                     session,
                     method=self._spec.method,
                     backbone=self._spec.backbone,
-                    dev_identity=dev["identity"],
-                    corpus=dev["corpus"],
+                    dev=dev,
                     limit=MOST_CURVES,
                 )
         except StoreError as error:

@@ -106,7 +106,10 @@ class TrialSeeds(Settings):
         if isinstance(value, bool) or not isinstance(value, int | list) or value == []:
             return value
         got, (first, *further) = format_value(value), value if isinstance(value, list) else [value]
-        block = f"{{search: {format_value(first)}}}"
+        block = (
+            f"{{search: {format_value(first)}}} for the seed of the search; further seeds of the "
+            "best 3 are `confirm: {top: 3, seeds: [0, 1]}` in it"
+        )
         if further:
             block = (
                 f"{{search: {format_value(first)}, confirm: {{top: 3, seeds: {got}}}}}: one seed "

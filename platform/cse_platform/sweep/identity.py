@@ -141,7 +141,8 @@ class Identity:
         corpus = load_corpus(spec.corpus, spec.data, backbone=spec.backbone)
         self.corpus_sha256, self.corpus_sentences = corpus.sha256, len(corpus.sentences)
         self.selection = spec.dev
-        self.dev_sha256, self.dev = dev.sha256, dev.columns
+        self.dev_sha256 = dev.sha256
+        self.dev = dev.columns | {"corpus_sha256": corpus.sha256}
 
     def content(self) -> dict[str, Any]:
         """Return what the results of every trial depend on, keyed by the words of messages.

@@ -354,7 +354,8 @@ class TrialBegun(TrialEvent):
     """Those names among `values` that the sweep's space varies."""
     dev: dict[str, str]
     """checkpoint, search: dev sets; identity: hash of them and their data; source: builtin, hub
-    or senteval; corpus: name."""
+    or senteval; corpus: name; corpus_sha256: of its sentences, absent in older journals and of
+    trials that ran elsewhere."""
 
 
 class TrialStarted(TrialBegun):

@@ -129,8 +129,27 @@ def test_different_corpora_are_told(board, reader) -> None:
     assert any("builtin: hicl, simcse, sncse; wiki1m: wide" in s for s in describe_limits(every))
 
 
-def test_fixed_settings_that_differ_are_told(board, reader) -> None:
-    """Not those that a search varied, nor those that one of two methods lacks."""
+def test_corpora_are_told_apart_by_content(board, reader) -> None:
+    """`b` has other sentences than `a` in a file of one name; `c` has those of `a` in another."""
+    dev = {"checkpoint": "stsb", "search": "stsb", "identity": "dev-1", "source": "builtin"}
+    corpora = {"a": ("my.txt", "1" * 64), "b": ("my.txt", "2" * 64), "c": ("her.txt", "1" * 64)}
+    for number, (name, (corpus, sha256)) in enumerate(corpora.items()):
+        key = f"3{number}" * 32
+        of = {"sweep": name, "method": name, "configuration": f"4{name}" * 32, "trial": key}
+        trained = dev | {"corpus": corpus, "corpus_sha256": sha256}
+        event = scored(key, noise=2.0).model_copy(update={"sweep": name})
+        life = trial_life(70 + number, {9: 0.3}, **of, dev=trained)
+        apply_events(board, [sweep_started(name, method=name), *life, event])
+    assert reader.compare("a", "b").limits.corpora == {
+        "a": "my.txt (11111111)", "b": "my.txt (22222222)"
+    }  # fmt: skip
+    assert reader.compare("a", "c").limits.corpora == {}
+    [shown] = {row.shown_corpus for row in reader.rows(Filters(method="c"))}
+    assert shown == "her.txt (11111111)"
+
+
+def test_settings_that_differ_are_told(board, reader) -> None:
+    """Not those that both searches varied, nor those that one of two methods lacks."""
     for number, (method, values) in enumerate(
         {
             "short": {"max_length": 16, "max_steps": 9, "pull_weight": 0.1, "learning_rate": 1e-5},
@@ -141,13 +160,13 @@ def test_fixed_settings_that_differ_are_told(board, reader) -> None:
         key = f"3{number}" + "0" * 62
         life = trial_life(
             90 + number, {9: 0.8}, sweep=method, configuration=f"{number:02x}" * 32, trial=key,
-            values=values, searched=("learning_rate",), **named,
+            values=values, searched=("learning_rate", "max_length")[: 1 + number], **named,
         )  # fmt: skip
         event = scored(key, noise=1.0 + number).model_copy(update={"sweep": method})
         apply_events(board, [sweep_started(method, **named), *life, event])
     found = reader.compare("short", "long")
     assert found.limits.fixed == {"short": {"max_length": 16}, "long": {"max_length": 24}}
-    told = "Fixed settings differ, from which a difference may come: "
+    told = "Settings differ, from which a difference may come: "
     assert f"{told}max_length=16: short; max_length=24: long." in [*describe_limits(found)]
     every = reader.compare_all(Filters(backbone="bert-base"))
     assert any(said == f"{told}max_length." for said in describe_limits(every))

@@ -95,9 +95,13 @@ def test_own_scores_alone_are_named_by_the_board_and_shown_by_the_report(board) 
         assert [row.method for row in rows_of(reader, "rankcse")] == list(METHODS)
     of = {"sweep": "rankcse", "method": "rankcse", "configuration": "bea7" * 16}
     apply_events(board, trial_life(1, {9: 0.9}, **of))
+    other = {"checkpoint": "x", "search": "x", "identity": "x", "source": "file", "corpus": "x"}
+    of |= {"configuration": "bea8" * 16}  # the best on a dev set without scores is no news
+    apply_events(board, trial_life(2, {9: 0.9}, **of, dev=other))
     own = invoke(cse_leaderboard, "--tasks", "own", "--format", "markdown", env=where)
-    assert "rankcse@bea7bea7 on mini, the best on dev, has no test scores of own" in own.stderr
-    assert "Left out for want of such scores: rankcse@bea7bea7." in own.stdout
+    assert "rankcse@bea7bea7 on mini, the best on dev stsb, has no test scores of own" in own.stderr
+    assert "bea8bea8" not in own.stderr
+    assert "Left out for want of such scores: rankcse@bea8bea8, rankcse@bea7bea7." in own.stdout
     [ranking] = by_title["Ranking"].pictures
     assert "law" in by_title["Ranking"].table and "No row has" not in ranking.caption
     beside = {one.name: one for one in by_title["Beside other methods"].pictures}

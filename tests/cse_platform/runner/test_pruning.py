@@ -77,10 +77,7 @@ def test_curves_of_other_sweeps_with_the_same_method_backbone_dev_data_and_corpu
     with_four_good(start(sweep="earlier", search={"trials": 4, "seed": 9})).close()
     asking = start(sweep="x", folder="first", leaderboard="")
     dev = asking.state.identity.dev
-    same = {
-        "method": "cheap", "backbone": "mini", "dev_identity": dev["identity"],
-        "corpus": dev["corpus"], "limit": 9,
-    }  # fmt: skip
+    same = {"method": "cheap", "backbone": "mini", "dev": dev, "limit": 9}
     with asking.state.leaderboard.session() as session:
         found = complete_curves(session, **same)
         assert len(found) == 4
@@ -88,8 +85,11 @@ def test_curves_of_other_sweeps_with_the_same_method_backbone_dev_data_and_corpu
         assert {0: 0.9, 2: 0.6, 4: 0.61} in curves
         newest = complete_curves(session, **same | {"limit": 2})
         assert {trial.points[-1].value for trial in newest} == {0.612, 0.613}
-        for name in ("method", "backbone", "dev_identity", "corpus"):
-            assert complete_curves(session, **same | {name: "other"}) == []
+        other = {name: dev | {name: "other"} for name in ("identity", "corpus_sha256", "corpus")}
+        for changes in ({"method": "other"}, {"backbone": "x"}, {"dev": other["identity"]}):
+            assert complete_curves(session, **same | changes) == []
+        assert complete_curves(session, **same | {"dev": other["corpus_sha256"]}) == []
+        assert len(complete_curves(session, **same | {"dev": other["corpus"]})) == 4
     drive = start(pruner=CURVE, folder="own", leaderboard="")
     assert ran(drive, GOOD).state == "COMPLETE"
     assert ran(drive, BAD).state == "PRUNED"

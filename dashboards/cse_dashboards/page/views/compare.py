@@ -47,7 +47,7 @@ def compare_facts(rows: NamedRows) -> tuple[list[tuple[str, ...]], list[tuple[st
         name: {
             "method": method_name(row.shown_method),
             "backbone": row.backbone,
-            "corpus": row.corpus,
+            "corpus": row.shown_corpus,
             "dev set": shown_dev_set(row),
             "seeds": " ".join(map(str, row.seeds)),
             "code": (row.configuration.code or "")[:8],

@@ -138,7 +138,7 @@ class Limits:
     corpora: dict[str, str] = field(default_factory=dict)
     """The training corpora by name, if they differ."""
     fixed: dict[str, dict[str, Any]] = field(default_factory=dict)
-    """The settings that none of their searches varied and that differ, by row."""
+    """The settings that differ and that not all of their searches varied, by row."""
     readings: tuple[ReadingDifference, ...] = ()
     without_pairs: dict[str, str] = field(default_factory=dict)
     """Why rows are compared on dev over their seeds only, by name."""

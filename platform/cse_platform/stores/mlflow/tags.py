@@ -120,7 +120,7 @@ def trial_tags(event: events.TrialBegun) -> dict[str, str]:
     if isinstance(event, events.TrialReused):
         tags |= {"state": "COMPLETE", "reused": True, "model": event.model}
         return format_tags(tags | {"reused_from": event.reused_from})
-    dev = {k if k == "corpus" else f"dev_{k}": value for k, value in event.dev.items()}
+    dev = {k if k.startswith("corpus") else f"dev_{k}": value for k, value in event.dev.items()}
     tags |= {"state": "RUNNING", "revision": event.revision}
     if isinstance(event, events.TrialStarted) and event.resumed_from is not None:
         tags["error"] = ""  # clear the error of the previous attempt

@@ -243,7 +243,7 @@ def server_time(session: Session) -> datetime:
     return now.astimezone(UTC)
 
 
-SCHEMA = 8
+SCHEMA = 9
 """The number of the schema that the tables have; raised with each change of them."""
 HANG_SECONDS = 5.0
 """Longest wait for a thread that asks the store, at the end of a sweep; then the store hangs."""

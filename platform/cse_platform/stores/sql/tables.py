@@ -230,6 +230,8 @@ class ConfigurationRecord(Base):
     code: Mapped[str | None]
     """Hash of the method's code; NULL if unknown."""
     corpus: Mapped[str]
+    corpus_sha256: Mapped[str | None]
+    """Hash of the corpus's sentences; NULL if unknown."""
     values: Mapped[dict[str, Any]]
     searched: Mapped[list[str]]
     n: Mapped[int] = mapped_column(default=0)

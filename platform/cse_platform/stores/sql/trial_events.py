@@ -64,6 +64,7 @@ def store_starts(session: Session, journal: str, starts: Sequence[events.TrialSt
             "values": event.values,
             "searched": list(event.searched),
             "corpus": event.dev["corpus"],
+            "corpus_sha256": event.dev.get("corpus_sha256"),
         }
     insert_records(session, tables.ConfigurationRecord, "hash", rows)
     known, rows = tables.known_records(session), {}
