@@ -1,3 +1,4 @@
+import json
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -11,11 +12,12 @@ from cse_methods.data.dev_selection import DevSelection
 from cse_methods.data.overlap import TrainingData, sentence_key
 from cse_methods.data.transfer_sets import load_transfer_set
 from cse_methods.encoders.short_names import HUB
-from cse_methods.evaluation.contamination import count_contamination
+from cse_methods.evaluation.contamination import CountedSet, count_contamination
 from cse_methods.evaluation.evaluate import evaluate
 from cse_methods.evaluation.test_sets.pairs import load_pair_set
 from cse_methods.published.released import declared_training
-from cse_methods.tasks import CONTAMINATION_METRICS, parse_tasks
+from cse_methods.task_reference import parse_reference
+from cse_methods.tasks import CONTAMINATION_METRICS, Tasks, parse_tasks
 
 TESTS = {"sts12": ["a dog runs", "A dog runs!", "a cat sleeps !", "it was", "..."]}
 """Three different sentences; the last has neither letter nor digit."""
@@ -37,12 +39,16 @@ def training(tmp_path: Path) -> TrainingData:
     )
 
 
+def of_data(tests: Mapping[str, list[str]]) -> dict[str, CountedSet]:
+    return {task: CountedSet(texts, f"sha256 of {task}") for task, texts in tests.items()}
+
+
 def counts(
     training: TrainingData, tests: Mapping[str, list[str]] = TESTS
 ) -> dict[tuple[str, str, str], tuple[int, int]]:
     return {
         (one.split, one.task, one.metric): (one.found, one.settings["sentences"])
-        for one in count_contamination(tests, training)
+        for one in count_contamination(of_data(tests), training)
     }
 
 
@@ -54,8 +60,9 @@ def test_distinct_sentences_are_counted_in_corpus_teachers_and_dev_files(
         ("dev", "lab", "in_corpus"): (1, 22),
         ("test", "sts12", "in_dev"): (2, 3),
     }
-    [first, *_] = count_contamination(TESTS, training)
+    [first, *_] = count_contamination(of_data(TESTS), training)
     assert (first.share, first.settings["in"]) == (2 / 3, ["corpus.txt"])
+    assert first.settings["data_sha256"] == "sha256 of sts12"
     away = training.model_copy(update={"corpora": (CorpusSpec(name="wiki1m"),)})
     assert counts(away).keys() == {("test", "sts12", "in_dev")}
     assert "cse-data fetch" in caplog.text
@@ -118,3 +125,21 @@ def test_every_declared_training_names_its_page_and_a_known_corpus() -> None:
     for one in known:
         assert one.source.startswith("https://")
         assert one.corpus is None or one.corpus in KNOWN
+
+
+def test_sentences_of_own_tasks_are_counted_too(
+    training: TrainingData, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("mteb")
+    monkeypatch.setenv("CSE_CACHE", str(tmp_path / "cse"))
+    rows = [("A dog runs.", "nothing", f"other {n}") for n in range(2)]
+    parts = ("anchor", "positive", "negative")
+    lines = [json.dumps(dict(zip(parts, row, strict=True))) for row in rows]
+    (tmp_path / "t.jsonl").write_text("\n".join(lines))
+    tasks = Tasks(referenced=(parse_reference({"triplets": str(tmp_path / "t.jsonl")}),))
+    found = evaluate(Letters(), tasks, data="builtin", training=training)
+    [seen] = [one for one in found.scores if one.metric == "in_corpus" and one.split == "test"]
+    [score] = [one for one in found.scores if one.metric == "main_score"]
+    assert (seen.task, seen.value) == ("triplets:t", 2 / 4)
+    known, of_score = (found.identities[one.identity] for one in (seen, score))
+    assert known["data_sha256"] == of_score["data_sha256"] and known["source"] == "file"

@@ -14,9 +14,9 @@ from cse_methods.names import backbone_name, hyperparameter_name, method_name, t
 from cse_methods.tasks import AVG_TRANSFER, LONG_TASKS, MAIN_SCORE, TRANSFER_TASKS
 from cse_platform.leaderboard.api import Leaderboard
 from cse_platform.leaderboard.published.matching import PAPERS, source_of
-from cse_platform.leaderboard.records import BUILTIN, Estimate, LeaderboardRow, Trial
+from cse_platform.leaderboard.records import BUILTIN, OWN_FILE, Estimate, LeaderboardRow, Trial
 from cse_platform.numbers import HASH_DIGITS
-from cse_platform.presentation.board_columns import OWN_FILE, shown_dev_set
+from cse_platform.presentation.board_columns import shown_dev_set
 from cse_platform.tracking.events import RECORDED
 
 _METRICS = {

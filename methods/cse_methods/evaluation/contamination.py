@@ -28,6 +28,21 @@ SetName = tuple[Split, str]
 _IN_CORPUS, _IN_TEACHERS, _IN_DEV = CONTAMINATION_METRICS
 
 
+class CountedSet(NamedTuple):
+    """The sentences of a test set, and the data that they are of."""
+
+    sentences: Iterable[str]
+    data_sha256: str
+    """As in the settings of its score."""
+    own: bool = False
+    """Whether it is a lab's own file."""
+
+    @property
+    def settings(self) -> Mapping[str, str]:
+        """The part of a score's settings that says which data it is on."""
+        return {"data_sha256": self.data_sha256} | ({"source": "file"} if self.own else {})
+
+
 class Contamination(NamedTuple):
     """How many sentences of a set are in other data, compared as in `cse_methods.data.overlap`."""
 
@@ -39,7 +54,8 @@ class Contamination(NamedTuple):
     """Number of distinct sentences of the set that are in the other data."""
     settings: Mapping[str, Any]
     """What was counted: `in`, the names of corpora or files; `sentences`, the number of distinct
-    sentences in the set; `sentences_sha256`, the checksum of their letters and digits."""
+    sentences in the set; `sentences_sha256`, the checksum of their letters and digits; of a test
+    set also `data_sha256`, and `source` of a lab's own file, as in the settings of its score."""
 
     @property
     def share(self) -> float:
@@ -49,7 +65,7 @@ class Contamination(NamedTuple):
 
 
 def count_contamination(
-    tests: Mapping[str, Iterable[str]], training: TrainingData
+    tests: Mapping[str, CountedSet], training: TrainingData
 ) -> Iterator[Contamination]:
     """Count which sentences of test sets, and of dev sets in use, an encoder has seen.
 
@@ -59,9 +75,20 @@ def count_contamination(
     not counted, with a warning.
 
     Args:
-        tests: the sentences of each test set, by task.
+        tests: the test sets, by task.
         training: what the encoder was trained on and selected by.
     """
+    of_tests: dict[SetName, set[str]] = {
+        ("test", task): {*map(sentence_key, test.sentences)} - {""} for task, test in tests.items()
+    }
+    for counted in _count_sets(of_tests, training):
+        of_data = tests[counted.task].settings if counted.split == "test" else {}
+        yield counted._replace(settings={**counted.settings, **of_data})
+
+
+def _count_sets(
+    of_tests: Mapping[SetName, set[str]], training: TrainingData
+) -> Iterator[Contamination]:
     dev = dict[str, set[str]]()
     for name in training.dev.tasks:
         if name != "transfer_dev":
@@ -71,10 +98,7 @@ def count_contamination(
                 _log.warning("sentences of the dev set %s are not counted: %s", name, problem)
             else:
                 dev[name] = {*map(sentence_key, texts)} - {""}
-    of_tests: dict[SetName, set[str]] = {
-        ("test", task): {*map(sentence_key, sentences)} - {""} for task, sentences in tests.items()
-    }
-    wanted = of_tests | {("dev", name): keys for name, keys in dev.items()}
+    wanted = {**of_tests} | {("dev", name): keys for name, keys in dev.items()}
     yield from _count_in_corpora(_IN_CORPUS, training.corpora, training, wanted)
     declared = [declared_training(teacher) for teacher in training.teachers]
     known = dict.fromkeys(one.corpus for one in declared if one and one.corpus)

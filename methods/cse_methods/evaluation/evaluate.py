@@ -24,7 +24,7 @@ from cse_methods.data.pairs import PairSet
 from cse_methods.data.shared_sentences import group_by_sentence, known_groups
 from cse_methods.errors import DataError, EvaluationError
 from cse_methods.evaluation.clean import CLEAN, clean_spearman, find_left_out
-from cse_methods.evaluation.contamination import count_contamination
+from cse_methods.evaluation.contamination import CountedSet, count_contamination
 from cse_methods.evaluation.embeddings import OnProgress, StoredEmbeddings, encode_texts
 from cse_methods.evaluation.identity import (
     GEOMETRY_PROTOCOL,
@@ -46,6 +46,7 @@ from cse_methods.evaluation.test_sets.reviews import Reviews, load_reviews
 from cse_methods.evaluation.test_sets.transfer import TransferTest, load_transfer_test
 from cse_methods.metrics import cosines
 from cse_methods.referenced_tasks.adapter import TaskEncoder
+from cse_methods.referenced_tasks.dev_set import ReferencedSet
 from cse_methods.referenced_tasks.library import describe_protocol, load_task
 from cse_methods.referenced_tasks.scoring import score_task
 from cse_methods.referenced_tasks.snapshots import with_snapshots
@@ -149,11 +150,8 @@ def evaluate(
     collector.add_averages(AVG_STS, STS_TASKS, "test")
     collector.add_averages(AVG_TRANSFER, TRANSFER_TASKS, "dev", "test")
     if training is not None:
-        tests: dict[str, Sequence[str]] = {p.task: (*p.first, *p.second) for p in sts}
-        # Of a task with folds, all sentences are tested.
-        tests |= {each.task: (each.test or each.known.train).sentences for each in transfer}
-        tests |= {each.task: each.texts for each in reviews}
         with collector.timed("contamination"):
+            tests = _list_counted_sets(tasks, sts, transfer, reviews)
             for counted in count_contamination(tests, training):
                 own = collector.add_identity(counted.settings)
                 collector.add(counted.task, counted.split, own, {counted.metric: counted.share})
@@ -166,6 +164,33 @@ def evaluate(
         by_width=collector.by_width,
         seconds=collector.seconds,
     )
+
+
+def _list_counted_sets(
+    tasks: Tasks,
+    sts: Sequence[PairSet],
+    transfer: Sequence[TransferTest],
+    reviews: Sequence[Reviews],
+) -> dict[str, CountedSet]:
+    """List the sentences of each test set by task; of a task with folds, all are tested."""
+    return {
+        **{
+            pairs.task: CountedSet(
+                (*pairs.first, *pairs.second), pairs.sha256, pairs.task not in STS_TASKS
+            )
+            for pairs in sts
+        },
+        **{
+            each.task: CountedSet((each.test or each.known.train).sentences, each.sha256)
+            for each in transfer
+        },
+        **{each.task: CountedSet(each.texts, each.sha256) for each in reviews},
+        **{
+            each.task: CountedSet(ReferencedSet(each).texts, each.sha256 or "", each.is_own)
+            for each in tasks.referenced
+            if each.kind != "benchmark"
+        },
+    }
 
 
 @dataclass

@@ -6,7 +6,7 @@ Scores are fractions.
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from itertools import groupby
@@ -25,10 +25,12 @@ from cse_platform.leaderboard.families import (
     FamilyName,
     family_named,
     is_of_mteb,
+    task_of,
 )
 from cse_platform.leaderboard.filters import EVERY_ROW, Filters
 from cse_platform.leaderboard.records import (
     BUILTIN,
+    OWN_FILE,
     TEST_SOURCES,
     Annotation,
     Annotations,
@@ -66,6 +68,7 @@ from cse_platform.stores.sql.tables import (
 )
 from cse_platform.tracking.events import IMPORTED, Annotatable
 from cse_platform.tracking.history import COSTS, EPOCHS
+from cse_platform.values import group_by
 
 
 def read_annotations(
@@ -117,8 +120,8 @@ def read_seen_sentences(
 ) -> dict[int, tuple[SeenSentences, ...]]:
     """Read how many sentences of test and dev sets each configuration has seen.
 
-    For each set and kind of data, the last evaluation of any of its trials counts. Sets are sorted
-    by kind, test before dev, and in the papers' order.
+    For each set, its data and where it was looked for, the last evaluation of any of its trials
+    counts. Sets are sorted by kind, test before dev, and in the papers' order.
     """
     query = (
         select(
@@ -137,24 +140,26 @@ def read_seen_sentences(
         )
         .order_by(ScoreRecord.measured, ScoreRecord.identity)
     )
-    counted = {(line[0], *line[1:4]): line for line in session.execute(query)}
-    if not counted:
+    lines = session.execute(query).all()
+    if not lines:
         return {}
-    evaluations = read_evaluations(session, (line.identity for line in counted.values()))
-    seen: dict[int, list[SeenSentences]] = defaultdict(list)
-    for configuration, task, split, metric, identity, value in counted.values():
+    evaluations = read_evaluations(session, (line.identity for line in lines))
+    counted: dict[int, dict[object, SeenSentences]] = defaultdict(dict)
+    for configuration, task, split, metric, identity, value in lines:
         settings = evaluations[identity].settings
         sentences = settings["sentences"]
-        seen[configuration].append(
-            SeenSentences(
-                task=task,
-                split=cast(Literal["dev", "test"], split),
-                seen_in=cast("SeenIn", metric.removeprefix("in_")),
-                names=tuple(settings["in"]),
-                sentences=sentences,
-                seen=round(value * sentences),
-            )
+        seen = SeenSentences(
+            task=task,
+            split=cast(Literal["dev", "test"], split),
+            seen_in=cast("SeenIn", metric.removeprefix("in_")),
+            names=tuple(settings["in"]),
+            sentences=sentences,
+            seen=round(value * sentences),
+            source=evaluations[identity].source or "",
+            data_sha256=settings.get("data_sha256", ""),
         )
+        of_data = (seen.data_sha256 or seen.source) if split == "test" else ""
+        counted[configuration][task, split, metric, of_data] = seen
     tasks = (*STS_TASKS, *TRANSFER_TASKS)
 
     def sort_key(entry: SeenSentences) -> tuple[int, bool, int, str]:
@@ -162,7 +167,22 @@ def read_seen_sentences(
         in_order = CONTAMINATION_METRICS.index(f"in_{entry.seen_in}")
         return in_order, entry.split == "dev", known, entry.task
 
-    return {name: tuple(sorted(sets, key=sort_key)) for name, sets in seen.items()}
+    return {name: tuple(sorted(sets.values(), key=sort_key)) for name, sets in counted.items()}
+
+
+def _keep_seen_of_row(
+    seen: Iterable[SeenSentences], evaluated: Evaluated
+) -> tuple[SeenSentences, ...]:
+    """Keep what was counted of dev sets, and of the data that the scores of a row are on."""
+    scores = group_by(evaluated.items(), lambda item: task_of(item[0]))
+
+    def is_of_row(entry: SeenSentences) -> bool:
+        of_task = [score for _, score in scores.get(entry.task, ())]
+        if entry.data_sha256:
+            return any(score.data_sha256 == entry.data_sha256 for score in of_task)
+        return any(score.source in (entry.source, OWN_FILE) for score in of_task)
+
+    return tuple(entry for entry in seen if entry.split == "dev" or is_of_row(entry))
 
 
 MAIN_FAMILIES: tuple[FamilyName, ...] = ("sts", "transfer", "long", MTEB)
@@ -239,7 +259,7 @@ def board_rows(
                     opened,
                     written,
                     tags=tags.get(configuration, set()),
-                    seen=seen.get(configuration, ()),
+                    seen=_keep_seen_of_row(seen.get(configuration, ()), evaluated),
                     is_alone=per_configuration,
                 )
                 for evaluated in scores.get(configuration, [{}])

@@ -15,9 +15,9 @@ from cse_platform.leaderboard.families import COLUMN_METRICS, SCORE_COLUMNS, tas
 from cse_platform.leaderboard.filters import Filters
 from cse_platform.leaderboard.published.matching import source_of
 from cse_platform.leaderboard.ranking import ORDERS
-from cse_platform.leaderboard.records import LeaderboardRow, Trial
+from cse_platform.leaderboard.records import BUILTIN, LeaderboardRow, Trial
 from cse_platform.leaderboard.selection import group_conditions, require_filters, trial_conditions
-from cse_platform.leaderboard.trials import FIRST_LINK, read_trials, select_trials
+from cse_platform.leaderboard.trials import FIRST_LINK, ON_BUILTIN, read_trials, select_trials
 from cse_platform.stores.sql.tables import (
     AttemptRecord,
     ConfigurationRecord,
@@ -108,24 +108,29 @@ def frame_trials(session: Session, filters: Filters) -> "pd.DataFrame":
     """Make a frame with a line for each trial: its place, hyperparameters, dev and test scores.
 
     A trial of several sweeps is in the place that it has in the filter's sweep, else in the first
-    one. Of several test scores in a column, the newest counts.
+    one. Scores on built-in data have columns of their own, such as `Avg. (builtin)`. Of several
+    test scores in a column, the newest counts.
     """
     conditions = _select_conditions(filters)
     order = SweepRecord.id, SweepTrialRecord.number
     trials = read_trials(session, *conditions, order=order)
     metrics = sorted(MAIN_METRICS | set(COLUMN_METRICS))
-    query = _select_joined(TrialRecord.key, ScoreRecord.task, ScoreRecord.metric, ScoreRecord.value)
+    query = _select_joined(
+        *(TrialRecord.key, ScoreRecord.task, ScoreRecord.metric, ScoreRecord.value, ON_BUILTIN)
+    )
     query = query.join(TrialRecord.scores).where(
         *conditions, ScoreRecord.split == "test", ScoreRecord.metric.in_(metrics)
     )
-    by_column: dict[str, dict[str, float]] = defaultdict(dict)
-    for key, task, metric, value in session.execute(
+    by_column: dict[tuple[bool, str], dict[str, float]] = defaultdict(dict)
+    for key, task, metric, value, on_builtin in session.execute(
         query.order_by(ScoreRecord.measured, ScoreRecord.place)
     ):
-        by_column[task if metric in MAIN_METRICS else f"{task}_{metric}"][key] = value
-    known = [column for column in SCORE_COLUMNS if column in by_column]
-    columns = dict.fromkeys([*known, *by_column])
-    scores = [{score_name(c): by_column[c].get(trial.key) for c in columns} for trial in trials]
+        column = task if metric in MAIN_METRICS else f"{task}_{metric}"
+        by_column[bool(on_builtin), column][key] = value
+    known = [(data, column) for data in (False, True) for column in SCORE_COLUMNS]
+    columns = dict.fromkeys([*(each for each in known if each in by_column), *by_column])
+    names = {(data, c): score_name(c) + f" ({BUILTIN})" * data for data, c in columns}
+    scores = [{names[c]: by_column[c].get(trial.key) for c in columns} for trial in trials]
     values = [trial.hyperparameters for trial in trials]
     return _make_frame(trials, TRIAL_COLUMNS, values, scores)
 

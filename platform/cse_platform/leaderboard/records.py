@@ -31,6 +31,8 @@ from cse_platform.tracking.history import MEMORY
 
 BUILTIN = "builtin"
 """The source of the project's own generated data, whose scores say nothing about real data."""
+OWN_FILE = "file"
+"""The source of a lab's own dev and test sets."""
 TEST_SOURCES = frozenset({BUILTIN, "hub", "senteval"})
 """The sources of the package's test sets."""
 CLAIMED = "claimed"
@@ -161,6 +163,10 @@ class SeenSentences:
     """The number of distinct sentences of the set."""
     seen: int
     """The number of these that occur there."""
+    source: str = ""
+    """The source of the set's data; empty if unknown."""
+    data_sha256: str = ""
+    """The hash of a test set's data; empty for dev sets, and where an older evaluation counted."""
 
     @property
     def share(self) -> float:

@@ -37,6 +37,8 @@ class SeedScores:
     """When the last of them was measured."""
     source: str = ""
     """The source of the data; empty if unknown."""
+    data_sha256: str = ""
+    """The hash of the data; empty for averages."""
     reading: str = ""
     """How the encoder read its texts; empty if unknown."""
     members: frozenset[str] = frozenset()
@@ -131,6 +133,7 @@ def _read_scores(
     for seeds in (seeds for scores in scored.values() for seeds in scores.values()):
         if (record := records.get(seeds.identity)) is not None:
             seeds.source = record.source or ""
+            seeds.data_sha256 = record.settings.get("data_sha256", "")
             reading = sorted(record.settings.get("reading", {}).items())
             # Which prompts a task of mteb uses follows from its kind.
             seeds.reading = repr([item for item in reading if not item[0].endswith(" prompt")])

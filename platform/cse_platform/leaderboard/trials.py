@@ -30,12 +30,13 @@ from sqlalchemy.orm import Session, aliased
 from cse_methods.data.dev_selection import dev_metric
 from cse_methods.tasks import MAIN_SCORE
 from cse_platform.errors import AmbiguousError, NotFoundError
-from cse_platform.leaderboard.records import DevPoint, Trial
+from cse_platform.leaderboard.records import BUILTIN, DevPoint, Trial
 from cse_platform.numbers import HASH_DIGITS
 from cse_platform.stores.sql.tables import (
     AttemptRecord,
     ConfigurationRecord,
     DevPointRecord,
+    EvaluationRecord,
     GroupRecord,
     ScoreRecord,
     SweepRecord,
@@ -88,12 +89,25 @@ def select_results_of() -> ColumnElement[str | None]:
     return case((SweepTrialRecord.reused.is_(None), name.scalar_subquery()))
 
 
+BUILTIN_SCORES = f"{BUILTIN}/"
+"""What follows `test/` in the names of scores on built-in data, which no real score shares."""
+ON_BUILTIN = (
+    exists()
+    .where(EvaluationRecord.identity == ScoreRecord.identity, EvaluationRecord.source == BUILTIN)
+    .correlate(ScoreRecord)
+)
+"""Whether a score is on built-in data."""
+
+
 def measured_value(name: str) -> ScalarSelect[float | None]:
-    """Select a metric of a trial's best step, or its newest test score: `test/sts12_spearman`."""
+    """Select a metric of a trial's best step, or its newest test score: `test/sts12_spearman`, or
+    `test/builtin/sts12_spearman` on built-in data.
+    """
     split, _, measure = name.partition("/")
     if split != "test":
         metric = DevPointRecord.metrics[name].as_float()
         return _of_points(metric, DevPointRecord.step == AttemptRecord.best_step)
+    on_real, measure = not measure.startswith(BUILTIN_SCORES), measure.removeprefix(BUILTIN_SCORES)
     task, _, metric = measure.rpartition("_")
     if measure.endswith(f"_{MAIN_SCORE}"):
         task, metric = measure.removesuffix(f"_{MAIN_SCORE}"), MAIN_SCORE
@@ -102,6 +116,7 @@ def measured_value(name: str) -> ScalarSelect[float | None]:
     newest = newest.where(
         *(scored.trial_id == TrialRecord.id, scored.has_shown_model),
         *(score.task == task, score.metric == metric, score.split == split),
+        ~ON_BUILTIN if on_real else ON_BUILTIN,
     )
     newest = newest.order_by(score.measured.desc(), score.identity).limit(1)
     return newest.correlate(TrialRecord).scalar_subquery()

@@ -25,7 +25,9 @@ from sqlalchemy.types import NullType
 from cse_platform.errors import NotFoundError
 from cse_platform.leaderboard.records import Trial
 from cse_platform.leaderboard.trials import (
+    BUILTIN_SCORES,
     MADE_IN_SWEEP,
+    ON_BUILTIN,
     best_columns,
     drop_inactive_values,
     measured_value,
@@ -278,10 +280,13 @@ def read_measured(session: Session, sweep: SweepRecord) -> list[str]:
         .order_by(TrialRecord.id.desc(), DevPointRecord.step)
     )
     metrics = [name for m in session.scalars(points.limit(200)) for name in m]
-    scores = select_trials(score.task, score.metric).join(TrialRecord.scores)
+    scores = select_trials(score.task, score.metric, ON_BUILTIN).join(TrialRecord.scores)
     scores = scores.where(of_sweep, score.split == "test").distinct()
     scores = scores.order_by(score.task, score.metric)
-    tests = [f"test/{task}_{metric}" for task, metric in session.execute(scores)]
+    tests = [
+        f"test/{BUILTIN_SCORES * on_builtin}{task}_{metric}"
+        for task, metric, on_builtin in session.execute(scores)
+    ]
     return order_metrics([*metrics, *tests])
 
 

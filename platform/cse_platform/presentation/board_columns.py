@@ -11,7 +11,7 @@ from textwrap import shorten
 from typing import Any
 
 from cse_platform.leaderboard.published.matching import source_of
-from cse_platform.leaderboard.records import Estimate, LeaderboardRow, SeenSentences
+from cse_platform.leaderboard.records import OWN_FILE, Estimate, LeaderboardRow, SeenSentences
 from cse_platform.leaderboard.statistics.intervals import Interval
 from cse_platform.numbers import (
     HASH_DIGITS,
@@ -73,8 +73,6 @@ def join_marks(*marks: str) -> str:
     return " ".join(filter(None, marks))
 
 
-OWN_FILE = "file"
-"""The source of a lab's own dev sets."""
 STARRED = "★"
 
 

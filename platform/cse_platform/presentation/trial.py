@@ -28,6 +28,7 @@ from cse_platform.presentation.tables import (
 from cse_platform.tracking.events import MAIN_METRICS, TrialScore
 from cse_platform.tracking.history import EPOCH_MINUTES, EPOCHS
 from cse_platform.tracking.method_code import METHOD_SOURCE
+from cse_platform.values import group_by
 
 IDENTITY_DIGITS = 12
 """Number of digits of an identity on the page; --json has all of them."""
@@ -350,11 +351,14 @@ def _build_training_section(trial: TrialDetails, options: str) -> Iterator[Block
         )
     if trial.seen:
         yield Heading("Distinct sentences of test and dev sets found there", 3)
+        tested = {(seen.task, seen.source) for seen in trial.seen if seen.split == "test"}
+        sources = group_by(tested, itemgetter(0))
         yield text_table(
             ("set", "split", "in", "names", "sentences", "found", "of 100"),
             [
                 (
-                    *(seen.task, seen.split, _SEEN_IN[seen.seen_in], ", ".join(seen.names)),
+                    seen.task + f" ({seen.source})" * (len(sources.get(seen.task, ())) > 1),
+                    *(seen.split, _SEEN_IN[seen.seen_in], ", ".join(seen.names)),
                     *(f"{seen.sentences:,}", f"{seen.seen:,}", percent(seen.share)),
                 )
                 for seen in trial.seen

@@ -21,6 +21,7 @@ from pydantic import (
 from cse_methods import tasks
 from cse_methods.reports import LAST_STEP
 from cse_methods.settings import Settings
+from cse_methods.task_reference import is_reference
 from cse_platform.sweep.blocks import Slug
 from cse_platform.sweep.problems import format_value
 from cse_platform.sweep.stores import complete_location, shorten_location
@@ -511,6 +512,14 @@ class TrialEvaluated(TrialEvent):
     """The settings that each identity is the hash of."""
     seconds: dict[str, float]
     """`encoding`, and the time of each task."""
+
+    def source_of(self, identity: str) -> str | None:
+        """Return the source of the data behind an identity; a lab's own files are `file`."""
+        settings = self.identities.get(identity, {})
+        if "source" in settings:
+            return str(settings["source"])
+        is_of_hub = self.source == "builtin" and is_reference(settings.get("task"))
+        return "hub" if is_of_hub else self.source
 
 
 class SearchEnded(SweepEvent):

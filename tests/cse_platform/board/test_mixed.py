@@ -9,7 +9,9 @@ from cse_methods.tasks import STS_TASKS
 from cse_platform.errors import ComparisonError
 from cse_platform.leaderboard import Filters, Leaderboard
 from cse_platform.leaderboard.comparisons import compare_rows
+from cse_platform.leaderboard.trials_table import TrialChoice
 from cse_platform.presentation.comparison import describe_limits, describe_row
+from cse_platform.tracking.events import TrialEvaluated
 from cse_platform.tracking.recorded_runs import make_evaluation
 
 HICL = [f"0a{seed:02x}" + "0" * 60 for seed in range(3)]
@@ -127,6 +129,41 @@ def test_different_corpora_are_told(board, reader) -> None:
     assert any("builtin: hicl; wiki1m: wide" in said for said in describe_limits(other))
     every = reader.compare_all()
     assert any("builtin: hicl, simcse, sncse; wiki1m: wide" in s for s in describe_limits(every))
+
+
+def count(event: TrialEvaluated, data: str, seen: float) -> TrialEvaluated:
+    """Add how much of STS12 the corpus has, counted on some data."""
+    identity, changes = f"count-{data}", event.model_dump()
+    score = {"task": "sts12", "split": "test", "metric": "in_corpus", "value": seen}
+    changes["scores"] = [*changes["scores"], {**score, "identity": identity}]
+    settings = {"in": ["my.txt"], "sentences": 100, "data_sha256": f"{data}-sts12"}
+    changes["identities"] = {**changes["identities"], identity: settings}
+    return TrialEvaluated.model_validate(changes)
+
+
+@pytest.mark.parametrize("last", ["builtin", "real"])
+def test_what_was_seen_of_other_data_marks_no_row(board, reader, last) -> None:
+    """Whichever of the two was scored last; a frame of trials keeps their scores apart, too."""
+    seen = {"builtin": 0.0, "real": 0.02}
+    for data in sorted(seen, key=last.__eq__):
+        event = scored(HICL[0], noise=1.0, data=data)
+        event = count(event, data, seen[data]).model_copy(update={"sweep": "hicl", "source": data})
+        apply_events(board, [event])
+    every = [row for row in reader.rows() if row.method == "hicl"]
+    rows = {row.scores["sts12"].source: row for row in every}
+    marks = {data: "saw test sentences" in rows[data].marks for data in seen}
+    assert marks == {"builtin": False, "real": True}
+    assert [entry.seen for entry in rows["real"].seen] == [2]
+    trial, *_ = reader.trials(Filters(sweep="hicl")).to_dict("records")
+    for data, name in {"builtin": "STS12 (builtin)", "real": "STS12"}.items():
+        assert trial[name] == rows[data].scores["sts12"].values[0]
+    names = {"test/builtin/sts12_spearman", "test/sts12_spearman"}
+    assert names <= {*reader.measured("hicl")}
+    [first, *_] = reader.table_trials("hicl", TrialChoice(measured=sorted(names)))
+    assert first.measured == {
+        "test/builtin/sts12_spearman": trial["STS12 (builtin)"],
+        "test/sts12_spearman": trial["STS12"],
+    }
 
 
 def test_corpora_are_told_apart_by_content(board, reader) -> None:

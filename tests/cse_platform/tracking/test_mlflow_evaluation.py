@@ -71,9 +71,12 @@ def test_scores_stand_at_the_kept_step(uri) -> None:
     before = told(uri, complete("kept"), journal="kept")
     scores = {"test/sts12_spearman": 0.5, "test/mrpc_f1": 0.7, "dev/stsb_uniformity": -2.5}
     scored = trial_evaluated("c0-42", scores, sweep="kept")
-    after = told(uri, [scored], journal="kept later")
+    toy = trial_evaluated("c0-42", {"test/sts12_spearman": 0.9}, sweep="kept", identity="e0")
+    on_builtin = toy.model_copy(update={"source": "builtin"})
+    after = told(uri, [on_builtin, scored], journal="kept later")
     noon = int(NOON.timestamp() * 1000)
     assert after["curves"] == before["curves"] | {
+        "test/builtin/sts12_spearman": [(20, 0.9, noon)],
         "test/sts12_spearman": [(20, 0.5, noon)],
         "test/mrpc_f1": [(20, 0.7, noon)],
         "evaluation/stsb_uniformity": [(20, -2.5, noon)],

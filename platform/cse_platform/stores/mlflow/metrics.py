@@ -114,8 +114,15 @@ def reused_metrics(event: events.TrialReused, *, dev_search: str) -> list[Metric
 
 
 def evaluation_metrics(event: events.TrialEvaluated, *, step: int) -> list[Metric]:
-    """Build `test/<task>_<metric>` for each test score, and `evaluation/…` for each dev score."""
-    values = {f"{_FOLDERS[s.split]}/{s.task}_{s.metric}": s.value for s in event.scores}
+    """Build `test/<task>_<metric>` for each test score, and `evaluation/…` for each dev score.
+
+    Those on built-in data begin with `test/builtin/`, so that they never stand for real data.
+    """
+    values = dict[str, float]()
+    for score in event.scores:
+        is_builtin = event.source_of(score.identity) == "builtin"
+        folder = _FOLDERS[score.split] + "/builtin" * is_builtin
+        values[f"{folder}/{score.task}_{score.metric}"] = score.value
     return _build_metrics(values, event.time, step)
 
 

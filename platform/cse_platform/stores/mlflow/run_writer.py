@@ -97,9 +97,10 @@ def offer_view(client: Any, experiment: str, event: SweepStarted) -> None:
         known, order = before["selectedColumns"], before["orderByKey"]
     dev = stored_dev(event.spec)
     scores = [best_metric(name) for name in dict.fromkeys((dev.search_name, dev.checkpoint_name))]
+    tests = "test/builtin" if event.spec.get("data") == "builtin" else "test"
     columns = (
         *("tags.`sweep`", "tags.`method`", "tags.`backbone`"),
-        *(f"metrics.`{name}`" for name in (*scores, "test/avg_sts_spearman")),
+        *(f"metrics.`{name}`" for name in (*scores, f"{tests}/avg_sts_spearman")),
         *known,
         *(f"params.`{clean_name(name)}`" for name in event.spec.get("space") or {}),
     )

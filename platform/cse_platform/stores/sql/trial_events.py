@@ -12,7 +12,6 @@ from sqlalchemy import bindparam, delete, or_, select
 from sqlalchemy.orm import Session
 
 from cse_methods.data.dev_selection import dev_metric, sets_in
-from cse_methods.task_reference import is_reference
 from cse_methods.tasks import TRANSFER_TASKS
 from cse_platform.counting_seeds import RIVALS
 from cse_platform.errors import StoreLostError
@@ -310,9 +309,7 @@ def add_evaluation(session: Session, journal: str, event: events.TrialEvaluated)
     identity, and the settings behind each identity.
     """
     for identity, settings in event.identities.items():
-        source = settings.get("source", event.source)
-        if source == "builtin" and is_reference(settings.get("task")):
-            source = "hub"
+        source = event.source_of(identity)
         values = {"settings": settings, "source": source}
         insert_once(session, tables.EvaluationRecord, {"identity": identity}, values)
         stored = session.get_one(tables.EvaluationRecord, identity)
