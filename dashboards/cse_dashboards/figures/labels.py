@@ -71,7 +71,7 @@ def metric_quantity(metric: str) -> Quantity:
     if (of_width := parse_width_metric(metric)) is not None:
         task, width = of_width
         return Quantity(f"{task_name(task)} dev, Spearman of {width} coordinates × 100", 100.0)
-    split, _, name = metric.partition("/")
+    split, _, name = metric.replace("test/builtin/", "test (built-in)/").partition("/")
     if name.rpartition("_")[2] in _METRICS or ":" in name:
         return score_quantity(name, split=split)
     if name.startswith("loss_"):

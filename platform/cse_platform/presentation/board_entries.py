@@ -233,12 +233,16 @@ def _list_ours(board: Board, shown: Collection[str] = ()) -> Iterator[Entry]:
         told = shown or scores
         counting_choice = {n for n in scores if n in told and row.counts_choice_in(scores[n])}
         row = row.seen_on(shown) if shown else row
+        main = (board.ranked and row.headline) or DEV
+        sorting = board.sorted_by if board.sorted_by in told else main
+        if sorting in told and sorting not in counting_choice:  # then cells are marked, not the row
+            told = {name for name in told if name not in counting_choice}
         cautions = row.cautions(scores[name] for name in scores if name in told)
         yield OurEntry(
             row,
             row.shown_method,
             row.shown_backbone,
-            (board.ranked and row.headline) or DEV,
+            main,
             scores,
             {name for name, score in scores.items() if source_of(score, row.dev) == BUILTIN},
             _mark_significant_columns(board.against[index]) if index in board.against else {},
@@ -379,7 +383,8 @@ def score_column(name: str, *, title: str = "") -> EntryColumn:
     def make_cell(entry: Entry) -> Cell | None:
         if (score := entry.scores.get(name)) is None:
             return None
-        mark = entry.above.get(name, "")
+        chosen = CHOSEN * (name in entry.counting_choice and CHOSEN not in entry.mark)
+        mark = join_marks(entry.above.get(name, ""), chosen)
         return Cell(percent(score.mean), spread=percent(score.std), mark=mark)
 
     def read_mean(entry: Entry) -> float | None:

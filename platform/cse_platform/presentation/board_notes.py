@@ -206,14 +206,14 @@ def _note_choices(entries: Sequence[OurEntry]) -> Iterator[str]:
         for what, lacking in group_by(untested, _name_lacking).items():
             names = ", ".join(dict.fromkeys(each.method for each in lacking))
             yield (
-                f"The further seeds of {names} lack {what}, so the seed that chose it counts on "
-                "test; cse-evaluate scores the others."
+                f"The further seeds of {names} lack {what}, so the seed that chose it counts "
+                "there; cse-evaluate scores the others."
             )
 
 
 def _name_lacking(entry: OurEntry) -> str:
     lacking = entry.row.lacking_in(sorted(entry.counting_choice))
-    is_all = len(lacking) == len(entry.counting_choice)
+    is_all = {*lacking} == entry.scores.keys() - {DEV}
     return "test scores" if is_all else f"scores on {', '.join(lacking)}"
 
 

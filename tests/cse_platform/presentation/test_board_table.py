@@ -272,6 +272,13 @@ def test_a_board_marks_values_that_chose_if_they_count_in_its_own_scores(lines, 
     transfer = " ".join(lines(replace(board, family="transfer")))
     assert "simcse △ bert-base" in transfer and "The further seeds of simcse lack" in transfer
     assert "simcse △ bert-base" in " ".join(lines(replace(board, sorted_by="mr")))
+    # Of two own sets, only one has values that chose it: that cell is marked, and named.
+    chose = replace(estimate(0.2), values={3: 0.2})
+    own = {"law": estimate(0.75, 0.77), "triplets:t": chose}
+    of_own = Board([row(own, chosen_by={3: 0.9}, headline="law")], family="own")
+    told = " ".join(lines(of_own))
+    assert "simcse bert-base" in told and "20.00 △" in told
+    assert "The further seeds of simcse lack scores on triplets:t" in told
     scores["avg_sts"] = estimate(0.75, 0.77, interval=Interval(0.7, 0.8, "seeds"))
     of_one_seed = row(scores, chosen_by={1: 0.9}, dev_score=estimate(0.9))
     for family in ("sts", "long"):
