@@ -181,6 +181,13 @@ def test_settings_that_cannot_be_trained_are_refused(settings: dict[str, Any], t
         configured(**settings)
 
 
+def test_layers_that_the_backbone_lacks_get_no_lora() -> None:
+    configured(backbone="mini", lora={"target_modules": ["query", "self.value"]}).check_encoders()
+    config = configured(backbone="mini", lora={"target_modules": ["query", "q_proj"]})
+    with pytest.raises(TrainingError, match="'q_proj', and backbone mini .* dense, key, query"):
+        config.check_encoders()
+
+
 def test_other_methods_refuse_labels_losses_and_weights() -> None:
     settings = {"backbone": "mini", "corpus": {"name": "a.csv", "column": "a"}}
     for key, value in (("label", "b"), ("loss", "cosent"), ("weight", 2), ("prompt", "q")):

@@ -103,6 +103,19 @@ def _check_weights(files: tuple[FileVersion, ...], rows: int, layers: int, name:
     return names
 
 
+@lru_cache
+def list_layers(name: str) -> list[str]:
+    """List the names of an encoder's layers of one matrix; none of one that is not here."""
+    folder = locate_backbone(resolve_backbone(name))
+    files = [] if folder is None else list_encoder_files(folder)
+    weights = (tensor for tensor, values in iterate_weights(files) if values.dim() == 2)
+    return [
+        tensor.removesuffix(".weight")
+        for tensor in weights
+        if tensor.endswith(".weight") and not _TABLE.search(tensor) and "embedding" not in tensor
+    ]
+
+
 def iterate_weights(files: Iterable[Path]) -> Iterator[tuple[str, Tensor]]:
     """Read the tensors of files of weights one by one, by name; an index has none."""
     for file in files:

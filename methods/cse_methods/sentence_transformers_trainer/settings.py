@@ -143,6 +143,22 @@ class StSettings(LibraryConfig):
                 f"{self.backbone}; take widths up to {width}"
             )
 
+    def check_encoders(self) -> None:
+        """Raise TrainingError if the backbone lacks a layer that `lora` names."""
+        targets = None if self.lora is None else self.lora.target_modules
+        if targets is None or isinstance(targets, str):
+            return
+        from cse_methods.encoders.encoder_check import list_layers
+
+        ends = [f".{layer}" for layer in list_layers(self.backbone)]
+        for target in targets if ends else ():
+            if not any(end.endswith(f".{target}") for end in ends):
+                known = dict.fromkeys(end.rpartition(".")[2] for end in ends)
+                raise TrainingError(
+                    f"lora.target_modules has {target!r}, and backbone {self.backbone} has no layer "
+                    f"whose name ends so; there are {', '.join(known)}, or all-linear for all"
+                )
+
     def check_corpus(self, corpus: CorpusSpec) -> None:
         loss = corpus.loss or self.loss
         if loss not in LOSSES:

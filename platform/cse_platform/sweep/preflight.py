@@ -323,8 +323,8 @@ def check_encoders(
         read = partial(check_encoder, name, pooler=given, first_layer=first_layer, prompt=prompt)
         check = partial(read, max_length=max_length, precision=precision, head=head)
         inspection.run_check(("backbone",), check, needs=("backbone",))
-    for config in {config.encoders(): config for config in configs}.values():
-        path = _locate_text(config.encoders()[-1], spec)
+    for config in configs:
+        path = _locate_text(config.encoders()[-1], spec) or ("backbone",)
         inspection.run_check(path, config.check_encoders, needs=("backbone", "fixed", "space"))
 
 

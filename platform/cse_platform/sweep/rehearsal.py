@@ -102,7 +102,8 @@ class Rehearsal:
 
         def replace_names(value: Any) -> Any:
             if isinstance(value, Mapping):
-                return {key: replace_names(inner) for key, inner in value.items() if key != "head"}
+                of_encoder = ("head", "target_modules")  # `mini` has no head and other layers
+                return {k: replace_names(v) for k, v in value.items() if k not in of_encoder}
             if isinstance(value, (list, tuple)):
                 return [replace_names(inner) for inner in value]
             if type(value) is int:

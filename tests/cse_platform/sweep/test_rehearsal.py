@@ -139,6 +139,13 @@ def test_what_needs_another_store_or_a_gpu_is_left_out_and_told() -> None:
     assert 'search.learn_from: ["last-year"] becomes []' in [*found.describe_changes()]
 
 
+def test_layers_that_lora_names_are_those_of_mini() -> None:
+    lora = {"rank": 4, "target_modules": ["q_proj"]}
+    space, search = {"learning_rate": [1e-4, 1e-3]}, {"sampler": "grid"}
+    decoder = sweep(method="st", fixed={"lora": lora}, space=space, search=search, pruner="none")
+    assert alone(decoder).spec.fixed["lora"] == {"rank": 4}  # then all-linear
+
+
 def test_data_that_is_given_stays(tmp_path, monkeypatch) -> None:
     (tmp_path / "downstream").mkdir()
     assert alone(sweep(data=str(tmp_path))).spec.data == str(tmp_path)
