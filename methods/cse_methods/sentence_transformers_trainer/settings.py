@@ -155,8 +155,8 @@ class StSettings(LibraryConfig):
             if not any(end.endswith(f".{target}") for end in ends):
                 known = dict.fromkeys(end.rpartition(".")[2] for end in ends)
                 raise TrainingError(
-                    f"lora.target_modules has {target!r}, and backbone {self.backbone} has no layer "
-                    f"whose name ends so; there are {', '.join(known)}, or all-linear for all"
+                    f"lora.target_modules has {target!r}, and no layer of backbone {self.backbone} "
+                    f"has a name that ends so; there are {', '.join(known)}, and all-linear for all"
                 )
 
     def check_corpus(self, corpus: CorpusSpec) -> None:
