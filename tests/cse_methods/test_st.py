@@ -264,7 +264,7 @@ def test_bf16_changes_scores_less_than_another_seed(train: Train) -> None:
     seeds = [trained.run, *(trained.again(f"seed-{seed}", seed=seed) for seed in (2, 3))]
     half = train("mpnet", precision="bf16", **settings).run
     assert half.curve[4] != trained.run.curve[4]
-    for name in (name for name in half.curve[4] if name.startswith("dev/")):
+    for name in ("dev/alignment", "dev/uniformity"):  # a correlation of few pairs moves in steps
         values = [run.curve[4][name] for run in seeds]
         assert abs(half.curve[4][name] - values[0]) < max(values) - min(values), name
 

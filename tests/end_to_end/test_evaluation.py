@@ -64,7 +64,7 @@ def test_sql_and_mlflow_hold_the_scores_and_two_seeds_are_compared_by_the_pairs_
     ours = [run.data for run in runs if run.data.tags["configuration"] == best]
     assert len(ours) == 3
     found = [  # without the seed of the search, which chose it
-        data.metrics["test/avg_sts_spearman"]
+        data.metrics["test/builtin/avg_sts_spearman"]
         for data in ours
         if int(data.params["seed"]) in row["seeds"]
     ]
