@@ -254,9 +254,12 @@ def _describe_next(
     options: str,
 ) -> Iterator[str]:
     """Describe what to do after a search that has found something."""
-    on_own_sets = {is_own(column) for row in rows for column in row.scores} == {True}
-    board_options = f"{shlex.quote(sweep.backbone)}{' --tasks own' * on_own_sets}{options}"
-    commands = {f"cse-leaderboard --backbone {board_options}": "all methods"}
+    kinds = {is_own(column) for row in rows for column in row.scores} or {False}
+    ranking = f"cse-leaderboard --backbone {shlex.quote(sweep.backbone)}"
+    commands = {
+        f"{ranking}{' --tasks own' * own}{options}": "all methods" + ", on own test sets" * own
+        for own in sorted(kinds)
+    }
     history = board.search(sweep.name)
     tried = [trial for trial in history.outcomes if trial.role == "search"]
     if sum(trial.best_value is not None for trial in tried) >= LEAST_SEARCHED:

@@ -180,7 +180,7 @@ def test_a_sweep_with_own_scores_alone_names_the_board_of_own_sets(board) -> Non
     [scores] = [line for line in lines if line.startswith("test ")]
     score = r"\d\d\.\d\d ±\d\.\d\d"
     assert re.fullmatch(rf"test law {score}, two_clean {score} \(built-in data\)", scores)
-    [command] = [line for line in lines if line.endswith("# all methods")]
+    [command] = [line for line in lines if line.endswith("# all methods, on own test sets")]
     assert "--tasks own" in command
     with Leaderboard(board) as reader:
         apply_events(
@@ -205,3 +205,7 @@ def test_a_sweep_with_own_scores_alone_names_the_board_of_own_sets(board) -> Non
     apply_events(board, [sweep_started("other"), *life, other], journal="other")
     with pytest.raises(NotFoundError, match=r"'simcse' has no test scores of sts; add them with"):
         Leaderboard(board).compare("simcse", "other")
+    both = scored("a" * 64, noise=1, tasks=("stsb",)).model_copy(update={"sweep": "simcse"})
+    apply_events(board, [both])
+    commands = [line for line in outcome_lines(Leaderboard(board), "simcse") if "# all" in line]
+    assert ["--tasks own" in line for line in commands] == [False, True]
