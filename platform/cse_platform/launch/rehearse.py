@@ -11,6 +11,7 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from cse_methods.errors import CseError
+from cse_methods.referenced_tasks.snapshots import with_snapshots
 from cse_methods.tasks import Tasks
 from cse_platform.errors import SweepRefusedError
 from cse_platform.launch.check import check_and_fetch, check_stages
@@ -26,6 +27,7 @@ from cse_platform.signals import interrupt_on_sigterm
 from cse_platform.standard_streams import echo, unwritable_dropped
 from cse_platform.sweep.file import DraftFile, DraftSweep
 from cse_platform.sweep.identity import canonical_hash
+from cse_platform.sweep.preflight import with_data_source
 from cse_platform.sweep.problems import Inspection
 from cse_platform.sweep.rehearsal import SMOKE, own_stores, rehearse
 from cse_platform.sweep.spec import SweepSpec
@@ -136,7 +138,8 @@ def _examine_stage(spec: SweepSpec, folder: Path) -> tuple[str, list[str]]:
     total = format_count(len(trials), "trial")
     if not history.configurations():
         return f"{total}; no numbers", failures or ["no trial is complete"]
-    tasks = spec.evaluate.parsed_tasks if spec.evaluate else Tasks()
+    evaluate = with_data_source(spec, Inspection()).evaluate  # with the checksums of own files
+    tasks = with_snapshots(evaluate.parsed_tasks) if evaluate else Tasks()
     chosen = chosen_trials(history, top=spec.evaluate.top if spec.evaluate else 0)
     done = [set().union(*trial.evaluated.values()) for trial in chosen]
     expected = {part for part in tasks.parts if not all(part in parts for parts in done)}

@@ -218,24 +218,26 @@ def scores_table(scores: Sequence[TrialScore], *, digits: int) -> Table:
 def score_grid(scores: Sequence[TrialScore]) -> Table:
     """Make a table of scores with a row for each task and split, and a column for each metric.
 
-    A task that was scored twice by a metric, under different settings, has a further row. Scores
-    that are given twice are shown once. Units are those of `scores_table`.
+    A task that a metric scored twice, on other data or with other settings, has a row for each
+    evaluation, by the first digits of its identity. Scores that are given twice are shown once.
+    Units are those of `scores_table`.
     """
-    rows = dict[tuple[str, str, int], dict[str, str]]()
-    for split, task in dict.fromkeys((score.split, score.task) for score in scores):
-        of_task = [score for score in scores if (score.split, score.task) == (split, task)]
-        for metric in dict.fromkeys(score.metric for score in of_task):
-            evaluated = {s.identity: _format_score(s) for s in of_task if s.metric == metric}
-            for occurrence, value in enumerate(evaluated.values()):
-                rows.setdefault((split, task, occurrence), {})[metric] = value
+    rows = dict[tuple[str, str, str], dict[str, str]]()
+    for (split, task), of_task in group_by(scores, lambda s: (s.split, s.task)).items():
+        told = {(score.metric, score.identity): _format_score(score) for score in of_task}
+        several = len(told) > len({metric for metric, _ in told})
+        for (metric, identity), value in told.items():
+            rows.setdefault((split, task, identity[:HASH_DIGITS] * several), {})[metric] = value
     tasks = list(dict.fromkeys([*TASKS, *(task for _, task, _ in rows)]))
     order = sorted(rows, key=lambda row: (row[0], tasks.index(row[1]), row[2]))
 
-    def column(metric: str) -> Column[tuple[str, str, int]]:
+    def column(metric: str) -> Column[tuple[str, str, str]]:
         return Column(metric, lambda row: rows[row].get(metric), align="right")
 
-    names = Column[tuple[str, str, int]]("task", lambda row: task_name(row[1]))
-    splits = Column[tuple[str, str, int]]("split", lambda row: row[0])
+    names = Column[tuple[str, str, str]](
+        "task", lambda row: task_name(row[1]) + f" ({row[2]})" * bool(row[2])
+    )
+    splits = Column[tuple[str, str, str]]("split", lambda row: row[0])
     metrics = dict.fromkeys(score.metric for score in scores)
     return to_table([names, splits, *map(column, metrics)], [order])
 

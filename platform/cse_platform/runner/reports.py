@@ -18,7 +18,12 @@ from cse_platform.search.pruning import Pruning
 from cse_platform.secrets import mask_text, mask_url
 from cse_platform.sweep.rehearsal import BRIEF, SMOKE
 from cse_platform.sweep.stores import SweepStores
-from cse_platform.tracking.events import TrialCheckpoint, TrialPoint, TrialState
+from cse_platform.tracking.events import (
+    TrialCheckpoint,
+    TrialPoint,
+    TrialState,
+    round_to_fraction,
+)
 from cse_platform.tracking.history import TrialHistory, costs_of_report
 from cse_platform.tracking.output import output_file
 
@@ -258,6 +263,6 @@ class ReportReceiver:
         for name in map(dev_metric, (*dev.picking, *dev.climbed)):
             if name not in metrics:
                 return f"it reported no {name} at step {step}"
-            if abs(metrics[name]) > 1:
+            if abs(round_to_fraction(metrics[name])) > 1:
                 return f"it reported {name} = {metrics[name]:g} at step {step}, not a fraction"
         return None

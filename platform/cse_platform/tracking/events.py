@@ -1,5 +1,6 @@
 """The events of a sweep's journal: everything that happened in it, one event per line."""
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -62,7 +63,13 @@ script that recorded them.
 """
 
 
+def round_to_fraction(value: float) -> float:
+    """Return 1 or -1 for a number that exceeds it by rounding alone, and others as they are."""
+    return math.copysign(1.0, value) if 1 < abs(value) < 1 + 1e-9 else value
+
+
 def _check_fraction(value: float) -> float:
+    value = round_to_fraction(value)
     if abs(value) > 1:
         raise ValueError(f"expected a fraction from -1 to 1, got {value:g}")
     return value

@@ -21,7 +21,8 @@ def test_scores_of_a_task_are_one_row_and_a_second_evaluation_is_another() -> No
     ]
     assert [[cell.text for cell in row] for row in table.rows] == [
         ["STS-B", "dev", "70.00", "", "", "0.2500"],
-        ["STS12", "test", "50.00", "", "40.00", ""],
-        ["STS12", "test", "60.00", "", "", ""],
+        ["STS12 (a)", "test", "50.00", "", "", ""],
+        ["STS12 (b)", "test", "", "", "40.00", ""],  # of which of the two, nothing here says
+        ["STS12 (c)", "test", "60.00", "", "", ""],
         ["MR", "test", "", "90.00", "", ""],
     ]

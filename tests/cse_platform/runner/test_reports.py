@@ -205,6 +205,10 @@ def test_what_is_no_number_is_never_the_best(many) -> None:
     (Path(many.history.trials[empty].checkpoint[1]) / BEST_FOLDER).rmdir()
     many.complete(empty)
     assert finished(many, empty).state == "FAIL"
+    perfect = begun(many)  # average precision can be this
+    points(many, perfect, {0: 0.5, 2: 1.0000000000000002})
+    end = ended(many, perfect)
+    assert (end.state, end.best_value) == ("COMPLETE", 1.0)
     percent = begun(many)
     assert point(many, percent, 2, 78.5) is True
     end = ended(many, percent)
@@ -219,6 +223,7 @@ def test_what_is_no_number_is_never_the_best(many) -> None:
     assert [trial.state.name for trial in many.study().trials] == [
         "FAIL",
         "FAIL",
+        "COMPLETE",
         "FAIL",
         "COMPLETE",
     ]

@@ -346,9 +346,10 @@ def _make_score_rows(
     rows = []
     for place, score in enumerate(scores):
         free = score.metric in tables.FREE_METRICS and math.isfinite(score.value)
-        if free or -1 <= score.value <= 1:
+        value = score.value if free else events.round_to_fraction(score.value)
+        if free or -1 <= value <= 1:
             of_attempt = {"attempt_id": attempt, "measured": measured, "place": place}
-            rows.append(score.model_dump() | of_attempt)
+            rows.append(score.model_dump() | of_attempt | {"value": value})
         else:
             name = f"{score.split}/{score.task}_{score.metric}={score.value}"
             _log.warning("trial %s: %s is not a fraction and was not stored", trial, name)
